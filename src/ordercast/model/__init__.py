@@ -1,0 +1,1 @@
+"""Frozen data shared by every room: names, group tables, errors."""

@@ -1,0 +1,13 @@
+"""The errors a user can meet. Each message is one line that names the file, field and value."""
+
+
+class Error(Exception):
+    """Anything ordercast refuses or cannot do; the message is fit to be shown to a user."""
+
+
+class ConfigError(Error):
+    """A file, option or name that the user can put right."""
+
+
+class UnknownGroup(Error):
+    """A send to a group that the cluster does not have."""

@@ -1,0 +1,151 @@
+"""The group table: which sites belong to which groups, and how much is sent to each.
+
+A table is what a user writes in a groups file (TOML or JSON of the same shape) and what every
+forest builder reads. Parsing takes text, not paths: reading files is the caller's business.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import nearest, require_distinct, require_name
+
+Site: TypeAlias = str
+Group: TypeAlias = str
+
+_KEYS = ("sites", "groups", "rates")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTable:
+    """Groups by name with their members; sites in no group are allowed; a rate is 1.0 if absent."""
+
+    sites: tuple[Site, ...]
+    groups: Mapping[Group, tuple[Site, ...]]
+    rates: Mapping[Group, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        groups: Mapping[Group, Sequence[Site]],
+        *,
+        sites: Sequence[Site] | None = None,
+        rates: Mapping[Group, float] | None = None,
+    ) -> "GroupTable":
+        """A checked table from plain data; the errors are those of a groups file."""
+        data: dict[str, Any] = {"groups": {g: list(m) for g, m in groups.items()}}
+        if sites is not None:
+            data["sites"] = list(sites)
+        if rates is not None:
+            data["rates"] = dict(rates)
+        return _table(data, "groups")
+
+    def rate(self, group: Group) -> float:
+        return self.rates.get(group, 1.0)
+
+    @property
+    def memberships(self) -> int:
+        return sum(len(members) for members in self.groups.values())
+
+
+def parse_groups(text: str, *, source: str) -> GroupTable:
+    """Parse a groups file. `source` names it in errors and, by its ending, tells JSON from TOML."""
+    try:
+        if source.lower().endswith(".json"):
+            data = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, source))
+        else:
+            data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{source}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{source}: nested too deeply for a groups file") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: a groups file is an object with the key 'groups'")
+    return _table(data, source)
+
+
+def _unique(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ConfigError(f"{source}: key {key!r} is written twice")
+        found[key] = value
+    return found
+
+
+def _table(data: Mapping[str, Any], source: str) -> GroupTable:
+    for key in data:
+        if key not in _KEYS:
+            raise ConfigError(f"{source}: unknown key {key!r}{nearest(key, _KEYS)}")
+    if "groups" not in data:
+        raise ConfigError(f"{source}: the table [groups] is missing")
+    groups = _groups(data["groups"], source)
+    sites = _sites(data.get("sites"), groups, source)
+    rates = _rates(data.get("rates", {}), groups, source)
+    return GroupTable(sites, groups, rates)
+
+
+def _groups(data: Any, source: str) -> dict[Group, tuple[Site, ...]]:
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: 'groups' must be a table of name = [members]")
+    if not data:
+        raise ConfigError(f"{source}: [groups] is empty")
+    groups: dict[Group, tuple[Site, ...]] = {}
+    for name, members in data.items():
+        require_name(name, f"{source}: groups")
+        where = f"{source}: groups.{name}"
+        if not isinstance(members, list):
+            raise ConfigError(f"{where}: must be a list of sites, not {members!r}")
+        if not members:
+            raise ConfigError(f"{where}: has no members")
+        for site in members:
+            require_name(site, where)
+        if len(set(members)) != len(members):
+            twice = next(s for i, s in enumerate(members) if s in members[:i])
+            raise ConfigError(f"{where}: member {twice!r} is listed twice")
+        groups[name] = tuple(members)
+    require_distinct(groups, f"{source}: groups")
+    return groups
+
+
+def _sites(listed: Any, groups: Mapping[Group, tuple[Site, ...]], source: str) -> tuple[Site, ...]:
+    if listed is None:
+        union = dict.fromkeys(site for members in groups.values() for site in members)
+        require_distinct(union, f"{source}: sites of the groups")
+        return tuple(sorted(union))
+    if not isinstance(listed, list):
+        raise ConfigError(f"{source}: 'sites' must be a list of names, not {listed!r}")
+    known: set[Site] = set()
+    for site in listed:
+        require_name(site, f"{source}: sites")
+        if site in known:
+            raise ConfigError(f"{source}: sites: {site!r} is listed twice")
+        known.add(site)
+    require_distinct(listed, f"{source}: sites")
+    for group, members in groups.items():
+        for site in members:
+            if site not in known:
+                raise ConfigError(
+                    f"{source}: groups.{group}: {site!r} is not in 'sites'{nearest(site, listed)}"
+                )
+    return tuple(listed)
+
+
+def _rates(data: Any, groups: Mapping[Group, tuple[Site, ...]], source: str) -> dict[Group, float]:
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: 'rates' must be a table of group = messages per second")
+    rates: dict[Group, float] = {}
+    for group, rate in data.items():
+        where = f"{source}: rates.{group}"
+        if group not in groups:
+            raise ConfigError(f"{where}: there is no such group{nearest(group, groups)}")
+        if isinstance(rate, bool) or not isinstance(rate, int | float):
+            raise ConfigError(f"{where}: must be a number, not {rate!r}")
+        if not math.isfinite(rate) or rate < 0:
+            raise ConfigError(f"{where}: {rate!r} is not a rate (a finite number, 0 or more)")
+        rates[group] = float(rate)
+    return rates

@@ -1,0 +1,45 @@
+"""Names of sites and groups: what is allowed, and the nearest right one for a wrong one."""
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from ordercast.model.errors import ConfigError
+
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_FEW = 8  # so many known names are listed in full when none of them is close
+
+
+def is_name(value: object) -> bool:
+    return isinstance(value, str) and NAME_PATTERN.fullmatch(value) is not None
+
+
+def require_name(value: object, where: str) -> str:
+    """Return the name, or raise with `where` (file and field) in the message."""
+    if isinstance(value, str) and NAME_PATTERN.fullmatch(value):
+        return value
+    raise ConfigError(
+        f"{where}: {value!r} is not a name"
+        " (1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or digit)"
+    )
+
+
+def require_distinct(names: Iterable[str], where: str) -> None:
+    """Names are unique ignoring case: file systems and people confuse `A` with `a`."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise ConfigError(f"{where}: {name!r} and {other!r} differ only in case")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to say after an unknown name: the closest known one, or all of them when few."""
+    candidates = list(known)
+    folded = [c for c in candidates if c.lower() == name.lower()]
+    close = folded or difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
+    if close:
+        return f" (did you mean {close[0]!r}?)"
+    if 0 < len(candidates) <= _FEW:
+        return f" (known: {', '.join(candidates)})"
+    return ""
