@@ -22,7 +22,7 @@ class Tree:
     def of(cls, parent: Sequence[int]) -> "Tree":
         count = len(parent)
         children: list[list[int]] = [[] for _ in range(count)]
-        roots = []
+        roots: list[int] = []
         for site, above in enumerate(parent):
             (roots if above < 0 else children[above]).append(site)
         order: list[int] = []
