@@ -8,10 +8,10 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, UnknownGroup
 from ordercast.model.names import nearest, require_distinct, require_name
 
 Site: TypeAlias = str
@@ -43,6 +43,21 @@ class GroupTable:
         if rates is not None:
             data["rates"] = dict(rates)
         return _table(data, "groups")
+
+    def with_members(self, group: Group, members: Sequence[Site]) -> "GroupTable":
+        """The table with `group` new, or with other members; unknown sites are added."""
+        sites = tuple(dict.fromkeys([*self.sites, *members]))
+        return replace(self, sites=sites, groups={**self.groups, group: tuple(members)})
+
+    def without_group(self, group: Group) -> "GroupTable":
+        """The table without `group`; its sites stay sites."""
+        if group not in self.groups:
+            raise UnknownGroup(f"there is no group {group!r}{nearest(group, self.groups)}")
+        return replace(
+            self,
+            groups={g: m for g, m in self.groups.items() if g != group},
+            rates={g: r for g, r in self.rates.items() if g != group},
+        )
 
     def rate(self, group: Group) -> float:
         return self.rates.get(group, 1.0)

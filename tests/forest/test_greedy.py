@@ -1,0 +1,86 @@
+"""The fast generator against the literal one, PG1 to PG3, and determinism."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+
+from forest.literal_generator import literal_forest
+from ordercast.forest.forest import problems
+from ordercast.forest.greedy import build_greedy
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import GroupTable
+from support.tables import random_table, tables
+
+
+def assert_equals_literal(table: GroupTable, tie: tuple[str, ...] = ()) -> None:
+    forest = build_greedy(table, tie=tie)
+    parent, primary = literal_forest(table.groups, tie)
+    idle = set(table.sites).difference(parent)
+    assert forest.primary == primary
+    assert forest.parent == {**parent, **dict.fromkeys(idle)}
+
+
+@given(tables())
+@settings(max_examples=400, deadline=None)
+def test_equals_the_literal_pseudo_code(table: GroupTable) -> None:
+    assert_equals_literal(table)
+    assert_equals_literal(table, tuple(reversed(table.sites)))
+
+
+@pytest.mark.parametrize(("sites", "groups", "size"), [(40, 60, 3), (80, 60, 2), (60, 25, 12)])
+def test_equals_the_literal_pseudo_code_on_larger_tables(
+    sites: int, groups: int, size: int
+) -> None:
+    for seed in range(8):
+        assert_equals_literal(random_table(sites, groups, size, seed))
+        assert_equals_literal(random_table(sites, groups, size, seed, spread=3.0))
+
+
+@given(tables())
+@settings(max_examples=300, deadline=None)
+def test_pg1_to_pg3_hold(table: GroupTable) -> None:
+    forest = build_greedy(table)
+    assert problems(forest, table) == []
+    assert all(forest.primary[group] in members for group, members in table.groups.items())
+
+
+def test_a_path_of_twenty_thousand_sites_needs_no_recursion() -> None:
+    pairs = {f"g{i:05}": [f"s{i:05}", f"s{i + 1:05}"] for i in range(20_000)}
+    forest = build_greedy(GroupTable.of(pairs))
+    assert sum(above is None for above in forest.parent.values()) == 1
+
+
+def test_the_forest_does_not_depend_on_hashing_or_on_the_order_in_the_file() -> None:
+    program = (
+        "import json; from support.tables import random_table;"
+        "from ordercast.forest.greedy import build_greedy;"
+        "from ordercast.model.groups import GroupTable;"
+        "t = random_table(120, 90, 4, 5);"
+        "u = GroupTable(t.sites[::-1], {g: t.groups[g][::-1] for g in reversed(t.groups)});"
+        "f, g = build_greedy(t), build_greedy(u);"
+        "assert f.parent == g.parent and f.primary == g.primary;"
+        "print(json.dumps([f.parent, f.primary]))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": "tests"},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert len(json.loads(outputs.pop())[0]) == 120
+
+
+def test_an_unknown_or_repeated_site_in_tie_is_named() -> None:
+    table = GroupTable.of({"alpha": ["anna", "berta"]})
+    with pytest.raises(ConfigError, match=r"tie: there is no site 'ana' \(did you mean 'anna'\?\)"):
+        build_greedy(table, tie=["ana"])
+    with pytest.raises(ConfigError, match="tie: site 'anna' is listed twice"):
+        build_greedy(table, tie=["anna", "anna"])
