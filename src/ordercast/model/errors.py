@@ -11,3 +11,19 @@ class ConfigError(Error):
 
 class UnknownGroup(Error):
     """A send to a group that the cluster does not have."""
+
+
+class CrossDomain(Error):
+    """A send to sites that no one tree connects."""
+
+
+class TooLarge(Error):
+    """A message above the limit."""
+
+
+class WindowFull(Error):
+    """As much as allowed is accepted and not yet placed; wait for receipts."""
+
+
+class FrameError(Error):
+    """Bytes that are not a frame of ours: the one error of the codec."""

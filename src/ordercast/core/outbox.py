@@ -1,0 +1,70 @@
+"""What a site asks of its driver after a burst of calls, and the driver's duties.
+
+After feeding a burst (any number of frames, submissions, an alarm) a driver drains once and then,
+for each drained outbox, in the order in which they were drained:
+
+1. `persist` — write the records, in order, in one group commit (of one burst, or of several).
+2. `send` — at once, without waiting for 1: frames that promise nothing.
+3. When 1 and every earlier outbox's 1 are durable: `then_send` (acknowledgements, submissions,
+   reports, forwarding under `wait`), then `deliver` to the application, then `receipts`.
+4. `forget` — if given, then after 3 everything before that checkpoint may be dropped: the
+   checkpoint, followed by the records persisted after it, restores the site.
+5. `alarm` — call `Site.alarm` at that time (the latest drain's word counts; None: no alarm).
+
+A driver may crash between any two duties. It must not reorder within a duty, must not do 3 before
+1, and must hand frames to the peer they name; the network may lose, double, delay and reorder them.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Delivery, Placed
+from ordercast.wire.frames import Frame
+
+
+class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
+    """The application's batch, before anybody else hears of it."""
+
+    batch: Batch
+
+
+class Passed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="p"):
+    """A placed batch that this site ordered (`source` is the origin) or got from its parent."""
+
+    placed: Placed
+    source: Site
+    from_parent: bool
+
+
+Record: TypeAlias = Accepted | Passed
+
+
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
+    """The site's durable state folded up to some point, and the records still needed after it."""
+
+    state: dict[str, object]
+    records: tuple[Record, ...]
+
+
+@dataclass(slots=True)
+class Receipt:
+    """`stage` is accepted, ordered or stable, for this site's messages seq … seq+count-1."""
+
+    stage: str
+    group: Group
+    seq: int
+    count: int
+
+
+@dataclass(slots=True)
+class Outbox:
+    persist: list[Record] = field(default_factory=list)
+    send: list[tuple[Site, Frame]] = field(default_factory=list)
+    then_send: list[tuple[Site, Frame]] = field(default_factory=list)
+    deliver: list[Delivery] = field(default_factory=list)
+    receipts: list[Receipt] = field(default_factory=list)
+    forget: Checkpoint | None = None
+    alarm: int | None = None

@@ -1,0 +1,106 @@
+"""One epoch's structure as the sites use it: groups, the forest, and who forwards to whom."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ordercast.forest.forest import Forest
+from ordercast.model.errors import CrossDomain, UnknownGroup
+from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.names import nearest
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Shared by all sites of a domain; never changed within an epoch."""
+
+    epoch: int
+    table: GroupTable
+    forest: Forest
+    _depth: dict[Site, int] = field(default_factory=dict)
+    _implicit: dict[tuple[Site, ...], Site] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> Mapping[Group, tuple[Site, ...]]:
+        return self.table.groups
+
+    @cached_property
+    def children(self) -> dict[Site, list[Site]]:
+        below: dict[Site, list[Site]] = {site: [] for site in self.forest.parent}
+        for site in sorted(self.forest.parent):
+            above = self.forest.parent[site]
+            if above is not None:
+                below[above].append(site)
+        return below
+
+    @cached_property
+    def groups_of(self) -> dict[Site, list[Group]]:
+        of: dict[Site, list[Group]] = {site: [] for site in self.table.sites}
+        for group in sorted(self.groups):
+            for site in self.groups[group]:
+                of[site].append(group)
+        return of
+
+    def parent(self, site: Site) -> Site | None:
+        return self.forest.parent[site]
+
+    def depth(self, site: Site) -> int:
+        path = []
+        at: Site | None = site
+        while at is not None and at not in self._depth:
+            path.append(at)
+            at = self.forest.parent[at]
+        depth = -1 if at is None else self._depth[at]
+        for passed in reversed(path):
+            depth += 1
+            self._depth[passed] = depth
+        return self._depth[site]
+
+    def members(self, group: Group) -> tuple[Site, ...]:
+        try:
+            return self.groups[group]
+        except KeyError:
+            raise UnknownGroup(
+                f"there is no group {group!r}{nearest(group, self.groups)}"
+            ) from None
+
+    def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
+        """Of a named group, or of listed members: the lowest site above them all."""
+        if not members:
+            self.members(group)
+            return self.forest.primary[group]
+        found = self._implicit.get(members)
+        if found is None:
+            found = self._implicit[members] = self._lowest_above(members)
+        return found
+
+    def _lowest_above(self, members: tuple[Site, ...]) -> Site:
+        top = members[0]
+        for site in members[1:]:
+            top = self._common(top, site)
+        return top
+
+    def _common(self, a: Site, b: Site) -> Site:
+        first, second = a, b
+        while a != b:
+            if self.depth(a) < self.depth(b):
+                a, b = b, a
+            above = self.forest.parent[a]
+            if above is None:
+                raise CrossDomain(
+                    f"{first!r} and {second!r} are in different domains: no one order covers both"
+                )
+            a = above
+        return a
+
+    def routes(self, site: Site, members: Iterable[Site]) -> tuple[Site, ...]:
+        """The children of `site` at or below which there are members (ERRATA GS-3)."""
+        found: dict[Site, None] = {}
+        depth = self.depth(site)
+        for member in members:
+            at: Site | None = member
+            while at is not None and self.depth(at) > depth + 1:
+                at = self.forest.parent[at]
+            if at is not None and self.forest.parent[at] == site:
+                found[at] = None
+        return tuple(sorted(found))

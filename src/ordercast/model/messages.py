@@ -1,0 +1,75 @@
+"""Messages, their ids and order keys, and what an application is given.
+
+A batch is what is ordered: consecutive messages of one origin to one group under one key. Its
+payloads are packed into `body` once, at the origin; nobody unpacks it before delivery.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from ordercast.model.groups import Group, Site
+
+Vector: TypeAlias = tuple[tuple[Group, int], ...]
+"""Last group number per group in a message's causal past, by group name."""
+
+
+class Key(NamedTuple):
+    """An order key: compares as DESIGN §5 says, a prefix first, the placing site's name last.
+
+    `path` holds (-level, counter) pairs, flattened, of the levels whose counter is not zero. So
+    the counters 5 0 1 are (0, 5, -2, 1): a key at depth 1,000 stays short, and tuple order is the
+    order of the padded counters, because a missing level counts as zero and -2 sorts before -1.
+    """
+
+    path: tuple[int, ...]
+    site: Site
+
+
+class MessageId(NamedTuple):
+    origin: Site
+    incarnation: int
+    group: Group
+    seq: int
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """`count` messages with seq, seq+1, …; `members` is given for an implicit group only."""
+
+    origin: Site
+    incarnation: int
+    group: Group
+    seq: int
+    count: int
+    body: bytes
+    past: Vector = ()
+    members: tuple[Site, ...] = ()
+
+
+class Placed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A batch in its place: its messages are the group's number, number+1, … of this epoch."""
+
+    key: Key
+    number: int
+    batch: Batch
+
+
+class Delivery(NamedTuple):
+    position: int
+    attempt: int
+    epoch: int
+    id: MessageId
+    payload: bytes
+    key: Key
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[bytes]).decode
+
+
+def pack_payloads(payloads: list[bytes]) -> bytes:
+    return _pack(payloads)
+
+
+def unpack_payloads(body: bytes) -> list[bytes]:
+    return _unpack(body)

@@ -1,0 +1,38 @@
+"""How a site behaves: delivery level, failure policy, causality, limits. Times are nanoseconds."""
+
+from dataclasses import dataclass, field
+
+MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A bound on everything that can grow."""
+
+    message_bytes: int = 1_048_576
+    window_messages: int = 10_000  # accepted here and not yet known to be placed
+    window_bytes: int = 8_388_608
+    link_items: int = 1_024  # sent on a lane of a link and not yet acknowledged
+    frame_items: int = 256
+    frame_bytes: int = 262_144  # payload bytes after which a frame is closed
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    ack_delay: int = 5 * MILLISECOND
+    ack_every: int = 64  # items received before an acknowledgement is sent without delay
+    resend_after: int = 200 * MILLISECOND  # doubles up to resend_at_most
+    resend_at_most: int = 2 * SECOND
+    repair_again: int = 50 * MILLISECOND
+    report_delay: int = 20 * MILLISECOND  # of what nobody waits for
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    deliver: str = "safe"  # or "agreed"
+    on_failure: str = "exclude"  # or "wait"
+    causal: bool = False
+    stability: str = "plain"
+    limits: Limits = field(default_factory=Limits)
+    timing: Timing = field(default_factory=Timing)

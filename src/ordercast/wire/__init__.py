@@ -1,0 +1,1 @@
+"""Frames between sites and their bytes: version, limits, checksum."""

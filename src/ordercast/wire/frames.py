@@ -1,0 +1,89 @@
+"""What travels between two sites.
+
+A link has three lanes per direction, each a numbered stream: UP carries submissions from an
+origin to a primary, DOWN propagation from parent to child, CONTROL everything else. A frame holds
+consecutive items of one lane and, where it may promise, acknowledgements of the other direction.
+Every frame carries the sender's `boot` (how often it has started on this store): what an earlier
+start sent late is recognised.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from ordercast.model.groups import Group
+from ordercast.model.messages import Batch, Placed
+
+UP, DOWN, CONTROL = 0, 1, 2
+LANES = (UP, DOWN, CONTROL)
+
+
+class Submit(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="s"):
+    """An origin asks a primary to place a batch."""
+
+    batch: Batch
+
+
+class Relay(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="r"):
+    """A parent hands a placed batch to a child."""
+
+    placed: Placed
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="c"):
+    """Per group: how many of its messages are in the sender's durable ordered log, and how many
+    of those are in its settled prefix (all of it known to be in every member's log)."""
+
+    counts: tuple[tuple[Group, int, int], ...]
+
+
+class Settled(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="t"):
+    """A primary tells an origin: per group, its messages up to this seq are stable."""
+
+    seqs: tuple[tuple[Group, int], ...]
+
+
+Item: TypeAlias = Submit | Relay | Report | Settled
+
+Acks: TypeAlias = tuple[tuple[int, int, int], ...]
+"""(lane, got, done): received in order up to `got`; durable and dealt with up to `done`."""
+
+
+class Data(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="D"):
+    """Items `number`, number+1, … of a lane."""
+
+    boot: int
+    lane: int
+    number: int
+    items: tuple[Item, ...]
+    acks: Acks = ()
+
+
+class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="A"):
+    """Acknowledgements alone; `of` is the receiver's boot that they are about."""
+
+    boot: int
+    of: int
+    acks: Acks
+
+
+class Repair(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="R"):
+    """Send items first … last of the lane again."""
+
+    boot: int
+    of: int
+    lane: int
+    first: int
+    last: int
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="H"):
+    """First frame after a start, repeated until answered: what I have of each of your lanes."""
+
+    boot: int
+    of: int
+    acks: Acks
+    reply: bool
+
+
+Frame: TypeAlias = Data | Ack | Repair | Hello
