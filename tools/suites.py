@@ -1,0 +1,167 @@
+"""The test suites, their budgets on two cores, and the runner behind `make test`.
+
+A suite is a directory of tests (unit: all those that are in no other) or, for `static`, a few
+commands. Suites that do not exist yet are not run. At the end each one's time stands beside its
+budget: too slow is a warning, what does not fit goes to `make soak`. A suite that takes five
+times its budget hangs, and is stopped.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+SCRIPTS = Path(sys.executable).parent
+CODE = ("src", "tests", "tools", "bench", "examples")
+HANGS = 5  # times its budget, then a suite is stopped
+
+Command = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    name: str
+    budget_s: int
+    commands: Callable[[], list[Command]]  # empty when there is nothing to run yet
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    suite: Suite
+    seconds: float
+    ok: bool
+
+
+def static() -> list[Command]:
+    """Formatting, lint, types, import contracts; quickest first."""
+    code = [top for top in CODE if _has(ROOT / top, "*.py")]
+    return [
+        [str(SCRIPTS / "ruff"), "format", "--check", "--quiet", *code],
+        [str(SCRIPTS / "ruff"), "check", "--quiet", *code],
+        [str(SCRIPTS / "lint-imports"), "--no-cache", "--no-logo"],
+        [str(SCRIPTS / "mypy"), *code],
+    ]
+
+
+def unit() -> list[Command]:
+    """Every test that no other suite claims."""
+    rooms = [path for path in sorted(TESTS.iterdir()) if path.name not in SPECIAL]
+    there = [str(room.relative_to(ROOT)) for room in rooms if room.is_dir() and _tests(room)]
+    return [pytest(there, parallel=True)] if there else []
+
+
+def directory(*names: str, parallel: bool = False) -> Callable[[], list[Command]]:
+    def commands() -> list[Command]:
+        there = [f"tests/{name}" for name in names if _tests(TESTS / name)]
+        return [pytest(there, parallel=parallel)] if there else []
+
+    return commands
+
+
+def pytest(paths: Sequence[str], *, parallel: bool) -> Command:
+    """Hypothesis's own profile `ci`: the same examples every time and no deadlines.
+
+    Looking for new examples is what the soak is for.
+    """
+    workers = min(os.cpu_count() or 1, 4) if parallel else 0
+    return [
+        sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=ci",
+        *(["-n", str(workers)] if workers > 1 else ["-p", "no:xdist"]), *paths,
+    ]  # fmt: skip
+
+
+SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
+SUITES = (
+    Suite("static", 60, static),
+    Suite("unit", 180, unit),
+    Suite("schedules", 180, directory("schedules", parallel=True)),
+    Suite("processes", 240, directory("processes")),
+    Suite("spark", 180, directory("spark")),
+    Suite("docs", 120, directory("docs", "browser")),
+)
+
+
+def _has(place: Path, pattern: str) -> bool:
+    return next(place.rglob(pattern), None) is not None
+
+
+def _tests(place: Path) -> bool:
+    return _has(place, "test_*.py")
+
+
+def run(suite: Suite, commands: Sequence[Command]) -> Result:
+    """Run every command, also after one failed: a person wants all the complaints at once."""
+    begun = time.monotonic()
+    ok = True
+    for command in commands:
+        name = "pytest" if "pytest" in command else Path(command[0]).name
+        print(f"\n--- {suite.name}: {name}", flush=True)
+        left = begun + HANGS * suite.budget_s - time.monotonic()
+        ok = _finishes(command, max(left, 1.0)) and ok
+    return Result(suite, time.monotonic() - begun, ok)
+
+
+def _finishes(command: Command, limit_s: float) -> bool:
+    """Whether the command ends well in time; what hangs is stopped with all its children."""
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=os.name == "posix"
+    ) as process:
+        try:
+            return process.wait(limit_s) == 0
+        except subprocess.TimeoutExpired:
+            print(f"stopped: still running after {limit_s:.0f} s", flush=True)
+            return False
+        finally:
+            if process.poll() is None:
+                _stop(process)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    if os.name == "posix":
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+
+
+def table(results: Sequence[Result]) -> str:
+    """Each suite's time beside its budget, for the end of the output."""
+    lines = ["suite          time   budget"]
+    for result in results:
+        budget = result.suite.budget_s
+        remarks = [] if result.ok else ["FAILED"]
+        if result.seconds > budget:
+            remarks.append(f"over budget by {result.seconds - budget:.0f} s")
+        line = f"{result.suite.name:10} {result.seconds:6.1f} s {budget:6d} s  {', '.join(remarks)}"
+        lines.append(line.rstrip())
+    total = sum(result.seconds for result in results)
+    lines.append(f"{'all':10} {total:6.1f} s {sum(r.suite.budget_s for r in results):6d} s")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    names = [suite.name for suite in SUITES]
+    parser = argparse.ArgumentParser(prog="make test", description="Run the test suites.")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"any of: {', '.join(names)}")
+    wanted = parser.parse_args(argv).suites or names
+    for name in wanted:
+        if name not in names:
+            parser.error(f"there is no suite {name!r} (known: {', '.join(names)})")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or a suite would live on alone
+    chosen = [(suite, suite.commands()) for suite in SUITES if suite.name in wanted]
+    results = [run(suite, commands) for suite, commands in chosen if commands]
+    print("\n" + table(results), flush=True)
+    return 0 if all(result.ok for result in results) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
