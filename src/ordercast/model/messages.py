@@ -10,8 +10,9 @@ import msgspec
 
 from ordercast.model.groups import Group, Site
 
-Vector: TypeAlias = tuple[tuple[Group, int], ...]
-"""Last group number per group in a message's causal past, by group name."""
+Vector: TypeAlias = tuple[tuple[Group, int, tuple[Site, ...]], ...]
+"""Last group number per group in a message's causal past, by group name (an implicit group's with
+its members, because a primary that never saw the group must know whether it passes by)."""
 
 
 class Key(NamedTuple):

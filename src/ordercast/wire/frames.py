@@ -3,8 +3,9 @@
 A link has three lanes per direction, each a numbered stream: UP carries submissions from an
 origin to a primary, DOWN propagation from parent to child, CONTROL everything else. A frame holds
 consecutive items of one lane and, where it may promise, acknowledgements of the other direction.
-Every frame carries the sender's `boot` (how often it has started on this store): what an earlier
-start sent late is recognised.
+Every frame carries the sender's `boot` (how often it has started on this store) and, as `of`, the
+receiver's that it knows: what an earlier start sent late is recognised. UP and DOWN are numbered
+through restarts, by what is durable; CONTROL starts again at 1 when either side does.
 """
 
 from typing import TypeAlias
@@ -53,6 +54,7 @@ class Data(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="D"):
     """Items `number`, number+1, … of a lane."""
 
     boot: int
+    of: int
     lane: int
     number: int
     items: tuple[Item, ...]
@@ -60,7 +62,7 @@ class Data(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="D"):
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="A"):
-    """Acknowledgements alone; `of` is the receiver's boot that they are about."""
+    """Acknowledgements alone; with none, just a sign of life that tells the sender's boot."""
 
     boot: int
     of: int
@@ -77,13 +79,4 @@ class Repair(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="R"):
     last: int
 
 
-class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="H"):
-    """First frame after a start, repeated until answered: what I have of each of your lanes."""
-
-    boot: int
-    of: int
-    acks: Acks
-    reply: bool
-
-
-Frame: TypeAlias = Data | Ack | Repair | Hello
+Frame: TypeAlias = Data | Ack | Repair
