@@ -328,7 +328,7 @@ def main(argv: list[str]) -> int:
         say(f"setup: {trouble}")
         return 1
     except KeyboardInterrupt:
-        say("setup: interrupted; the next run takes up from here")
+        say("setup: interrupted; run it again")
         return 130
     return 0
 
