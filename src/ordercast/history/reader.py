@@ -1,0 +1,190 @@
+"""Read a history from a folder of Parquet tables and check its shape.
+
+What is wrong is told in one line with the file, the field and the value; whether what the rows
+tell is *right* is the business of the checkers.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from ordercast.history.rows import (
+    CLOCKS,
+    GAP,
+    SCHEMA_VERSION,
+    Delivered,
+    EpochRow,
+    Event,
+    GroupRow,
+    History,
+    Meta,
+    Row,
+    Sent,
+    gap_message,
+    require_kind,
+)
+from ordercast.history.schema import arrow, arrow_type, is_readable_as, parquet
+from ordercast.history.tables import STRING, TABLES, Column, Table
+from ordercast.history.writer import META_FILE
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import nearest
+
+LEVELS = ("safe", "agreed")
+_STANDS_FOR_NULL = {"detail": "{}"}  # other writers leave an empty detail null
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+def read_history(folder: Path) -> History:
+    folder = Path(folder)
+    arrow()
+    _require_history(folder)
+    history = History(
+        groups=_rows(folder, GroupRow),
+        sent=_rows(folder, Sent),
+        deliveries=_rows(folder, Delivered),
+        events=_rows(folder, Event),
+        epochs=_rows(folder, EpochRow),
+        meta=read_meta(folder / META_FILE),
+    )
+    _check_values(history, folder)
+    return history
+
+
+def read_meta(path: Path) -> Meta:
+    """`meta.json` with every field checked; fields we do not know are left alone."""
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: is missing") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # bad JSON or bad UTF-8
+        raise ConfigError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: must be an object, not {_short(data)}")
+    if "schema_version" not in data:
+        raise ConfigError(f"{path}: field 'schema_version' is missing")
+    known = {}
+    for field in msgspec.structs.fields(Meta):
+        if field.name not in data:
+            continue
+        try:
+            known[field.name] = msgspec.convert(data[field.name], field.type)
+        except msgspec.ValidationError as error:
+            value = _short(data[field.name])
+            raise ConfigError(f"{path}: field {field.name!r}: {value}: {error}") from None
+    meta = Meta(**known)
+    if meta.schema_version != SCHEMA_VERSION:
+        raise ConfigError(
+            f"{path}: field 'schema_version': {meta.schema_version} is not known"
+            f" (this version reads {SCHEMA_VERSION})"
+        )
+    if meta.clock not in CLOCKS:
+        raise ConfigError(
+            f"{path}: field 'clock': {meta.clock!r} is not a clock{nearest(meta.clock, CLOCKS)}"
+        )
+    return meta
+
+
+def _require_history(folder: Path) -> None:
+    if not folder.exists():
+        raise ConfigError(f"{folder}: there is no such folder")
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file; a history is a folder")
+    if not any(folder.iterdir()):
+        raise ConfigError(f"{folder}: is empty; a history has {META_FILE} and {', '.join(TABLES)}")
+
+
+def _rows(folder: Path, kind: type[AnyRow]) -> list[AnyRow]:
+    table = next(table for table in TABLES.values() if table.row is kind)
+    rows: list[AnyRow] = []
+    for path in _files(folder / table.name):
+        rows.extend(cast("Iterable[AnyRow]", _file_rows(path, table)))
+    return rows
+
+
+def _files(folder: Path) -> list[Path]:
+    """The Parquet files of a table, without what Spark and others hide behind `_` and `.`."""
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: the table is missing (a folder of Parquet files)")
+    found = [
+        path
+        for path in sorted(folder.rglob("*.parquet"))
+        if path.is_file() and not any(p[0] in "_." for p in path.relative_to(folder).parts)
+    ]
+    if not found:
+        raise ConfigError(f"{folder}: there is no Parquet file in it")
+    return found
+
+
+def _file_rows(path: Path, table: Table) -> Iterable[Row]:
+    pa = arrow()
+    try:
+        with parquet().ParquetFile(path) as file:
+            present = _present(file.schema_arrow, table, path)
+            data = file.read(columns=[column.name for column in present])
+            values = {column.name: _values(data, column, path) for column in present}
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read as Parquet: {_first_line(error)}") from None
+    columns = [values.get(column.name, repeat(None, data.num_rows)) for column in table.columns]
+    return map(table.row, *columns)
+
+
+def _present(schema: Any, table: Table, path: Path) -> list[Column]:
+    present = []
+    for column in table.columns:
+        if column.name in schema.names:
+            found = schema.field(column.name).type
+            if not is_readable_as(found, column):
+                raise ConfigError(
+                    f"{path}: field {column.name!r}: type {found} instead of {column.type}"
+                )
+            present.append(column)
+        elif not column.optional:
+            raise ConfigError(
+                f"{path}: field {column.name!r} ({column.type}) is missing from {table.name}"
+            )
+    return present
+
+
+def _values(data: Any, column: Column, path: Path) -> Sequence[Any]:
+    array = data.column(column.name).cast(arrow_type(column)).combine_chunks()
+    if column.type == STRING:  # one object per distinct name: less memory, faster comparisons
+        encoded = array.dictionary_encode()
+        names = [*encoded.dictionary.to_pylist(), None]
+        values = [names[-1 if i is None else i] for i in encoded.indices.to_pylist()]
+    else:
+        values = array.to_pylist()
+    if array.null_count and not column.optional:
+        if column.name not in _STANDS_FOR_NULL:
+            row = values.index(None) + 1
+            raise ConfigError(f"{path}: field {column.name!r}: null in row {row}")
+        values = [_STANDS_FOR_NULL[column.name] if v is None else v for v in values]
+    return values
+
+
+def _check_values(history: History, folder: Path) -> None:
+    for event in history.events:
+        require_kind(event.kind, str(folder / "events"))
+        if event.kind == GAP:
+            gap_message(event, str(folder / "events"))
+    for epoch in history.epochs:
+        if epoch.deliver not in LEVELS:
+            raise ConfigError(
+                f"{folder / 'epochs'}: epoch {epoch.epoch}: field 'deliver': {epoch.deliver!r}"
+                f" is not a level{nearest(epoch.deliver, LEVELS)}"
+            )
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

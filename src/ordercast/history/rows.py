@@ -1,0 +1,163 @@
+"""The rows of a history and the history in memory; nothing here needs pyarrow.
+
+A row's fields are the columns of its table, in the same order (docs/history.md says what each one
+means). The simulator and the store's export append rows to a `History`; the checkers read it.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.messages import MessageId
+from ordercast.model.names import nearest
+
+SCHEMA_VERSION = 1
+CLOCKS = ("virtual", "utc")
+
+BASE = "base"
+CRASH = "crash"
+RESTART = "restart"
+ROLLBACK = "rollback"
+EXCLUDED = "excluded"
+RETURNED = "returned"
+GAP = "gap"
+OPEN = "open"
+END = "end"
+KINDS = (BASE, CRASH, RESTART, ROLLBACK, EXCLUDED, RETURNED, GAP, OPEN, END)
+
+
+class GroupRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A nominal member of a group in an epoch; not `live`: excluded in that epoch."""
+
+    epoch: int
+    group_name: str
+    site: str
+    live: bool = True
+    run: str | None = None
+
+
+class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An accepted message; (after_position, after_attempt) is its origin's last delivery then."""
+
+    origin: str
+    incarnation: int
+    group_name: str
+    seq: int
+    after_position: int
+    after_attempt: int
+    sent_ns: int
+    size: int
+    digest: int | None = None
+    run: str | None = None
+
+    @property
+    def id(self) -> MessageId:
+        return MessageId(self.origin, self.incarnation, self.group_name, self.seq)
+
+
+class Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A message handed to the application at a site."""
+
+    site: str
+    position: int
+    attempt: int
+    epoch: int
+    group_name: str
+    origin: str
+    incarnation: int
+    seq: int
+    delivered_ns: int
+    digest: int | None = None
+    order_key: bytes | None = None
+    run: str | None = None
+
+    @property
+    def id(self) -> MessageId:
+        return MessageId(self.origin, self.incarnation, self.group_name, self.seq)
+
+
+class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What happened to a site; `n` orders the events of one site."""
+
+    site: str
+    n: int
+    kind: str
+    position: int
+    attempt: int
+    epoch: int
+    at_ns: int
+    detail: str = "{}"
+    run: str | None = None
+
+
+class EpochRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    epoch: int
+    domain: str
+    deliver: str
+    on_failure: str
+    protocol: str
+    reason: str
+    decided_ns: int
+    run: str | None = None
+
+
+Row: TypeAlias = GroupRow | Sent | Delivered | Event | EpochRow
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """What `meta.json` holds: where a history comes from."""
+
+    schema_version: int = SCHEMA_VERSION
+    code_version: str = ""
+    config: dict[str, Any] = {}
+    seed: int | None = None
+    clock: str = "virtual"
+
+
+@dataclass(slots=True)
+class History:
+    """The five tables in memory, in any order of rows."""
+
+    groups: list[GroupRow] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    deliveries: list[Delivered] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    epochs: list[EpochRow] = field(default_factory=list)
+    meta: Meta = field(default_factory=Meta)
+
+    def tables(self) -> dict[str, Sequence[Row]]:
+        return {
+            "groups": self.groups,
+            "sent": self.sent,
+            "deliveries": self.deliveries,
+            "events": self.events,
+            "epochs": self.epochs,
+        }
+
+
+def gap_detail(message: MessageId) -> str:
+    """The `detail` of a gap that stands for `message`."""
+    return json.dumps({"message": list(message)}, separators=(",", ":"))
+
+
+def gap_message(event: Event, where: str = "events") -> MessageId:
+    """The message that a gap names."""
+    try:
+        named = json.loads(event.detail)["message"]
+        return msgspec.convert(named, MessageId)
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError):
+        raise ConfigError(
+            f"{where}: gap {event.n} of site {event.site!r}: field 'detail':"
+            f' {event.detail!r} is not {{"message": [origin, incarnation, group, seq]}}'
+        ) from None
+
+
+def require_kind(kind: str, where: str) -> None:
+    if kind not in KINDS:
+        raise ConfigError(
+            f"{where}: field 'kind': {kind!r} is not a kind of event{nearest(kind, KINDS)}"
+        )
