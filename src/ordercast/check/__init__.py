@@ -1,0 +1,1 @@
+"""Judges of histories: one file per check of docs/checks.md, verdict and smallest witness."""
