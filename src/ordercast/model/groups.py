@@ -5,17 +5,18 @@ forest builder reads. Parsing takes text, not paths: reading files is the caller
 """
 
 import json
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ordercast.model.errors import ConfigError, UnknownGroup
-from ordercast.model.names import nearest, require_distinct, require_name
+from ordercast.model.names import nearest, require_distinct, require_name, shown
 
 Site: TypeAlias = str
 Group: TypeAlias = str
+
+MAX_RATE = 1e12  # messages per second; sums of rates stay far from what a float cannot hold
 
 _KEYS = ("sites", "groups", "rates")
 
@@ -68,13 +69,16 @@ class GroupTable:
 
 
 def parse_groups(text: str, *, source: str) -> GroupTable:
-    """Parse a groups file. `source` names it in errors and, by its ending, tells JSON from TOML."""
+    """Parse a groups file, TOML or JSON; `source` names it in errors."""
+    if not text.strip():
+        raise ConfigError(f"{source}: the file is empty")
     try:
-        if source.lower().endswith(".json"):
+        # No TOML begins with a brace, so JSON is known by it also where there is no file name.
+        if source.lower().endswith(".json") or text.lstrip().startswith("{"):
             data = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, source))
         else:
             data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+    except ValueError as error:  # of both parsers, and of numbers with thousands of digits
         raise ConfigError(f"{source}: {error}") from None
     except RecursionError:
         raise ConfigError(f"{source}: nested too deeply for a groups file") from None
@@ -95,7 +99,7 @@ def _unique(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
 def _table(data: Mapping[str, Any], source: str) -> GroupTable:
     for key in data:
         if key not in _KEYS:
-            raise ConfigError(f"{source}: unknown key {key!r}{nearest(key, _KEYS)}")
+            raise ConfigError(f"{source}: unknown key {shown(key)}{nearest(key, _KEYS)}")
     if "groups" not in data:
         raise ConfigError(f"{source}: the table [groups] is missing")
     groups = _groups(data["groups"], source)
@@ -106,7 +110,9 @@ def _table(data: Mapping[str, Any], source: str) -> GroupTable:
 
 def _groups(data: Any, source: str) -> dict[Group, tuple[Site, ...]]:
     if not isinstance(data, dict):
-        raise ConfigError(f"{source}: 'groups' must be a table of name = [members]")
+        raise ConfigError(
+            f"{source}: 'groups' must be a table of name = [members], not {shown(data)}"
+        )
     if not data:
         raise ConfigError(f"{source}: [groups] is empty")
     groups: dict[Group, tuple[Site, ...]] = {}
@@ -114,14 +120,14 @@ def _groups(data: Any, source: str) -> dict[Group, tuple[Site, ...]]:
         require_name(name, f"{source}: groups")
         where = f"{source}: groups.{name}"
         if not isinstance(members, list):
-            raise ConfigError(f"{where}: must be a list of sites, not {members!r}")
+            raise ConfigError(f"{where}: must be a list of sites, not {shown(members)}")
         if not members:
             raise ConfigError(f"{where}: has no members")
+        seen: set[Site] = set()
         for site in members:
-            require_name(site, where)
-        if len(set(members)) != len(members):
-            twice = next(s for i, s in enumerate(members) if s in members[:i])
-            raise ConfigError(f"{where}: member {twice!r} is listed twice")
+            if require_name(site, where) in seen:
+                raise ConfigError(f"{where}: member {site!r} is listed twice")
+            seen.add(site)
         groups[name] = tuple(members)
     require_distinct(groups, f"{source}: groups")
     return groups
@@ -133,7 +139,7 @@ def _sites(listed: Any, groups: Mapping[Group, tuple[Site, ...]], source: str) -
         require_distinct(union, f"{source}: sites of the groups")
         return tuple(sorted(union))
     if not isinstance(listed, list):
-        raise ConfigError(f"{source}: 'sites' must be a list of names, not {listed!r}")
+        raise ConfigError(f"{source}: 'sites' must be a list of names, not {shown(listed)}")
     known: set[Site] = set()
     for site in listed:
         require_name(site, f"{source}: sites")
@@ -152,15 +158,18 @@ def _sites(listed: Any, groups: Mapping[Group, tuple[Site, ...]], source: str) -
 
 def _rates(data: Any, groups: Mapping[Group, tuple[Site, ...]], source: str) -> dict[Group, float]:
     if not isinstance(data, dict):
-        raise ConfigError(f"{source}: 'rates' must be a table of group = messages per second")
+        raise ConfigError(
+            f"{source}: 'rates' must be a table of group = messages per second, not {shown(data)}"
+        )
     rates: dict[Group, float] = {}
     for group, rate in data.items():
         where = f"{source}: rates.{group}"
         if group not in groups:
             raise ConfigError(f"{where}: there is no such group{nearest(group, groups)}")
         if isinstance(rate, bool) or not isinstance(rate, int | float):
-            raise ConfigError(f"{where}: must be a number, not {rate!r}")
-        if not math.isfinite(rate) or rate < 0:
-            raise ConfigError(f"{where}: {rate!r} is not a rate (a finite number, 0 or more)")
+            raise ConfigError(f"{where}: must be a number, not {shown(rate)}")
+        if not 0 <= rate <= MAX_RATE:
+            limits = f"a number from 0 to {MAX_RATE:g}"
+            raise ConfigError(f"{where}: {shown(rate)} is not a rate ({limits})")
         rates[group] = float(rate)
     return rates

@@ -2,11 +2,14 @@
 
 import difflib
 import re
+import reprlib
 from collections.abc import Iterable
 
 from ordercast.model.errors import ConfigError
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_abbreviated = reprlib.Repr()
+_abbreviated.maxstring = _abbreviated.maxother = 80
 _FEW = 8  # so many known names are listed in full when none of them is close
 
 
@@ -19,7 +22,7 @@ def require_name(value: object, where: str) -> str:
     if isinstance(value, str) and NAME_PATTERN.fullmatch(value):
         return value
     raise ConfigError(
-        f"{where}: {value!r} is not a name"
+        f"{where}: {shown(value)} is not a name"
         " (1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or digit)"
     )
 
@@ -31,6 +34,14 @@ def require_distinct(names: Iterable[str], where: str) -> None:
         other = seen.setdefault(name.lower(), name)
         if other != name:
             raise ConfigError(f"{where}: {name!r} and {other!r} differ only in case")
+
+
+def shown(value: object) -> str:
+    """A value in an error message: recognisable, on one line, and never long."""
+    try:
+        return _abbreviated.repr(value)
+    except ValueError:  # a number of thousands of digits
+        return f"this {type(value).__name__}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
