@@ -1,0 +1,19 @@
+"""The command `ordercast`: one file per verb, loaded only when its verb is called.
+
+A verb's module offers `arguments(parser)` and `run(args) -> exit code`; `VERBS` names them all.
+What every verb shares is in `frame`: exit codes, the one line for a user's mistake, `--json`.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from ordercast.cli.frame import Verb, run_verb
+
+VERBS = (
+    Verb("plan", "choose a propagation forest for overlapping groups, and say why"),
+    Verb("demo", "a first look: plan and draw a small example"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_verb(VERBS, list(sys.argv[1:] if argv is None else argv))

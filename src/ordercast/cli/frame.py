@@ -1,0 +1,180 @@
+"""What all verbs share: finding the verb, parsing its options, errors and exit codes.
+
+Exit codes: 0 good, 1 the check failed or work is incomplete, 2 the user's mistake, with one line
+on standard error; 130 after Ctrl-C. With `--json` standard output holds JSON and nothing else.
+"""
+
+import argparse
+import difflib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ordercast import __version__
+from ordercast.model.errors import Error
+from ordercast.model.names import nearest
+
+GOOD, INCOMPLETE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+
+
+class UsageError(Error):
+    """The command line itself is wrong; the message says where to read on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb lives in `ordercast.cli.<name>`."""
+
+    name: str
+    summary: str
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with one-line errors that name the nearest right option."""
+
+    def error(self, message: str) -> NoReturn:
+        message = message.removeprefix("argument ")
+        raise UsageError(f"{message}; see '{self.prog} --help'")
+
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        options = [name for name in self._option_string_actions if name.startswith("--")]
+        for argument in argv:
+            if argument == "--":
+                break
+            name = argument.partition("=")[0]
+            if name.startswith("--") and name not in options:
+                self.error(f"there is no option {name!r}{nearest(name, options)}")
+        args, rest = self.parse_known_args(argv)
+        if rest:
+            self.error(f"{rest[0]!r} is one argument too many")
+        return args
+
+
+def run_verb(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
+    """Run the command line; every way out of it ends here with an exit code."""
+    try:
+        code = _dispatch(verbs, argv)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except Error as error:
+        complain(str(error))
+        return MISTAKE
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone, e.g. `| head`. What Python still holds for it goes nowhere, or the
+        # interpreter would complain on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INCOMPLETE
+    except OSError as error:
+        complain(f"cannot go on: {reason(error)}")
+        return INCOMPLETE
+
+
+def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
+    name = argv[0] if argv else "--help"
+    if name in ("-h", "--help", "help"):
+        print(_help(verbs))
+        return GOOD
+    if name in ("-V", "--version"):
+        print(f"ordercast {__version__}")
+        return GOOD
+    known = {verb.name: verb for verb in verbs}
+    if name not in known:
+        kind = "option" if name.startswith("-") else "verb"
+        candidates = ["--help", "--version"] if kind == "option" else list(known)
+        hint = nearest(name, candidates)
+        raise UsageError(f"there is no {kind} {name!r}{hint}; see 'ordercast --help'")
+    module = importlib.import_module(f"ordercast.cli.{name}")
+    parser = _Parser(
+        prog=f"ordercast {name}",
+        description=module.DESCRIPTION,
+        epilog=module.EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+    module.arguments(parser)
+    try:
+        args = parser.parse(argv[1:])
+    except SystemExit:  # argparse leaves this way after --help
+        return GOOD
+    code: int = module.run(args)
+    return code
+
+
+def _help(verbs: Sequence[Verb]) -> str:
+    width = max(len(verb.name) for verb in verbs)
+    lines = [
+        "usage: ordercast VERB [options]",
+        "",
+        "Ordered, reliable multicast to overlapping groups.",
+        "",
+        "verbs:",
+        *(f"  {verb.name:<{width}}  {verb.summary}" for verb in verbs),
+        "",
+        "'ordercast VERB --help' tells more, with an example; --version prints the version.",
+    ]
+    return "\n".join(lines)
+
+
+def complain(message: str) -> None:
+    """The one line on standard error; characters that would break the line are escaped."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    print(f"ordercast: {line}", file=sys.stderr)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """An option's type: one of the values; the error names the nearest."""
+
+    def check(text: str) -> str:
+        if text not in values:
+            close = difflib.get_close_matches(text, values, n=1, cutoff=0.5)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(values)}{hint}")
+        return text
+
+    return check
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """An option's type: an integer from `least` on."""
+
+    def check(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{number} is too small ({least} or more)")
+        return number
+
+    return check
+
+
+def read_text(path: str) -> str:
+    """A file as text, or standard input for `-`; what can go wrong is the user's to mend."""
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path}: {reason(error)}") from None
+    except ValueError as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+        raise UsageError(f"{path}: {error}") from None  # e.g. a null character in the name
+
+
+def reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

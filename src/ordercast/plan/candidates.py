@@ -1,0 +1,66 @@
+"""The forests that come into question for a table, each measured by all objectives."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ordercast.forest.balanced import build_balanced
+from ordercast.forest.forest import Forest
+from ordercast.forest.greedy import build_greedy
+from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.metrics import Cost, Metrics, measure_indexed
+from ordercast.forest.rebalance import rebalance
+from ordercast.forest.star import build_star
+from ordercast.model.groups import GroupTable, Site
+from ordercast.plan.objectives import Values, evaluate, total_rate
+
+BUILDERS = ("star", "greedy", "balanced")  # the simplest first: equal ones are chosen in this order
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One builder's forest with all that is known about it."""
+
+    builder: str
+    forest: Forest
+    metrics: Metrics
+    values: Values
+    busiest: Site  # by rates; "" when there is no site
+    before: Metrics | None = None  # what it was before it was rebalanced
+
+
+def build_candidates(
+    table: GroupTable,
+    indexed: IndexedTable,
+    builders: Sequence[str],
+    *,
+    cost: Cost,
+    branching: int | None,
+    tie: Sequence[Site],
+    rebalanced: bool,
+) -> tuple[Candidate, ...]:
+    build: dict[str, Callable[[], Forest]] = {
+        "star": lambda: build_star(table),
+        "greedy": lambda: build_greedy(table, tie=tie),
+        "balanced": lambda: build_balanced(table, branching=branching, cost=cost),
+    }
+    return tuple(_candidate(name, build[name](), table, indexed, rebalanced) for name in builders)
+
+
+def _candidate(
+    name: str, forest: Forest, table: GroupTable, indexed: IndexedTable, rebalanced: bool
+) -> Candidate:
+    before = None
+    if rebalanced:
+        before = measure_indexed(indexed, *_numbers(forest, indexed))
+        forest = rebalance(forest, table)
+    parent, primary = _numbers(forest, indexed)
+    metrics = measure_indexed(indexed, parent, primary)
+    values = evaluate(indexed, parent, primary, metrics, total_rate(table))
+    busiest = indexed.sites[values.busiest] if indexed.sites else ""
+    return Candidate(name, forest, metrics, values, busiest, before)
+
+
+def _numbers(forest: Forest, indexed: IndexedTable) -> tuple[list[int], list[int]]:
+    number = {site: i for i, site in enumerate(indexed.sites)}
+    parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in indexed.sites]
+    return parent, [number[forest.primary[group]] for group in indexed.groups]

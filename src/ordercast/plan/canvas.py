@@ -1,0 +1,79 @@
+"""Pictures on paper: matplotlib behind the extra `plot`, and files that are whole or absent.
+
+The same picture gives the same bytes: fixed style, no date, fixed identifiers in SVG.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENDINGS = (".svg", ".png")
+_PIXELS_PER_INCH = 110
+
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    # The second has the same widths, for readers of an SVG who lack the first.
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],
+    "font.size": 9.0,
+    "svg.fonttype": "none",  # text stays text: it can be searched and selected
+    "svg.hashsalt": "ordercast",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",
+}
+
+
+def can_draw() -> bool:
+    return find_spec("matplotlib") is not None
+
+
+def require_drawable(path: str, option: str = "--draw") -> None:
+    """Say what stands in the way of a drawing before any work is done."""
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise ConfigError(f"{option} {path}: the name must end in {' or '.join(ENDINGS)}")
+    if not can_draw():
+        raise ConfigError(
+            f"{option} {path}: drawing needs the extra 'plot' (pip install 'ordercast[plot]')"
+        )
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise ConfigError(f"{option} {path}: there is no directory {str(folder)!r}")
+    if Path(path).is_dir():
+        raise ConfigError(f"{option} {path}: is a directory")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"{option} {path}: the directory {str(folder)!r} is not writable")
+
+
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Our look, whatever the user's matplotlibrc says."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+def save(figure: "Figure", path: str) -> None:
+    """Write beside the target and rename, so that nobody finds half a picture."""
+    target = Path(path)
+    ending = target.suffix.lower()
+    draft = target.with_name(f".{target.stem}.{os.getpid()}{ending}")
+    metadata = {"Date": None, "Creator": "ordercast"} if ending == ".svg" else {"Software": None}
+    try:
+        figure.savefig(draft, dpi=_PIXELS_PER_INCH, metadata=metadata)
+        draft.replace(target)
+    except OSError as error:
+        raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,151 @@
+"""What "good" means: three objectives over a structure, less is better, rates count.
+
+`delay` is [GS] §4.1's model of a point-to-point network (P to handle a message, L on the way) with
+queueing added: a site that is busy for the fraction rho of its time takes P / (1 - rho) for each
+message it receives or sends. `load` is the busiest site, `messages` is [GS] n + ε.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.metrics import Cost, Metrics, measure_indexed
+from ordercast.forest.tree import Tree
+from ordercast.model.groups import GroupTable
+
+OBJECTIVES = ("delay", "load", "messages")
+
+ASSUMED_RATE = 1000.0  # messages per second in all, spread evenly, when the file gives no rates
+
+# The delay of an overloaded structure is this many seconds times its rho, and no other structure's
+# delay is allowed to reach it, so overloaded ones rank last and among themselves by rho.
+OVERLOADED_S = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkModel:
+    """[GS] §4.1's constants; the defaults are those of a LAN and of this runtime's order."""
+
+    latency_s: float = 200e-6  # L: on the way from one site to the next
+    handling_s: float = 20e-6  # P: a site's time for one receive or one send
+
+
+LAN = NetworkModel()
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """All three objectives of one structure, and the site that limits it."""
+
+    delay: float  # seconds; OVERLOADED_S or more when a site cannot keep up
+    load: float
+    messages: float
+    busiest: int  # the site with the highest weighted load
+    utilisation: float  # its rho: the fraction of its time that it is busy
+
+    @property
+    def overloaded(self) -> bool:
+        return self.utilisation >= 1.0
+
+    def of(self, objective: str) -> float:
+        return {"delay": self.delay, "load": self.load, "messages": self.messages}[objective]
+
+
+def total_rate(table: GroupTable) -> float:
+    """Messages per second to all groups together."""
+    if not table.rates:
+        return ASSUMED_RATE
+    return sum(table.rate(group) for group in table.groups)
+
+
+def cost_of(objective: str, table: GroupTable, model: NetworkModel = LAN) -> Cost:
+    """The objective as a cost function for builders that choose between structures."""
+    rate = total_rate(table)
+
+    def load(indexed: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> float:
+        return max(measure_indexed(indexed, parent, primary).weighted_load, default=0.0)
+
+    def messages(indexed: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> float:
+        return _weighted_mean(measure_indexed(indexed, parent, primary).messages, indexed.weights)
+
+    def delay(indexed: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> float:
+        metrics = measure_indexed(indexed, parent, primary)
+        return evaluate(indexed, parent, primary, metrics, rate, model).delay
+
+    return {"delay": delay, "load": load, "messages": messages}[objective]
+
+
+def evaluate(
+    table: IndexedTable,
+    parent: Sequence[int],
+    primary: Sequence[int],
+    metrics: Metrics,
+    rate: float,
+    model: NetworkModel = LAN,
+) -> Values:
+    """All objectives at once, for a structure already measured; `rate` is the total per second."""
+    load = metrics.weighted_load
+    busiest = max(range(len(load)), key=lambda site: (load[site], -site), default=-1)
+    # Weights are 1.0 on average, so a weight stands for rate / groups messages per second.
+    busy_per_load = rate / max(1, len(table.groups)) * model.handling_s
+    utilisation = load[busiest] * busy_per_load if load else 0.0
+    if utilisation >= 1.0:
+        delay = OVERLOADED_S * utilisation
+    else:
+        handling = [model.handling_s / (1.0 - rho * busy_per_load) for rho in load]
+        times = arrival_times(table, parent, primary, handling, model.latency_s)
+        delay = min(_weighted_mean(times, table.weights), OVERLOADED_S)
+    return Values(
+        delay=delay,
+        load=load[busiest] if load else 0.0,
+        messages=_weighted_mean(metrics.messages, table.weights),
+        busiest=busiest,
+        utilisation=utilisation,
+    )
+
+
+def arrival_times(
+    table: IndexedTable,
+    parent: Sequence[int],
+    primary: Sequence[int],
+    handling: Sequence[float],
+    latency: float,
+) -> list[float]:
+    """Per group, seconds from the origin's send until the last member has the message.
+
+    Every hop costs `latency`, the one from the origin to the primary included; every site on the
+    way `handling` for its receive and for each send of this message. Only members and forks are
+    visited: between two of them each relay sends once, so prefix sums give its share.
+    """
+    tree = Tree.of(parent)
+    depth, enter, common_ancestor = tree.depth, tree.enter, tree.common_ancestor
+    to_root = list(handling)  # of each site: the sum of `handling` from its root down to itself
+    for site in tree.preorder:
+        if parent[site] >= 0:
+            to_root[site] += to_root[parent[site]]
+
+    times = []
+    for group, members in enumerate(table.members):
+        top = primary[group]
+        visited = sorted({top, *members}, key=enter.__getitem__)
+        forks = [common_ancestor(a, b) for a, b in pairwise(visited)]
+        visited = sorted({*visited, *forks}, key=enter.__getitem__)
+        # In preorder, with all forks included, the fork with the one before is the one above.
+        above = [common_ancestor(a, b) for a, b in pairwise(visited)]
+        children = Counter(above)
+        time = {top: latency + (1 + children[top]) * handling[top]}
+        for site, upper in zip(visited[1:], above, strict=True):
+            hops = (depth[site] - depth[upper]) * latency
+            relays = 2 * (to_root[parent[site]] - to_root[upper])
+            time[site] = time[upper] + hops + relays + (1 + children[site]) * handling[site]
+        times.append(max(time.values()))
+    return times
+
+
+def _weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    total = sum(weights)
+    if total <= 0:
+        return 0.0
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / total

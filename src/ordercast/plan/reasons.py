@@ -1,0 +1,246 @@
+"""Why a forest was chosen, in sentences that need no knowledge of the papers."""
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+
+from ordercast.forest.indexed import IndexedTable
+from ordercast.model.groups import Group, GroupTable
+from ordercast.plan.candidates import Candidate
+from ordercast.plan.objectives import ASSUMED_RATE, LAN, OBJECTIVES, total_rate
+
+_NEARLY_ALL = 0.8  # of the traffic is ordered at the root: a tree then spreads little load
+_MANY = 20  # groups; in fewer, a root that orders most of them is nothing to warn of
+_BUSY = 0.7  # of its time: a site with little left for bursts
+_WORTH_SAYING = 1.25  # times better in another objective
+_LISTED = 5  # so many names are written out
+
+_BEST = {
+    "delay": "has the shortest estimated delay, {} on average until the last member has a message",
+    "load": "puts the least on its busiest site, {}",
+    "messages": "needs the fewest messages, {} per send on average",
+}
+
+
+def explain(
+    table: GroupTable,
+    indexed: IndexedTable,
+    objective: str,
+    compares: bool,
+    ranked: Sequence[Candidate],
+    cyclic: Sequence[Sequence[Group]],
+) -> list[str]:
+    """`ranked`: the candidates, the chosen one first; `compares`: the planner made the choice."""
+    chosen = ranked[0]
+    sentences: list[str] = []
+    if compares:
+        sentences.append(_verdict(ranked, objective))
+        sentences.extend(_alternatives(ranked, objective))
+    else:
+        sentences.append(_asked(chosen))
+    sentences.extend(_traffic(table, ranked))
+    sentences.extend(_structure(indexed, ranked))
+    sentences.extend(_rebalanced(chosen))
+    sentences.extend(_cycles(cyclic, len(indexed.groups)))
+    sentences.extend(_idle_sites(indexed))
+    return sentences
+
+
+def show(value: float, objective: str) -> str:
+    """A value of an objective for a person; an overloaded structure has no delay."""
+    if objective != "delay":
+        return f"{value:,.2f}".rstrip("0").rstrip(".")
+    return f"{value * 1e3:,.2f} ms"
+
+
+def _verdict(ranked: Sequence[Candidate], objective: str) -> str:
+    chosen, *others = ranked
+    best = chosen.values.of(objective)
+    if objective == "delay" and chosen.values.overloaded:
+        return (
+            f"Every builder gives some site more than it can handle; {chosen.builder} the least:"
+            f" {chosen.busiest} would need {_percent(chosen.values.utilisation)} of its time."
+        )
+    what = _BEST[objective].format(show(best, objective))
+    if objective == "load":
+        what += f" ({chosen.busiest}; one message to each group)"
+    equal = [c for c in others if _same(c.values.of(objective), best)]
+    worse = [_comparison(c, objective, best) for c in others if c not in equal]
+    sentence = f"{chosen.builder} {what}"
+    if worse:
+        sentence += f"; {', '.join(worse)}"
+    if equal:
+        names = _and([c.builder for c in equal])
+        sentence += f"; {names} {'does' if len(equal) == 1 else 'do'} as well in that,"
+        sentence += f" but {chosen.builder} {_tie_break(chosen, equal[0], objective)}"
+    return f"{sentence}."
+
+
+def _comparison(candidate: Candidate, objective: str, best: float) -> str:
+    if objective == "delay" and candidate.values.overloaded:
+        return f"{candidate.builder} is overloaded"
+    value = candidate.values.of(objective)
+    return f"{candidate.builder} {show(value, objective)} ({_more(value, best)})"
+
+
+def _tie_break(chosen: Candidate, other: Candidate, objective: str) -> str:
+    words = {"delay": "is quicker", "load": "loads its busiest site less", "messages": "sends less"}
+    for name in OBJECTIVES:
+        if name != objective and not _same(chosen.values.of(name), other.values.of(name)):
+            return words[name]
+    return "is simpler"
+
+
+def _alternatives(ranked: Sequence[Candidate], objective: str) -> Iterator[str]:
+    """What another objective would have chosen, when it is clearly better there."""
+    chosen, *others = ranked
+    for name in OBJECTIVES:
+        if name == objective or not others:
+            continue
+        best = min(others, key=lambda candidate: candidate.values.of(name))
+        value, ours = best.values.of(name), chosen.values.of(name)
+        if value * _WORTH_SAYING >= ours or best.values.overloaded:
+            continue
+        subject = {
+            "delay": f"If delay matters more: {best.builder} takes {show(value, name)}",
+            "load": f"If load matters more: the busiest site of {best.builder}, {best.busiest}, "
+            f"handles {show(value, name)} messages when each group gets one",
+            "messages": f"If messages matter more: {best.builder} needs {show(value, name)} a send",
+        }[name]
+        instead = "is overloaded" if name == "delay" and chosen.values.overloaded else ""
+        against = f"{chosen.builder} {instead or show(ours, name)}"
+        yield f"{subject}, {against} (--objective {name})."
+
+
+def _asked(chosen: Candidate) -> str:
+    values = chosen.values
+    delay = "no bounded delay" if values.overloaded else f"delay {show(values.delay, 'delay')}"
+    return (
+        f"{chosen.builder} was asked for: estimated {delay}, {show(values.messages, 'messages')}"
+        f" messages per send, the busiest site is {chosen.busiest}."
+    )
+
+
+def _traffic(table: GroupTable, ranked: Sequence[Candidate]) -> Iterator[str]:
+    rate = total_rate(table)
+    if not table.rates:
+        yield (
+            f"No rates are given, so {ASSUMED_RATE:,.0f} messages per second in all are assumed,"
+            " the same to each group."
+        )
+    elif rate == 0:
+        yield "All rates are 0: every group counts the same, and no site is ever busy."
+    for candidate in ranked:
+        values = candidate.values
+        if values.overloaded:
+            yield (
+                f"With {candidate.builder}, {candidate.busiest} is overloaded: it would have to"
+                f" handle {values.utilisation / LAN.handling_s:,.0f} messages per second, and at"
+                f" {LAN.handling_s * 1e6:.0f} microseconds each it manages"
+                f" {1 / LAN.handling_s:,.0f}."
+            )
+        elif candidate is ranked[0] and values.utilisation >= _BUSY:
+            yield (
+                f"{candidate.busiest} is busy {_percent(values.utilisation)} of the time:"
+                " little is left for bursts."
+            )
+
+
+def _structure(indexed: IndexedTable, ranked: Sequence[Candidate]) -> Iterator[str]:
+    for candidate in ranked:
+        if candidate.builder != "balanced":
+            continue
+        if candidate is ranked[0] and candidate.forest.detail:
+            yield f"balanced: {candidate.forest.detail}."
+        if find_spec("pymetis") is None:
+            yield (
+                "The extra 'partition' is not installed, so balanced used its built-in partitioner;"
+                " pip install 'ordercast[partition]' usually gives a better tree."
+            )
+        share, root = _ordered_at_the_root(indexed, candidate)
+        if share >= _NEARLY_ALL and len(indexed.groups) >= _MANY:
+            yield (
+                f"{_percent(share)} of the messages begin at the root of the balanced tree, {root}:"
+                " the groups are spread over all sites instead of being local, so a tree cannot"
+                " take much load off its root."
+            )
+
+
+def _ordered_at_the_root(indexed: IndexedTable, candidate: Candidate) -> tuple[float, str]:
+    """The share of the traffic whose primary is a root, and the root with most of it."""
+    at_root: dict[str, float] = {}
+    for group, weight in zip(indexed.groups, indexed.weights, strict=True):
+        primary = candidate.forest.primary[group]
+        if candidate.forest.parent[primary] is None:
+            at_root[primary] = at_root.get(primary, 0.0) + weight
+    total = sum(indexed.weights)
+    if not at_root or total <= 0:
+        return 0.0, ""
+    return sum(at_root.values()) / total, max(at_root, key=lambda site: (at_root[site], site))
+
+
+def _rebalanced(chosen: Candidate) -> Iterator[str]:
+    if chosen.before is None:
+        return
+    before, after = chosen.before, chosen.metrics
+    if before.load_max == after.load_max and before.depth_max == after.depth_max:
+        yield "Rebalancing found nothing to move."
+        return
+    yield (
+        f"Rebalancing brought the highest load from {before.load_max:,} to {after.load_max:,};"
+        f" the mean depth went from {before.depth_mean:.2f} to {after.depth_mean:.2f}."
+    )
+
+
+def _cycles(cyclic: Sequence[Sequence[Group]], groups: int) -> Iterator[str]:
+    if not cyclic:
+        return
+    involved = len({group for component in cyclic for group in component})
+    largest = max(cyclic, key=len)
+    where = (
+        f"{_names(largest)}"
+        if len(cyclic) == 1
+        else (f"{len(cyclic):,} sets of them, the largest {_names(largest)}")
+    )
+    yield (
+        f"{involved:,} of {groups:,} groups overlap in rings ({where}): when a site fails there,"
+        " the survivors must agree about all these groups together, which costs more than about"
+        " two at a time."
+    )
+
+
+def _idle_sites(indexed: IndexedTable) -> Iterator[str]:
+    idle = [
+        site for site, groups in zip(indexed.sites, indexed.groups_of, strict=True) if not groups
+    ]
+    if idle:
+        take = "takes" if len(idle) == 1 else "take"
+        yield f"In no group, {_names(idle)} {take} no part."
+
+
+def _names(names: Sequence[str]) -> str:
+    if len(names) <= _LISTED + 1:
+        return _and(names)
+    return f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED:,} more"
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _same(a: float, b: float) -> bool:
+    return f"{a:.9g}" == f"{b:.9g}"
+
+
+def _more(value: float, best: float) -> str:
+    if best <= 0:
+        return "more"
+    ratio = value / best
+    return f"{ratio:,.1f} times as much" if ratio >= 2 else f"{_percent(ratio - 1)} more"
+
+
+def _percent(share: float) -> str:
+    """Rounded away from the ends, so that 99.7 % is not called all."""
+    percent = share * 100
+    if 0 < percent < 1 or 99 < percent < 100:
+        return f"{percent:.1f} %"
+    return f"{percent:,.0f} %"
