@@ -7,8 +7,9 @@ for each drained outbox, in the order in which they were drained:
 2. `send` — at once, without waiting for 1: frames that promise nothing.
 3. When 1 and every earlier outbox's 1 are durable: `then_send` (acknowledgements, submissions,
    reports, forwarding under `wait`), then `deliver` to the application, then `receipts`.
-4. `forget` — if given, then after 3 everything before that checkpoint may be dropped: the
-   checkpoint, followed by the records persisted after it, restores the site.
+4. `forget` — if given, write this checkpoint durably; then everything persisted by this outbox
+   and earlier ones may be dropped. The checkpoint, followed by the records of later outboxes,
+   restores the site.
 5. `alarm` — call `Site.alarm` at that time (the latest drain's word counts; None: no alarm).
 
 A driver may crash between any two duties. It must not reorder within a duty, must not do 3 before

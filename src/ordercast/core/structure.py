@@ -65,7 +65,8 @@ class Structure:
             ) from None
 
     def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
-        """Of a named group, or of listed members: the lowest site above them all."""
+        """Of a named group, or of listed members: the lowest site above them all (on a star, the
+        centre: there one site orders everything)."""
         if not members:
             self.members(group)
             return self.forest.primary[group]
@@ -78,6 +79,8 @@ class Structure:
         top = members[0]
         for site in members[1:]:
             top = self._common(top, site)
+        while self.forest.builder == "star" and (above := self.forest.parent[top]) is not None:
+            top = above
         return top
 
     def _common(self, a: Site, b: Site) -> Site:

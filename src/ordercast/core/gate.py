@@ -1,0 +1,71 @@
+"""From the ordered log to the application: positions, and the level at which they are delivered.
+
+`agreed`: as soon as a batch is in the log. `safe`: the longest prefix of the log in which every
+batch is stable (DESIGN §6; a batch's own stability is not enough, what precedes it counts too).
+That prefix, the settled one, is kept track of at both levels: stability receipts come from it.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from ordercast.core.stability.interface import Stability
+from ordercast.model.groups import Site
+from ordercast.model.messages import Delivery, MessageId, Placed, unpack_payloads
+
+
+class Gate:
+    def __init__(self, stability: Stability, epoch: int, *, safe: bool) -> None:
+        self.stability = stability
+        self.epoch = epoch
+        self.safe = safe
+        self.logged = 0  # last position in the ordered log
+        self.delivered = 0  # last position handed to the application
+        self.settled = 0  # last position in the settled prefix
+        self._unsettled: deque[Placed] = deque()
+
+    def append(self, placed: Placed, members: Sequence[Site]) -> list[Placed]:
+        """Take the next batch of the log; what is to be delivered now."""
+        batch = placed.batch
+        self.logged += batch.count
+        self._unsettled.append(placed)
+        self.stability.logged(batch.group, placed.number + batch.count - 1, members)
+        return [] if self.safe else [placed]
+
+    def settle(self) -> list[Placed]:
+        """Move the settled prefix on; the batches that joined it."""
+        joined = []
+        unsettled, stability = self._unsettled, self.stability
+        while unsettled:
+            placed = unsettled[0]
+            batch = placed.batch
+            last = placed.number + batch.count - 1
+            if stability.stable(batch.group) < last:
+                break
+            unsettled.popleft()
+            self.settled += batch.count
+            stability.settled(batch.group, last)
+            joined.append(placed)
+        return joined
+
+    def deliveries(self, placed: Placed) -> list[Delivery]:
+        """One per message of the batch, at the next positions."""
+        batch, key, epoch = placed.batch, placed.key, self.epoch
+        position, seq = self.delivered, batch.seq
+        self.delivered += batch.count
+        if batch.count == 1:
+            name = MessageId(batch.origin, batch.incarnation, batch.group, seq)
+            return [Delivery(position + 1, 1, epoch, name, unpack_payloads(batch.body)[0], key)]
+        return [
+            Delivery(
+                position + 1 + place,
+                1,
+                epoch,
+                MessageId(batch.origin, batch.incarnation, batch.group, seq + place),
+                payload,
+                key,
+            )
+            for place, payload in enumerate(unpack_payloads(batch.body))
+        ]
+
+    def unsettled(self) -> int:
+        return len(self._unsettled)

@@ -1,0 +1,309 @@
+"""One site's end of the link to one peer: FIFO lanes over a network that loses, doubles, reorders.
+
+[GS] Appendix I numbers what a sender sends each receiver; ERRATA GS-1, 2, 4 and 6 are mended: items
+are never overwritten, every item has a number, what is below the expected one is dropped, what is
+missing is asked for, and what is not acknowledged is sent again.
+
+An item is `got` when the peer holds it in order, `done` when the peer has dealt with it durably:
+then it is dropped here. At most `link_items` are under way, at most as many wait out of order. A
+receiver that has no room leaves items where they are; unacknowledged, they hold the sender back.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from ordercast.model.groups import Site
+from ordercast.model.options import Limits, Timing
+from ordercast.wire.frames import (
+    CONTROL,
+    LANES,
+    UP,
+    Ack,
+    Acks,
+    Data,
+    Frame,
+    Item,
+    Relay,
+    Repair,
+    Submit,
+)
+
+Take: TypeAlias = Callable[[Site, int, Item], bool]
+"""Hand an item up; False: no room now, keep it and try again on `resume`."""
+
+NEVER = 1 << 62
+
+
+class _Outgoing:
+    __slots__ = ("done", "got", "items", "sent")
+
+    def __init__(self, done: int = 0) -> None:
+        self.items: deque[Item] = deque()  # numbers done+1, done+2, …
+        self.done = self.got = self.sent = done
+
+
+class _Incoming:
+    __slots__ = ("done", "early", "got", "unacknowledged")
+
+    def __init__(self, done: int = 0) -> None:
+        self.early: dict[int, Item] = {}  # above got: out of order, or no room
+        self.got = self.done = done
+        self.unacknowledged = 0
+
+
+class Link:
+    """`boot` is ours; the peer's is learned from its frames."""
+
+    def __init__(self, peer: Site, boot: int, limits: Limits, timing: Timing) -> None:
+        self.peer = peer
+        self.boot = boot
+        self.peer_boot = 1
+        self.limits = limits
+        self.timing = timing
+        self.outgoing = [_Outgoing() for _ in LANES]
+        self.incoming = [_Incoming() for _ in LANES]
+        self.blocked = False  # an item in order waits for room
+        self.ack_at = NEVER
+        self.resend_at = NEVER
+        self.repair_at = NEVER
+        self._resend_wait = timing.resend_after
+        self._repairs: list[tuple[int, int, int]] = []  # (lane, first, last) to ask for
+        self._again: list[Data] = []  # to be sent again
+
+    # --- sending ------------------------------------------------------------------------------
+
+    def push(self, lane: int, item: Item) -> int:
+        """Queue an item; how many are not done on that lane."""
+        items = self.outgoing[lane].items
+        items.append(item)
+        return len(items)
+
+    def last(self, lane: int) -> int:
+        """The number of the item pushed last."""
+        out = self.outgoing[lane]
+        return out.done + len(out.items)
+
+    def frames(self, now: int, lane: int) -> list[Frame]:
+        """What may be sent now on a lane: repeats first, then new items within the window."""
+        out = self.outgoing[lane]
+        frames: list[Frame] = []
+        if self._again:
+            frames.extend(frame for frame in self._again if frame.lane == lane)
+            self._again = [frame for frame in self._again if frame.lane != lane]
+        end = out.done + len(out.items)
+        if out.sent < end:
+            limit = min(end, out.done + self.limits.link_items)
+            if out.sent < limit:
+                if end == limit == out.sent + 1:  # the common case: one new item
+                    frames.append(Data(self.boot, self.peer_boot, lane, end, (out.items[-1],)))
+                else:
+                    frames.extend(self._cut(lane, out.sent + 1, limit))
+                out.sent = limit
+                if self.resend_at == NEVER:
+                    self.resend_at = now + self._resend_wait
+        return frames
+
+    def _cut(self, lane: int, first: int, last: int) -> list[Data]:
+        """Items first … last as frames within the limits on items and bytes."""
+        out = self.outgoing[lane]
+        frames: list[Data] = []
+        items: list[Item] = []
+        size, number = 0, first
+        for item in islice(out.items, first - out.done - 1, last - out.done):
+            weight = _weight(item)
+            if items and (
+                len(items) == self.limits.frame_items or size + weight > self.limits.frame_bytes
+            ):
+                frames.append(Data(self.boot, self.peer_boot, lane, number, tuple(items)))
+                number += len(items)
+                items, size = [], 0
+            items.append(item)
+            size += weight
+        if items:
+            frames.append(Data(self.boot, self.peer_boot, lane, number, tuple(items)))
+        return frames
+
+    def acknowledged(self, now: int, acks: Acks) -> list[tuple[int, list[Item]]]:
+        """Take the peer's acknowledgements; per lane, the items that are now done."""
+        finished: list[tuple[int, list[Item]]] = []
+        for lane, got, done in acks:
+            out = self.outgoing[lane]
+            end = out.done + len(out.items)
+            if got > end or done > got:
+                continue  # about a stream that is no longer this one
+            if got > out.got:
+                out.got = got
+                if got > out.sent:
+                    out.sent = got
+                self._resend_wait = self.timing.resend_after
+                self.resend_at = now + self._resend_wait
+            if done > out.done:
+                popleft = out.items.popleft
+                finished.append((lane, [popleft() for _ in range(done - out.done)]))
+                out.done = done
+        if finished and not any(out.items for out in self.outgoing):
+            self.resend_at = NEVER
+        return finished
+
+    # --- receiving ----------------------------------------------------------------------------
+
+    def heard(self, boot: int) -> bool | None:
+        """Compare the boot in a frame: None for a late frame, True when the peer has restarted."""
+        if boot == self.peer_boot:
+            return False
+        if boot < self.peer_boot:
+            return None
+        self.peer_boot = boot
+        self.outgoing[CONTROL] = _Outgoing()
+        self.incoming[CONTROL] = _Incoming()
+        for out in self.outgoing:
+            out.got = out.sent = out.done
+        self._again.clear()
+        self._repairs.clear()
+        return True
+
+    def receive(self, now: int, frame: Data, take: Take) -> None:
+        lane = frame.lane
+        if lane == CONTROL and frame.of != self.boot:
+            self.ack_at = now  # the peer does not know that we have restarted
+            return
+        inc = self.incoming[lane]
+        number = frame.number
+        items = frame.items
+        if number == inc.got + 1 and not inc.early:
+            for place, item in enumerate(items):
+                if not take(self.peer, lane, item):
+                    self.blocked = True
+                    for late, rest in enumerate(items[place:]):
+                        inc.early[number + place + late] = rest
+                    break
+                inc.got += 1
+            inc.unacknowledged += len(items)
+        else:
+            self._receive_early(now, inc, lane, number, items, take)
+        if inc.unacknowledged >= self.timing.ack_every:
+            self.ack_at = now
+        elif self.ack_at == NEVER:
+            self.ack_at = now + self.timing.ack_delay
+
+    def _receive_early(
+        self, now: int, inc: _Incoming, lane: int, number: int, items: tuple[Item, ...], take: Take
+    ) -> None:
+        last = number + len(items) - 1
+        if last <= inc.got:
+            self.ack_at = now  # a repeat: our acknowledgement was lost
+            return
+        for item in items:
+            if inc.got < number <= inc.got + self.limits.link_items:
+                inc.early.setdefault(number, item)
+            number += 1
+        inc.unacknowledged += len(items)
+        self._hand_up(inc, lane, take)
+        if inc.early and not self.blocked:
+            self._ask(now, lane, inc)
+
+    def _hand_up(self, inc: _Incoming, lane: int, take: Take) -> None:
+        early = inc.early
+        while (item := early.get(inc.got + 1)) is not None:
+            if not take(self.peer, lane, item):
+                self.blocked = True
+                return
+            inc.got += 1
+            del early[inc.got]
+
+    def resume(self, now: int, take: Take) -> None:
+        """There is room again: hand up what was waiting, DOWN before UP."""
+        self.blocked = False
+        for lane in (1, 0):
+            inc = self.incoming[lane]
+            if inc.early:
+                self._hand_up(inc, lane, take)
+                self.ack_at = min(self.ack_at, now + self.timing.ack_delay)
+
+    def _ask(self, now: int, lane: int, inc: _Incoming) -> None:
+        """Ask for the first hole, at most once in `repair_again` unless the hole is another."""
+        hole = (lane, inc.got + 1, min(inc.early) - 1)
+        if self.repair_at == NEVER or now >= self.repair_at:
+            self._repairs.append(hole)
+            self.repair_at = now + self.timing.repair_again
+
+    def repair(self, now: int, frame: Repair) -> None:
+        out = self.outgoing[frame.lane]
+        first, last = max(frame.first, out.done + 1), min(frame.last, out.sent)
+        if first <= last:
+            self._again.extend(self._cut(frame.lane, first, last))
+            self.resend_at = now + self._resend_wait
+
+    # --- acknowledging and time ---------------------------------------------------------------
+
+    def with_acks(self, frame: Frame) -> Frame:
+        """The frame, which may promise, with what there is to acknowledge."""
+        return replace(frame, acks=self._acks()) if type(frame) is Data else frame
+
+    def _acks(self) -> Acks:
+        self.ack_at = NEVER
+        acks = []
+        for lane, inc in enumerate(self.incoming):
+            if lane != UP:
+                inc.done = inc.got
+            if inc.got:
+                acks.append((lane, inc.got, inc.done))
+            inc.unacknowledged = 0
+        return tuple(acks)
+
+    def control(self, now: int) -> list[Frame]:
+        """Requests for repair, and acknowledgements alone when they are due."""
+        frames: list[Frame] = [
+            Repair(self.boot, self.peer_boot, lane, first, last)
+            for lane, first, last in self._repairs
+        ]
+        self._repairs.clear()
+        if self.ack_at <= now:
+            frames.append(Ack(self.boot, self.peer_boot, self._acks()))
+        return frames
+
+    def alarm(self, now: int) -> None:
+        if self.repair_at <= now:
+            self.repair_at = NEVER
+            for lane, inc in enumerate(self.incoming):
+                if inc.early and not self.blocked:
+                    self._ask(now, lane, inc)
+        if self.resend_at <= now:
+            self._resend(now)
+
+    def _resend(self, now: int) -> None:
+        """Send again the first frame of each lane that is not done; wait longer each time."""
+        waiting = False
+        for lane, out in enumerate(self.outgoing):
+            if not out.items or out.sent == out.done:
+                continue
+            waiting = True
+            first = out.got + 1 if out.got < out.sent else out.done + 1
+            frames = self._cut(lane, first, out.sent)
+            self._again.append(frames[0])
+        if waiting:
+            self._resend_wait = min(2 * self._resend_wait, self.timing.resend_at_most)
+            self.resend_at = now + self._resend_wait
+        else:
+            self.resend_at = NEVER
+
+    @property
+    def deadline(self) -> int:
+        return min(self.ack_at, self.resend_at, self.repair_at)
+
+    def idle(self) -> bool:
+        return not any(out.items for out in self.outgoing) and not any(
+            inc.early for inc in self.incoming
+        )
+
+
+def _weight(item: Item) -> int:
+    if type(item) is Relay:
+        return len(item.placed.batch.body)
+    if type(item) is Submit:
+        return len(item.batch.body)
+    return 64

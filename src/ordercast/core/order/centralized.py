@@ -1,0 +1,30 @@
+"""`centralized`: one sequencer per domain, after Chang & Maxemchuk as in [GS] §2 and §4.
+
+It is message passing on a forest of depth 1: the centre places every message of its domain and
+sends it to each member, so a key is one counter and nothing merges further down.
+"""
+
+from ordercast.core.order.interface import Environment
+from ordercast.core.order.propagation import Propagation
+from ordercast.core.structure import Structure
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, Site
+
+
+class Centralized(Propagation):
+    def __init__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> None:
+        for group in structure.groups_of[site]:
+            require_centre(structure, group)
+        super().__init__(site, structure, environment, causal=causal)
+
+
+def require_centre(structure: Structure, group: Group) -> None:
+    primary = structure.primary(group)
+    if structure.depth(primary) > 0 or any(
+        structure.depth(site) > 1 for site in structure.members(group)
+    ):
+        raise ConfigError(
+            f"centralized needs a forest of depth 1 (builder 'star'): group {group!r} has none"
+        )

@@ -1,0 +1,85 @@
+"""What an ordering object offers, and what it asks of the site around it (DESIGN §3).
+
+The site hands an ordering object its own submissions and, in FIFO order per peer, the items that
+peers' ordering objects sent it. The object gives every batch a place, the same at every site (its
+order key), and tells the site of each batch that is placed *here*: in the order of their keys, and
+nothing for this site is ever placed before one that was told already.
+
+What must be durable before it is revealed goes through `persist`, in order, before anything that
+reveals it. A restarted object is given the state folded from the records that were dropped
+(`restore`) and then every record still held (`replay`), with the same effects but for persisting.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ordercast.core.outbox import Passed, Record
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Placed
+from ordercast.wire.frames import Item
+
+State = dict[str, Any]
+"""Plain data (dicts, lists, tuples, ints, strings) that survives the codec."""
+
+
+class Environment(Protocol):
+    """What a site does for its ordering object."""
+
+    def send(self, peer: Site, lane: int, item: Item) -> None:
+        """Queue an item for a peer; lanes are FIFO and reliable."""
+
+    def persist(self, record: Record) -> None: ...
+
+    def passed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> None:
+        """A batch has its place and passes this site; `mine`: this site is to deliver it."""
+
+    def dealt_with(self, origin: Site) -> None:
+        """The next submission of a peer needs no more from it than stability."""
+
+    def stable(self, group: Group, number: int) -> bool:
+        """Whether the group's messages up to `number` are known here to be stable."""
+
+
+class Ordering(Protocol):
+    def submit(self, batch: Batch) -> None:
+        """Place this site's own batch, or send it where it will be placed."""
+
+    def receive(self, peer: Site, item: Item) -> None: ...
+
+    def log(self) -> Sequence[Placed]:
+        """What is still held of the batches for this site whose place is final, in key order."""
+
+    def restore(self, state: State) -> None: ...
+
+    def replay(self, record: Passed) -> None: ...
+
+    def forget(self, record: Passed) -> None:
+        """The oldest record still held may be dropped: fold it into the state."""
+
+    def journal(self) -> State:
+        """The state folded from everything forgotten so far."""
+
+    def held(self) -> int:
+        """Batches received but not placed yet (bounded by the senders' windows)."""
+
+
+class MakeOrdering(Protocol):
+    def __call__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> Ordering: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolInfo:
+    """One row of the registry: a protocol by name and what it supports."""
+
+    name: str
+    make: MakeOrdering
+    builders: tuple[str, ...] = ()  # forests it runs on; empty: any
+    wait: bool = True
+    causal: bool = True
+
+
+Registry = Mapping[str, ProtocolInfo]

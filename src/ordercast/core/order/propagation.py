@@ -1,0 +1,217 @@
+"""`propagation`: [GS] §3.2, the message passing protocol on a propagation forest.
+
+A group's primary gives each batch its place, merging it with what comes down from above; every
+site passes on, in that one merged order, to those children at or below which there are members,
+and delivers what is for itself. The forest is a tree per domain (ERRATA GS-11) and links are FIFO,
+so all sites below a site see the batches that pass it in one order.
+
+Keys (DESIGN §5): the path of the last batch relayed from the parent, then this site's level and
+counter. Below any site key order is the merged order; over the domain it is one total order.
+
+Causal order is enforced here, before placing (DESIGN §2): a primary holds a batch until everything
+in its causal past that passes this site has passed.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ordercast.core.order.interface import Environment, State
+from ordercast.core.outbox import Passed
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Key, Placed, Vector
+from ordercast.wire.frames import DOWN, UP, Item, Relay, Submit
+
+
+class Propagation:
+    """State: what has passed (`_numbers`, `_base`, `_counter`, `_seqs`), what is still held."""
+
+    def __init__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> None:
+        self.site = site
+        self.structure = structure
+        self.environment = environment
+        self.causal = causal
+        self._level = -structure.depth(site)
+        self._base: tuple[int, ...] = ()  # key path of the last batch from the parent
+        self._counter = 0
+        self._numbers: dict[Group, int] = {}  # last group number that passed here
+        self._seqs: dict[tuple[Site, int, Group], int] = {}  # last seq placed here, per origin
+        self._routes: dict[Group, tuple[bool, tuple[Site, ...]]] = {}
+        self._log: deque[Placed] = deque()
+        # The same, folded from the records that were forgotten.
+        self._old_base: tuple[int, ...] = ()
+        self._old_counter = 0
+        self._old_numbers: dict[Group, int] = {}
+        self._old_seqs: dict[tuple[Site, int, Group], int] = {}
+        # Causal order only.
+        self._waiting: dict[Site, deque[Batch]] = {}  # per origin, in arrival order
+        self._given: dict[Site, dict[Group, tuple[int, tuple[Site, ...]]]] = {}
+        self._passes: dict[Group, bool] = {}
+        self._releasing = False
+
+    # --- the message passing protocol -----------------------------------------------------------
+
+    def submit(self, batch: Batch) -> None:
+        primary = self.structure.primary(batch.group, batch.members)
+        if primary == self.site:
+            self._arrive(self.site, batch)
+        else:
+            self.environment.send(primary, UP, Submit(batch))
+
+    def receive(self, peer: Site, item: Item) -> None:
+        if type(item) is Relay:
+            placed = item.placed
+            self._base = placed.key.path
+            self._pass(Passed(placed, peer, True), item)
+        elif type(item) is Submit:
+            self._arrive(peer, item.batch)
+
+    def _arrive(self, peer: Site, batch: Batch) -> None:
+        if self.causal:
+            self._waiting.setdefault(peer, deque()).append(batch)
+            if not self._releasing:
+                self._release()
+        else:
+            self._place(peer, batch)
+
+    def _place(self, peer: Site, batch: Batch) -> None:
+        stream = (batch.origin, batch.incarnation, batch.group)
+        if batch.seq > self._seqs.get(stream, 0):  # else placed already: a repeated submission
+            self._seqs[stream] = batch.seq + batch.count - 1
+            self._counter += 1
+            key = Key((*self._base, self._level, self._counter), self.site)
+            placed = Placed(key, self._numbers.get(batch.group, 0) + 1, batch)
+            self._pass(Passed(placed, peer, False), Relay(placed))
+        if peer != self.site:
+            self.environment.dealt_with(peer)
+
+    def _pass(self, entry: Passed, item: Relay) -> None:
+        placed = entry.placed
+        batch = placed.batch
+        self._numbers[batch.group] = placed.number + batch.count - 1
+        environment = self.environment
+        environment.persist(entry)
+        mine, children = self._route(batch)
+        for child in children:
+            environment.send(child, DOWN, item)
+        if mine:
+            self._log.append(placed)
+        environment.passed(entry, children, mine=mine)
+        if self._waiting and not self._releasing:
+            self._release()
+
+    def _route(self, batch: Batch) -> tuple[bool, tuple[Site, ...]]:
+        found = self._routes.get(batch.group)
+        if found is None:
+            members = batch.members or self.structure.members(batch.group)
+            found = (self.site in members, self.structure.routes(self.site, members))
+            if not batch.members:
+                self._routes[batch.group] = found
+        return found
+
+    def log(self) -> Sequence[Placed]:
+        return self._log
+
+    def held(self) -> int:
+        return sum(len(queue) for queue in self._waiting.values())
+
+    # --- causal order -----------------------------------------------------------------------------
+
+    def _release(self) -> None:
+        """Place every batch whose past has passed; those of one origin in arrival order."""
+        again = self._releasing = True
+        while again:
+            again = False
+            for origin in sorted(self._waiting):
+                queue = self._waiting[origin]
+                while queue and self._past_has_passed(queue[0].past):
+                    self._place_after_own(origin, queue.popleft())
+                    again = True
+                if not queue:
+                    del self._waiting[origin]
+        self._releasing = False
+
+    def _past_has_passed(self, past: Vector) -> bool:
+        return all(
+            self._numbers.get(group, 0) >= number
+            for group, number, members in past
+            if self._passes_here(group, members)
+        )
+
+    def _passes_here(self, group: Group, members: tuple[Site, ...]) -> bool:
+        """Whether the group's messages come through this site: it lies on a path to a member."""
+        known = self._passes.get(group)
+        if known is None:
+            structure = self.structure
+            primary = structure.primary(group, members)
+            at: Site | None = self.site
+            while at is not None and at != primary:
+                at = structure.parent(at)
+            everyone = members or structure.members(group)
+            known = at is not None and (
+                self.site in everyone or bool(structure.routes(self.site, everyone))
+            )
+            if not members:
+                self._passes[group] = known
+        return known
+
+    def _place_after_own(self, origin: Site, batch: Batch) -> None:
+        """Add to the past what this site gave the origin's earlier messages, then place."""
+        given = self._given.setdefault(origin, {})
+        for group in [
+            group for group, (number, _) in given.items() if self.environment.stable(group, number)
+        ]:
+            del given[group]
+        past = {group: (number, members) for group, number, members in batch.past}
+        for group, (number, members) in given.items():
+            if number > past.get(group, (0, ()))[0]:
+                past[group] = (number, members)
+        vector = tuple((group, *past[group]) for group in sorted(past))
+        self._place(origin, batch if vector == batch.past else replace(batch, past=vector))
+        given[batch.group] = (self._numbers[batch.group], batch.members)
+
+    # --- what survives a restart ------------------------------------------------------------------
+
+    def restore(self, state: State) -> None:
+        self._base = self._old_base = tuple(state["base"])
+        self._counter = self._old_counter = state["counter"]
+        self._old_numbers = dict(state["numbers"])
+        self._numbers = dict(self._old_numbers)
+        self._old_seqs = {(o, i, g): seq for o, i, g, seq in state["seqs"]}
+        self._seqs = dict(self._old_seqs)
+
+    def replay(self, record: Passed) -> None:
+        placed, batch = record.placed, record.placed.batch
+        if record.from_parent:
+            self._base = placed.key.path
+        else:
+            self._counter = placed.key.path[-1]
+            self._seqs[batch.origin, batch.incarnation, batch.group] = batch.seq + batch.count - 1
+            if self.causal:
+                given = self._given.setdefault(record.source, {})
+                given[batch.group] = (placed.number + batch.count - 1, batch.members)
+        self._pass(record, Relay(placed))
+
+    def forget(self, record: Passed) -> None:
+        placed, batch = record.placed, record.placed.batch
+        if record.from_parent:
+            self._old_base = placed.key.path
+        else:
+            self._old_counter = placed.key.path[-1]
+            stream = (batch.origin, batch.incarnation, batch.group)
+            self._old_seqs[stream] = batch.seq + batch.count - 1
+        self._old_numbers[batch.group] = placed.number + batch.count - 1
+        if self._log and self._log[0] is placed:
+            self._log.popleft()
+
+    def journal(self) -> State:
+        return {
+            "base": self._old_base,
+            "counter": self._old_counter,
+            "numbers": dict(self._old_numbers),
+            "seqs": [(*stream, seq) for stream, seq in self._old_seqs.items()],
+        }

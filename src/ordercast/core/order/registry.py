@@ -1,0 +1,21 @@
+"""The ordering protocols by name. A new one is one file beside this, and one line here."""
+
+from ordercast.core.order.centralized import Centralized
+from ordercast.core.order.interface import ProtocolInfo, Registry
+from ordercast.core.order.propagation import Propagation
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import nearest
+
+PROTOCOLS: Registry = {
+    info.name: info
+    for info in (
+        ProtocolInfo("propagation", Propagation),
+        ProtocolInfo("centralized", Centralized, builders=("star",)),
+    )
+}
+
+
+def protocol_named(name: str) -> ProtocolInfo:
+    if name not in PROTOCOLS:
+        raise ConfigError(f"there is no protocol {name!r}{nearest(name, PROTOCOLS)}")
+    return PROTOCOLS[name]

@@ -1,0 +1,176 @@
+"""A site's own messages, from the application's call to the receipt `stable`.
+
+Accepted batches are numbered per group and kept until they are stable (ERRATA GS-12 a). With
+causal order they carry the causal past of their origin, and leave for another primary only when
+all earlier ones are stable: a different site would otherwise place them without knowing of those;
+nothing overtakes a batch that waits (DESIGN §2).
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from ordercast.core.outbox import Accepted, Receipt
+from ordercast.core.stability.interface import Stability
+from ordercast.core.structure import Structure
+from ordercast.model.errors import WindowFull
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Placed, Vector
+from ordercast.model.options import Limits
+
+
+class OwnMessages:
+    def __init__(
+        self,
+        structure: Structure,
+        limits: Limits,
+        stability: Stability,
+        submit: Callable[[Batch], None],
+        *,
+        causal: bool,
+    ) -> None:
+        self.structure = structure
+        self.limits = limits
+        self.stability = stability
+        self.submit = submit
+        self.causal = causal
+        self.receipts: list[Receipt] = []
+        self.last_seq: dict[Group, int] = {}
+        self.unplaced = 0  # messages
+        self.unplaced_bytes = 0
+        self.kept: deque[Batch] = deque()  # accepted, the oldest of them not stable
+        self._ordered: dict[Group, deque[Batch]] = {}  # placed, not stable
+        self._stable_seq: dict[Group, int] = {}
+        # Causal order only.
+        self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}
+        self._outbound: deque[Batch] = deque()
+        self._unstable = 0  # batches released and not stable
+        self._last_primary: Site | None = None
+
+    # --- sending ------------------------------------------------------------------------------
+
+    def require_window(self, messages: int, size: int) -> None:
+        """At least one batch is always let in, so that a batch larger than the window can go."""
+        if self.unplaced and (
+            self.unplaced + messages > self.limits.window_messages
+            or self.unplaced_bytes + size > self.limits.window_bytes
+        ):
+            raise WindowFull(
+                f"{self.unplaced} messages ({self.unplaced_bytes} bytes) are accepted and not yet"
+                f" placed; the window is {self.limits.window_messages} messages"
+                f" or {self.limits.window_bytes} bytes"
+            )
+
+    def accept(self, batch: Batch) -> None:
+        """A new batch, whose record is being persisted."""
+        self._keep(batch)
+        self.receipts.append(Receipt("accepted", batch.group, batch.seq, batch.count))
+        self._leave(batch)
+
+    def _keep(self, batch: Batch) -> None:
+        self.last_seq[batch.group] = batch.seq + batch.count - 1
+        self.unplaced += batch.count
+        self.unplaced_bytes += len(batch.body)
+        self.kept.append(batch)
+
+    def _leave(self, batch: Batch) -> None:
+        if self.causal:
+            self._outbound.append(batch)
+            self._release()
+        else:
+            self.submit(batch)
+
+    def _release(self) -> None:
+        while self._outbound:
+            batch = self._outbound[0]
+            primary = self.structure.primary(batch.group, batch.members)
+            if self._unstable and primary != self._last_primary:
+                return
+            self._outbound.popleft()
+            self._last_primary = primary
+            self._unstable += 1
+            self.submit(batch)
+
+    # --- receipts -----------------------------------------------------------------------------
+
+    def placed(self, batch: Batch) -> None:
+        self.unplaced -= batch.count
+        self.unplaced_bytes -= len(batch.body)
+        self.receipts.append(Receipt("ordered", batch.group, batch.seq, batch.count))
+        self._ordered.setdefault(batch.group, deque()).append(batch)
+        self._settle(batch.group)
+
+    def stable(self, group: Group, seq: int) -> None:
+        """Everything sent from here to the group up to `seq` is final."""
+        if seq > self._stable_seq.get(group, 0):
+            self._stable_seq[group] = seq
+            self._settle(group)
+
+    def _settle(self, group: Group) -> None:
+        upto = self._stable_seq.get(group, 0)
+        waiting = self._ordered.get(group)
+        while waiting and waiting[0].seq + waiting[0].count - 1 <= upto:
+            batch = waiting.popleft()
+            self.receipts.append(Receipt("stable", batch.group, batch.seq, batch.count))
+            self._unstable -= 1
+        if self.causal:
+            self._release()
+
+    def forgettable(self) -> list[Batch]:
+        """Batches, oldest first, that need no longer be kept."""
+        gone = []
+        while self.kept:
+            batch = self.kept[0]
+            if batch.seq + batch.count - 1 > self._stable_seq.get(batch.group, 0):
+                break
+            gone.append(self.kept.popleft())
+        return gone
+
+    def awaited(self) -> list[Site]:
+        """The primaries from which word of stability is due."""
+        return list(dict.fromkeys(self.structure.primary(b.group, b.members) for b in self.kept))
+
+    # --- causal past --------------------------------------------------------------------------
+
+    def past(self) -> Vector:
+        """Of a message sent now: what was delivered here and is not known to be stable."""
+        if not self.causal:
+            return ()
+        for group in [
+            group for group, (number, _) in self._past.items() if self._is_stable(group, number)
+        ]:
+            del self._past[group]
+        return tuple((group, *self._past[group]) for group in sorted(self._past))
+
+    def delivered(self, placed: Placed) -> None:
+        batch = placed.batch
+        mine = (batch.group, placed.number + batch.count - 1, batch.members)
+        for group, number, members in (*batch.past, mine):
+            known = self._past.get(group)
+            if (known is None or known[0] < number) and not self._is_stable(group, number):
+                self._past[group] = (number, members)
+
+    def _is_stable(self, group: Group, number: int) -> bool:
+        return self.stability.stable(group) >= number
+
+    # --- after a restart ----------------------------------------------------------------------
+
+    def restore(self, last_seq: dict[Group, int]) -> None:
+        """Everything forgotten was stable."""
+        self.last_seq = dict(last_seq)
+        self._stable_seq = dict(last_seq)
+
+    def replay(self, record: Accepted) -> None:
+        self._keep(record.batch)
+
+    def resume(self, placed_here: set[tuple[Group, int]]) -> None:
+        """All records are replayed: send again what this site has not itself placed already."""
+        for batch in self.kept:
+            if (batch.group, batch.seq) in placed_here:
+                self._unstable += 1
+                self._last_primary = self.structure.primary(batch.group, batch.members)
+                self.placed(batch)
+            else:
+                self._leave(batch)
+
+    def idle(self) -> bool:
+        return not self.kept and not self.unplaced

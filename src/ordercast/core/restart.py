@@ -1,0 +1,68 @@
+"""A site made again from its store: policy `wait` ([GS] §5.2.2).
+
+Counters come from the checkpoint; then every record still held happens once more, with the same
+effects but for persisting: links get back their numbers and what is not acknowledged, the ordered
+log its positions. What was accepted but not placed by this site itself is sent again; a primary
+that has it recognises its number. What was received and not durable was never acknowledged, so it
+comes again.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.model.groups import Group
+from ordercast.model.groups import Site as SiteName
+from ordercast.wire.frames import DOWN, UP
+
+if TYPE_CHECKING:
+    from ordercast.core.site import Site
+
+
+def restore(site: "Site", checkpoint: Checkpoint | None, records: Sequence[Record]) -> None:
+    site.replaying = True
+    if checkpoint is not None:
+        _load(site, checkpoint.state)
+        records = [*checkpoint.records, *records]
+    for record in records:
+        if type(record) is Accepted:
+            site.own.replay(record)
+    placed_here: set[tuple[Group, int]] = set()
+    for record in records:
+        if type(record) is not Passed:
+            continue
+        if record.from_parent:
+            _received(site, record.source, DOWN, 1)
+        elif record.source != site.name:
+            _received(site, record.source, UP, 1)
+        else:
+            placed_here.add((record.placed.batch.group, record.placed.batch.seq))
+        site.ordering.replay(record)
+    site.replaying = False
+    site.own.resume(placed_here)
+
+
+def _load(site: "Site", state: dict[str, Any]) -> None:
+    retention = site.retention
+    retention.load(state)
+    site.ordering.restore(state["ordering"])
+    site.gate.logged = site.gate.delivered = site.gate.settled = retention.position
+    for group, number in retention.logged.items():
+        members = retention.implicit.get(group) or site.structure.members(group)
+        site.stability.logged(group, number, members)
+        site.stability.settled(group, number)
+    site.own.restore(retention.own_seqs)
+    for lane, counts in ((DOWN, retention.sent_down), (UP, retention.sent_up)):
+        for peer, count in counts.items():
+            out = site.link(peer).outgoing[lane]
+            out.done = out.got = out.sent = count
+    for origin, count in retention.from_origin.items():
+        _received(site, origin, UP, count)
+    if site.parent is not None:
+        _received(site, site.parent, DOWN, retention.from_parent)
+
+
+def _received(site: "Site", peer: SiteName, lane: int, count: int) -> None:
+    inc = site.link(peer).incoming[lane]
+    inc.got += count
+    inc.done += count

@@ -1,0 +1,152 @@
+"""What a site still needs of the past, and the checkpoint that replaces what it does not.
+
+A batch that passed is held until every child has it durably, until it is settled here if it is for
+this site, and, where it was placed here, until it is final (so that its origin has been told). Then
+it is folded into counters; a checkpoint is those counters and the records still held, and is made
+once it pays: when as much can be forgotten as is kept. "The ordered log is the truth; link cursors
+are indexes into it": the cursors below are counts of forgotten batches.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from ordercast.core.gate import Gate
+from ordercast.core.link import Link
+from ordercast.core.order.interface import Ordering
+from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.core.own import OwnMessages
+from ordercast.core.stability.interface import Stability
+from ordercast.model.groups import Group, Site
+from ordercast.wire.frames import DOWN
+
+LEAST_TO_FORGET = 256
+
+
+class Retention:
+    def __init__(
+        self, site: Site, ordering: Ordering, own: OwnMessages, stability: Stability, gate: Gate
+    ) -> None:
+        self.site = site
+        self.ordering = ordering
+        self.own = own
+        self.stability = stability
+        self.gate = gate
+        self._held: deque[tuple[Passed, Sequence[tuple[Link, int]], int]] = deque()
+        self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
+        self._final_seqs: dict[Site, dict[Group, int]] = {}
+        self._forgotten = 0  # records since the last checkpoint
+        # Counts of what was forgotten.
+        self.position = 0
+        self.logged: dict[Group, int] = {}
+        self.implicit: dict[Group, tuple[Site, ...]] = {}
+        self.sent_down: dict[Site, int] = {}
+        self.sent_up: dict[Site, int] = {}
+        self.from_parent = 0
+        self.from_origin: dict[Site, int] = {}
+        self.own_seqs: dict[Group, int] = {}
+
+    def hold(self, entry: Passed, links: Sequence[tuple[Link, int]], position: int) -> None:
+        """`links`: by which link and number each child gets it; `position`: its last, if ours."""
+        self._held.append((entry, links, position))
+        if not entry.from_parent:
+            batch = entry.placed.batch
+            self._not_final.setdefault(batch.group, deque()).append(
+                (entry.placed.number + batch.count - 1, batch.origin, batch.seq + batch.count - 1)
+            )
+
+    def finals(self, group: Group) -> list[tuple[Site, int]]:
+        """(origin, seq) up to which the group's messages have become final."""
+        waiting = self._not_final.get(group)
+        if not waiting:
+            return []
+        final = self.stability.final(group)
+        told: dict[Site, int] = {}
+        while waiting and waiting[0][0] <= final:
+            _, origin, seq = waiting.popleft()
+            told[origin] = seq
+            self._final_seqs.setdefault(origin, {})[group] = seq
+        return list(told.items())
+
+    def final_seqs(self, origin: Site) -> list[tuple[Group, int]]:
+        return list(self._final_seqs.get(origin, {}).items())
+
+    def origins(self) -> list[Site]:
+        return list(self._final_seqs)
+
+    # --- forgetting -----------------------------------------------------------------------------
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Fold what is no longer needed; a checkpoint when enough of it has gathered."""
+        held = self._held
+        while held and self._done_with(*held[0]):
+            self._fold(*held.popleft())
+        for batch in self.own.forgettable():
+            self.own_seqs[batch.group] = batch.seq + batch.count - 1
+            primary = self.own.structure.primary(batch.group, batch.members)
+            if primary != self.site:
+                self.sent_up[primary] = self.sent_up.get(primary, 0) + 1
+            self._forgotten += 1
+        kept = len(held) + len(self.own.kept)
+        if self._forgotten < max(LEAST_TO_FORGET, kept):
+            return None
+        self._forgotten = 0
+        records: list[Record] = [Accepted(batch) for batch in self.own.kept]
+        records.extend(entry for entry, _, _ in held)
+        return Checkpoint(self._state(), tuple(records))
+
+    def _done_with(self, entry: Passed, links: Sequence[tuple[Link, int]], position: int) -> bool:
+        if position > self.gate.settled:
+            return False
+        for link, number in links:
+            if link.outgoing[DOWN].done < number:
+                return False
+        placed = entry.placed
+        last = placed.number + placed.batch.count - 1
+        return entry.from_parent or self.stability.final(placed.batch.group) >= last
+
+    def _fold(self, entry: Passed, links: Sequence[tuple[Link, int]], position: int) -> None:
+        self._forgotten += 1
+        self.ordering.forget(entry)
+        batch = entry.placed.batch
+        for link, number in links:
+            self.sent_down[link.peer] = number
+        if entry.from_parent:
+            self.from_parent += 1
+        elif entry.source != self.site:
+            self.from_origin[entry.source] = self.from_origin.get(entry.source, 0) + 1
+        if position:
+            self.position = position
+            self.logged[batch.group] = entry.placed.number + batch.count - 1
+            if batch.members:
+                self.implicit[batch.group] = batch.members
+
+    # --- the state that a checkpoint carries ------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "ordering": self.ordering.journal(),
+            "position": self.position,
+            "logged": dict(self.logged),
+            "implicit": dict(self.implicit),
+            "sent_down": dict(self.sent_down),
+            "sent_up": dict(self.sent_up),
+            "from_parent": self.from_parent,
+            "from_origin": dict(self.from_origin),
+            "own_seqs": dict(self.own_seqs),
+            "final_seqs": {origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.position = state["position"]
+        self.logged = dict(state["logged"])
+        self.implicit = {group: tuple(sites) for group, sites in state["implicit"].items()}
+        self.sent_down = dict(state["sent_down"])
+        self.sent_up = dict(state["sent_up"])
+        self.from_parent = state["from_parent"]
+        self.from_origin = dict(state["from_origin"])
+        self.own_seqs = dict(state["own_seqs"])
+        self._final_seqs = {origin: dict(seqs) for origin, seqs in state["final_seqs"].items()}
+
+    def held(self) -> int:
+        return len(self._held)

@@ -1,0 +1,361 @@
+"""One site, composed: link → (causal hold) → ordering → ordered log → safe gate → application.
+
+A driver calls `submit`, `receive` and `alarm` with integer nanoseconds, any number of them, then
+`drain`s once and does its duties (see `outbox`). After a crash a new Site is made from the last
+durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
+
+Flow control has two lanes. A relay takes nothing more, from above or from origins, while it holds
+`link_items` for some child, and nothing more from origins from half of that on: so what comes down
+never waits for what goes up. What is not taken is not acknowledged, and fills the sender's window.
+"""
+
+import heapq
+from collections.abc import Sequence
+
+from ordercast.core.gate import Gate
+from ordercast.core.link import NEVER, Link
+from ordercast.core.order.registry import protocol_named
+from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
+from ordercast.core.own import OwnMessages
+from ordercast.core.restart import restore
+from ordercast.core.retention import Retention
+from ordercast.core.stability.registry import tracker_named
+from ordercast.core.structure import Structure
+from ordercast.model.errors import TooLarge, WindowFull
+from ordercast.model.groups import Group
+from ordercast.model.groups import Site as SiteName
+from ordercast.model.implicit import implicit_group
+from ordercast.model.messages import Batch, Placed, pack_payloads
+from ordercast.model.options import Options
+from ordercast.wire.frames import (
+    CONTROL,
+    DOWN,
+    UP,
+    Ack,
+    Acks,
+    Data,
+    Frame,
+    Item,
+    Repair,
+    Report,
+    Settled,
+    Submit,
+)
+
+
+class Site:
+    def __init__(
+        self,
+        name: SiteName,
+        structure: Structure,
+        options: Options,
+        *,
+        protocol: str = "propagation",
+        incarnation: int = 1,
+        boot: int = 1,
+        checkpoint: Checkpoint | None = None,
+        records: Sequence[Record] = (),
+    ) -> None:
+        self.name = name
+        self.structure = structure
+        self.options = options
+        self.incarnation = incarnation
+        self.boot = boot
+        self.parent = structure.parent(name)
+        self.now = 0
+        self.links: dict[SiteName, Link] = {}
+        self.outbox = Outbox()
+        self._touched: dict[SiteName, Link] = {}
+        self._timers: list[tuple[int, SiteName]] = []
+        self._armed: dict[SiteName, int] = {}
+        self._relay_before_durable = options.on_failure == "exclude"
+        self._most_down = options.limits.link_items
+        self._most_up = options.limits.link_items // 2
+        self._crowded_down = 0  # children for whom no more can be taken
+        self._crowded_up = 0
+        self.replaying = False
+        self.stability = tracker_named(options.stability).make(
+            name, structure, self._report, options.timing, eager=options.deliver == "safe"
+        )
+        self.ordering = protocol_named(protocol).make(name, structure, self, causal=options.causal)
+        self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
+        self.own = OwnMessages(
+            structure, options.limits, self.stability, self.ordering.submit, causal=options.causal
+        )
+        self.retention = Retention(name, self.ordering, self.own, self.stability, self.gate)
+        if checkpoint is not None or records:
+            restore(self, checkpoint, records)
+
+    @property
+    def position(self) -> int:
+        return self.gate.delivered
+
+    # --- the driver's calls ---------------------------------------------------------------------
+
+    def start(self, now: int) -> None:
+        """Before anything else. After a restart: tell and ask what others have forgotten of us."""
+        self.now = now
+        if self.boot == 1:
+            return
+        self.stability.restarted(None)
+        for primary in self.own.awaited():
+            if primary != self.name:
+                self.send(primary, CONTROL, Report(()))
+        for origin in self.retention.origins():
+            self._tell_settled(origin, self.retention.final_seqs(origin))
+
+    def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
+        """Accept a batch for a group; its first seq. Nothing is changed when this raises."""
+        self.structure.members(group)
+        return self._submit(now, group, (), payloads)
+
+    def submit_to(
+        self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
+    ) -> tuple[Group, int]:
+        """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
+        members = tuple(sorted(dict.fromkeys(sites)))
+        group = implicit_group(members)
+        self.structure.primary(group, members)
+        return group, self._submit(now, group, members, payloads)
+
+    def _submit(
+        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes]
+    ) -> int:
+        self.now = now
+        limit = self.options.limits.message_bytes
+        for payload in payloads:
+            if len(payload) > limit:
+                raise TooLarge(f"a message of {len(payload)} bytes; the limit is {limit}")
+        body = pack_payloads(payloads)
+        self.own.require_window(len(payloads), len(body))
+        if self._crowded_up and self.structure.primary(group, members) == self.name:
+            raise WindowFull(f"{self.name} has no room to place more: a child lags behind")
+        seq = self.own.last_seq.get(group, 0) + 1
+        batch = Batch(
+            self.name, self.incarnation, group, seq, len(payloads), body, self.own.past(), members
+        )
+        self.persist(Accepted(batch))
+        self.own.accept(batch)
+        return seq
+
+    def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
+        self.now = now
+        link = self.links.get(peer) or self.link(peer)
+        self._touched[peer] = link
+        if frame.boot != link.peer_boot:
+            restarted = link.heard(frame.boot)
+            if restarted is None:
+                return
+            if restarted:
+                self._peer_restarted(link)
+        if type(frame) is Data:
+            if frame.acks:
+                self._acknowledged(link, frame.of, frame.acks)
+            link.receive(now, frame, self._take)
+        elif type(frame) is Ack:
+            self._acknowledged(link, frame.of, frame.acks)
+        elif type(frame) is Repair and (frame.lane != CONTROL or frame.of == self.boot):
+            link.repair(now, frame)
+
+    def alarm(self, now: int) -> None:
+        self.now = now
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            at, peer = heapq.heappop(timers)
+            if self._armed.get(peer) != at:
+                continue
+            del self._armed[peer]
+            link = self.links[peer]
+            link.alarm(now)
+            self._touched[peer] = link
+
+    def drain(self) -> Outbox:
+        """Everything asked for since the last drain, and what the end of a burst adds to it."""
+        outbox = self.outbox
+        self.stability.flush(self.now)
+        if self._touched:
+            for link in self._touched.values():
+                self._flush(link, outbox)
+            self._touched.clear()
+        if self.own.receipts:
+            outbox.receipts.extend(self.own.receipts)
+            self.own.receipts.clear()
+        outbox.forget = self.retention.checkpoint()
+        timers = self._timers
+        while timers and self._armed.get(timers[0][1]) != timers[0][0]:
+            heapq.heappop(timers)
+        at = min(timers[0][0] if timers else NEVER, self.stability.deadline())
+        outbox.alarm = None if at == NEVER else at
+        self.outbox = Outbox()
+        return outbox
+
+    # --- links ----------------------------------------------------------------------------------
+
+    def link(self, peer: SiteName) -> Link:
+        link = self.links.get(peer)
+        if link is not None:
+            return link
+        link = Link(peer, self.boot, self.options.limits, self.options.timing)
+        self.links[peer] = link
+        return link
+
+    def _flush(self, link: Link, outbox: Outbox) -> None:
+        peer, now = link.peer, self.now
+        for frame in link.frames(now, DOWN):
+            (outbox.send if self._relay_before_durable else outbox.then_send).append((peer, frame))
+        promising = link.frames(now, UP)
+        promising.extend(link.frames(now, CONTROL))
+        if promising and link.ack_at != NEVER:
+            promising[0] = link.with_acks(promising[0])
+        outbox.then_send.extend([(peer, frame) for frame in promising])
+        outbox.then_send.extend([(peer, frame) for frame in link.control(now)])
+        deadline = link.deadline
+        if deadline < self._armed.get(peer, NEVER):
+            self._armed[peer] = deadline
+            heapq.heappush(self._timers, (deadline, peer))
+
+    def _acknowledged(self, link: Link, of: int, acks: Acks) -> None:
+        if of != self.boot:  # about an earlier control stream; the others go on through restarts
+            acks = tuple(ack for ack in acks if ack[0] != CONTROL)
+        for lane, items in link.acknowledged(self.now, acks):
+            if lane == UP:
+                for item in items:
+                    if type(item) is Submit:
+                        self.own.placed(item.batch)
+            elif lane == DOWN:
+                left = len(link.outgoing[DOWN].items)
+                self._uncrowd(left, left + len(items))
+
+    def _uncrowd(self, left: int, before: int) -> None:
+        if before >= self._most_up > left:
+            self._crowded_up -= 1
+        if before >= self._most_down > left:
+            self._crowded_down -= 1
+        if not self._crowded_up:
+            for link in self.links.values():
+                if link.blocked:
+                    link.resume(self.now, self._take)
+                    self._touched[link.peer] = link
+
+    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+        if lane == DOWN:
+            if self._crowded_down:
+                return False
+            if peer == self.parent:
+                self.ordering.receive(peer, item)
+        elif lane == UP:
+            if self._crowded_up:
+                return False
+            self.ordering.receive(peer, item)
+        elif type(item) is Settled:
+            for group, seq in item.seqs:
+                self.own.stable(group, seq)
+        else:
+            news = self.stability.receive(peer, item)
+            if news:
+                self._settle(news)
+            if type(item) is Report and not item.counts:
+                self._tell_settled(peer, self.retention.final_seqs(peer))
+        return True
+
+    def _peer_restarted(self, link: Link) -> None:
+        self.stability.restarted(link.peer)
+        self._tell_settled(link.peer, self.retention.final_seqs(link.peer))
+
+    # --- what the ordering object asks (interface.Environment) ------------------------------------
+
+    def send(self, peer: SiteName, lane: int, item: Item) -> None:
+        link = self.links.get(peer) or self.link(peer)
+        self._touched[peer] = link
+        waiting = link.push(lane, item)
+        if lane == DOWN:
+            if waiting == self._most_up:
+                self._crowded_up += 1
+            if waiting == self._most_down:
+                self._crowded_down += 1
+
+    def persist(self, record: Record) -> None:
+        if not self.replaying:
+            self.outbox.persist.append(record)
+
+    def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
+        placed = entry.placed
+        batch = placed.batch
+        links = self.links
+        self.retention.hold(
+            entry,
+            [(link := links[child], link.last(DOWN)) for child in children],
+            self.gate.logged + batch.count if mine else 0,
+        )
+        if not entry.from_parent:
+            if batch.members:
+                self.stability.concerns(batch.group, batch.members)
+            if entry.source == self.name and not self.replaying:
+                self.own.placed(batch)
+        if mine:
+            members = batch.members or self.structure.members(batch.group)
+            for ready in self.gate.append(placed, members):
+                self._deliver(ready)
+            self._settle([batch.group])
+
+    def dealt_with(self, origin: SiteName) -> None:
+        link = self.links[origin]
+        link.incoming[UP].done += 1
+        link.ack_at = self.now
+
+    def stable(self, group: Group, number: int) -> bool:
+        return self.stability.stable(group) >= number
+
+    # --- delivery and stability -------------------------------------------------------------------
+
+    def _deliver(self, placed: Placed) -> None:
+        if self.options.causal:
+            self.own.delivered(placed)
+        self.outbox.deliver.extend(self.gate.deliveries(placed))
+
+    def _settle(self, groups: Sequence[Group]) -> None:
+        news = dict.fromkeys(groups)
+        for placed in self.gate.settle():
+            news[placed.batch.group] = None
+            if self.gate.safe:
+                self._deliver(placed)
+        for group in news:
+            for origin, seq in self.retention.finals(group):
+                self._tell_settled(origin, [(group, seq)])
+
+    def _report(self, peer: SiteName, item: Item) -> None:
+        self.send(peer, CONTROL, item)
+
+    def _tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
+        if origin == self.name:
+            for group, seq in seqs:
+                self.own.stable(group, seq)
+        elif seqs:
+            self.send(origin, CONTROL, Settled(tuple(seqs)))
+
+    # --- for judges and operators -----------------------------------------------------------------
+
+    def observations(self) -> list[tuple[str, int, int]]:
+        """(name, value, limit) of everything that is bounded."""
+        limits = self.options.limits
+        seen = [
+            ("unplaced messages", self.own.unplaced, limits.window_messages),
+            ("unplaced bytes", self.own.unplaced_bytes, limits.window_bytes),
+        ]
+        for peer, link in self.links.items():
+            for lane, name in ((UP, "up"), (DOWN, "down")):
+                out, inc = link.outgoing[lane], link.incoming[lane]
+                bound = limits.window_messages if lane == UP else 2 * limits.link_items
+                seen.append((f"{name} to {peer}", len(out.items), bound))
+                seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
+        return seen
+
+    def quiet(self) -> bool:
+        """Nothing is outstanding here: all placed, sent, acknowledged, delivered and final."""
+        return (
+            self.own.idle()
+            and not self.ordering.held()
+            and not self.gate.unsettled()
+            and self.stability.deadline() == NEVER
+            and all(link.idle() for link in self.links.values())
+        )

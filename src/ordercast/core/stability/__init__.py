@@ -1,0 +1,1 @@
+"""Stability trackers, one file each, behind `interface.Stability`; `registry` knows them."""

@@ -1,0 +1,65 @@
+"""What a stability tracker offers (DESIGN §6).
+
+Counts are per group: members agree on the order of a group's messages, so "the first n" means the
+same everywhere. A message is stable when it is in the durable ordered log of *every* member; since
+a log holds everything for its site up to its last key, so is then all that was ordered before it
+for that site. A member's *settled* prefix is the longest prefix of its log in which everything is
+stable; a message is final when it is in every member's settled prefix.
+
+What a tracker sends is sent after the burst's records are durable, so a count of the log counts
+only what will be durable by then.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Group, Site
+from ordercast.model.options import Timing
+from ordercast.wire.frames import Item
+
+
+class Stability(Protocol):
+    def logged(self, group: Group, number: int, members: Sequence[Site]) -> None:
+        """This site's log holds the group's messages up to `number`."""
+
+    def settled(self, group: Group, number: int) -> None:
+        """This site's settled prefix holds the group's messages up to `number`."""
+
+    def concerns(self, group: Group, members: Sequence[Site]) -> None:
+        """This site is the primary of the group and must learn what is final."""
+
+    def receive(self, peer: Site, item: Item) -> list[Group]:
+        """Take a peer's item; the groups of which more is stable or final than before."""
+
+    def stable(self, group: Group) -> int:
+        """The group's messages up to here are stable, as far as this site knows."""
+
+    def final(self, group: Group) -> int: ...
+
+    def restarted(self, peer: Site | None) -> None:
+        """The peer (None: this site itself) has started anew and must hear, or tell, everything."""
+
+    def flush(self, now: int) -> None:
+        """The burst ends: send what is due."""
+
+    def deadline(self) -> int: ...
+
+
+class MakeStability(Protocol):
+    def __call__(
+        self,
+        site: Site,
+        structure: Structure,
+        send: Callable[[Site, Item], None],
+        timing: Timing,
+        *,
+        eager: bool,
+    ) -> Stability: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityInfo:
+    name: str
+    make: MakeStability

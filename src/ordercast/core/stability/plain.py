@@ -1,0 +1,154 @@
+"""`plain`: members tell each other, and the group's primary, how far their logs reach.
+
+The plainest tracker that is right: n² reports per round of a group of n. It needs no coordinator
+and no tree, and is what the five protocols of [STAB] are measured against.
+
+With `eager` (level `safe`: the application waits) a grown log is reported at the end of the burst;
+otherwise, and for settled prefixes, reports wait `report_delay` and go out together.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Group, Site
+from ordercast.model.options import Timing
+from ordercast.wire.frames import Item, Report
+
+NEVER = 1 << 62
+
+
+class Plain:
+    def __init__(
+        self,
+        site: Site,
+        structure: Structure,
+        send: Callable[[Site, Item], None],
+        timing: Timing,
+        *,
+        eager: bool,
+    ) -> None:
+        self.site = site
+        self.structure = structure
+        self.send = send
+        self.timing = timing
+        self.eager = eager
+        self._members: dict[Group, tuple[Site, ...]] = {}
+        self._listeners: dict[Group, tuple[Site, ...]] = {}
+        self._heard: dict[Group, dict[Site, tuple[int, int]]] = {}  # (logged, settled) by member
+        self._stable: dict[Group, int] = {}
+        self._final: dict[Group, int] = {}
+        self._urgent: dict[Group, None] = {}
+        self._lazy: dict[Group, None] = {}
+        self._lazy_at = NEVER
+        for group in structure.groups_of[site]:
+            self.concerns(group, structure.members(group))
+        for group, primary in structure.forest.primary.items():
+            if primary == site:
+                self.concerns(group, structure.members(group))
+
+    def concerns(self, group: Group, members: Sequence[Site]) -> None:
+        if group in self._members:
+            return
+        self._members[group] = tuple(members)
+        primary = self.structure.primary(
+            group, () if group in self.structure.groups else tuple(members)
+        )
+        listeners = dict.fromkeys([*members, primary])
+        listeners.pop(self.site, None)
+        self._listeners[group] = tuple(listeners)
+        self._recount(group)
+
+    def logged(self, group: Group, number: int, members: Sequence[Site]) -> None:
+        if group not in self._members:
+            self.concerns(group, members)
+        heard = self._heard.setdefault(group, {})
+        heard[self.site] = (number, heard.get(self.site, (0, 0))[1])
+        if self.eager:
+            self._urgent[group] = None
+        else:
+            self._lazy[group] = None
+        self._recount(group)
+
+    def settled(self, group: Group, number: int) -> None:
+        heard = self._heard[group]
+        heard[self.site] = (heard[self.site][0], number)
+        self._lazy[group] = None
+        self._recount(group)
+
+    def receive(self, peer: Site, item: Item) -> list[Group]:
+        news: list[Group] = []
+        if type(item) is Report:
+            for group, logged, settled in item.counts:
+                heard = self._heard.setdefault(group, {})
+                before = heard.get(peer, (0, 0))
+                heard[peer] = (max(before[0], logged), max(before[1], settled))
+                if self._recount(group):
+                    news.append(group)
+        return news
+
+    def _recount(self, group: Group) -> bool:
+        members = self._members.get(group)
+        heard = self._heard.get(group)
+        if members is None or heard is None or len(heard) < len(members):
+            return False  # an absent entry of a member is 0
+        stable = final = NEVER
+        for member in members:
+            counts = heard.get(member)
+            if counts is None:
+                return False
+            stable = min(stable, counts[0])
+            final = min(final, counts[1])
+        news = stable > self._stable.get(group, 0) or final > self._final.get(group, 0)
+        self._stable[group] = stable
+        self._final[group] = final
+        return news
+
+    def stable(self, group: Group) -> int:
+        return self._stable.get(group, 0)
+
+    def final(self, group: Group) -> int:
+        return self._final.get(group, 0)
+
+    def restarted(self, peer: Site | None) -> None:
+        mine = [group for group in self._members if self.site in self._heard.get(group, {})]
+        if peer is None:
+            self._urgent.update(dict.fromkeys(mine))
+            return
+        shared = [group for group in mine if peer in self._listeners[group]]
+        if shared:
+            self.send(peer, self._report(shared))
+
+    def flush(self, now: int) -> None:
+        if self._urgent:
+            self._send(self._urgent)
+            for group in self._urgent:
+                self._lazy.pop(group, None)
+            self._urgent.clear()
+        if not self._lazy:
+            self._lazy_at = NEVER
+        elif self._lazy_at == NEVER:
+            self._lazy_at = now + self.timing.report_delay
+        elif self._lazy_at <= now:
+            self._send(self._lazy)
+            self._lazy.clear()
+            self._lazy_at = NEVER
+
+    def _send(self, groups: dict[Group, None]) -> None:
+        if len(groups) == 1:  # the common case
+            (group,) = groups
+            report = self._report([group])
+            for peer in self._listeners[group]:
+                self.send(peer, report)
+            return
+        by_peer: dict[Site, list[Group]] = {}
+        for group in groups:
+            for peer in self._listeners[group]:
+                by_peer.setdefault(peer, []).append(group)
+        for peer, shared in by_peer.items():
+            self.send(peer, self._report(shared))
+
+    def _report(self, groups: Sequence[Group]) -> Report:
+        return Report(tuple((group, *self._heard[group][self.site]) for group in groups))
+
+    def deadline(self) -> int:
+        return self._lazy_at
