@@ -28,14 +28,24 @@ def run(seed: int) -> Outcome:
     wrong = []
     for name, build in BUILDERS.items():
         forest = build(table)
-        wrong += [f"{name}: {problem}" for problem in problems(forest, table)]
-        if build(rewritten) != forest:
-            wrong.append(f"{name}: the forest depends on the order of the table")
-        walked = [len(extra) for _, extra in sorted(extra_sites(forest, table).items())]
-        if walked != list(measure(forest, table).extra):
-            wrong.append(f"{name}: the metrics count other extra sites than a walk")
+        complaint = faults(forest, table)
+        if complaint is None and build(rewritten) != forest:
+            complaint = "the forest depends on the order of the table"
+        if complaint is not None:
+            wrong.append(f"{name}: {complaint}")
     counters = {"forests": 2 * len(BUILDERS), "groups": len(table.groups), f"{shape} tables": 1}
-    return Outcome(not wrong, counters, f"{shape}: {'; '.join(wrong)}")
+    return Outcome(not wrong, counters, f"{shape} table: {'; '.join(wrong)}")
+
+
+def faults(forest: Forest, table: GroupTable) -> str | None:
+    """What is wrong with a forest: the first of its problems stands for all."""
+    found = problems(forest, table)
+    if found:
+        return found[0] + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+    walked = [len(extra) for _, extra in sorted(extra_sites(forest, table).items())]
+    if walked != list(measure(forest, table).extra):
+        return "the metrics count other extra sites than a walk"
+    return None
 
 
 def draw_table(rng: random.Random) -> tuple[str, GroupTable]:
