@@ -39,14 +39,16 @@ def campaign(tmp_path: Path) -> Path:
     return path
 
 
-def soak(campaign: Path, state: Path, *, start: int, cases: int, resume: bool) -> list[str]:
+def soak(
+    campaign: Path, state: Path, *, start: int, cases: int, resume: bool, code: str = "code"
+) -> list[str]:
     """The command that runs a soak of a campaign from anywhere, for a process of its own."""
-    code = (
+    script = (
         "import sys; from pathlib import Path; from tools.soak.__main__ import soak;"
-        f"sys.exit(soak(Path({str(campaign)!r}), start={start}, cases={cases}, jobs=2,"
-        f" resume={resume}, state=Path({str(state)!r})))"
+        f"sys.exit(soak(Path({str(campaign)!r}), code={code!r}, start={start}, cases={cases},"
+        f" jobs=2, resume={resume}, state=Path({str(state)!r})))"
     )
-    return [sys.executable, "-c", code]
+    return [sys.executable, "-c", script]
 
 
 def finished(command: list[str]) -> "subprocess.CompletedProcess[str]":
@@ -91,10 +93,15 @@ def test_resuming_does_only_what_is_missing(campaign: Path, tmp_path: Path) -> N
 
 def test_resuming_does_not_count_results_of_other_code(campaign: Path, tmp_path: Path) -> None:
     finished(soak(campaign, tmp_path, start=20, cases=5, resume=False))
-    campaign.write_text(CAMPAIGN + "# changed\n")
-    done = finished(soak(campaign, tmp_path, start=20, cases=5, resume=True))
+    done = finished(soak(campaign, tmp_path, start=20, cases=5, resume=True, code="other"))
     assert "nothing to resume for this code" in done.stderr
     assert "5 of 5 cases" in done.stdout
+
+
+def test_a_changed_campaign_is_other_code(campaign: Path) -> None:
+    before = fingerprint(campaign)
+    campaign.write_text(CAMPAIGN + "# changed\n")
+    assert fingerprint(campaign) != before
 
 
 def test_an_interrupt_keeps_what_is_done(campaign: Path, tmp_path: Path) -> None:
@@ -110,7 +117,7 @@ def test_an_interrupt_keeps_what_is_done(campaign: Path, tmp_path: Path) -> None
     assert process.returncode == 1
     done = int(output.split(" of 100,000 cases")[0].splitlines()[-1].replace(",", ""))
     assert done >= 3
-    kept = Record.resume(record, fingerprint(campaign))
+    kept = Record.resume(record, "code")
     assert kept is not None
     assert sum(chunk.count for chunk in kept.chunks) == done
     assert "the rest: the same command with --resume" in output

@@ -53,9 +53,10 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
 
 
-def soak(path: Path, *, start: int, cases: int, jobs: int, resume: bool, state: Path) -> int:
+def soak(
+    path: Path, *, code: str, start: int, cases: int, jobs: int, resume: bool, state: Path
+) -> int:
     campaign = load_campaign(path)
-    code = fingerprint(path)
     record = _record(state / f"{campaign.name}.jsonl", code, resume)
     end = start + cases
     before = record.within(start, end)
@@ -154,6 +155,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return replay(path, options.replay)
     return soak(
         path,
+        code=fingerprint(path),
         start=options.start,
         cases=options.cases,
         jobs=min(options.jobs, options.cases),
