@@ -132,9 +132,9 @@ class Link:
         finished: list[tuple[int, list[Item]]] = []
         for lane, got, done in acks:
             out = self.outgoing[lane]
+            # After a restart the peer may have more than we have queued again so far.
             end = out.done + len(out.items)
-            if got > end or done > got:
-                continue  # about a stream that is no longer this one
+            got, done = min(got, end), min(done, end)
             if got > out.got:
                 out.got = got
                 if got > out.sent:
