@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from ordercast.model.errors import FrameError
 from ordercast.model.groups import Group, Site
 
 Vector: TypeAlias = tuple[tuple[Group, int, tuple[Site, ...]], ...]
@@ -73,4 +74,19 @@ def pack_payloads(payloads: list[bytes]) -> bytes:
 
 
 def unpack_payloads(body: bytes) -> list[bytes]:
-    return _unpack(body)
+    """The payloads that `pack_payloads` packed; FrameError when the bytes are anything else."""
+    try:
+        return _unpack(body)
+    except msgspec.DecodeError as error:
+        raise FrameError(f"body is not a list of payloads: {error}") from None
+
+
+def payloads_of(batch: Batch) -> list[bytes]:
+    """One payload for each message of the batch; FrameError when the body holds another number."""
+    payloads = unpack_payloads(batch.body)
+    if len(payloads) != batch.count:
+        raise FrameError(
+            f"body of {batch.origin}'s batch {batch.seq} to {batch.group} holds"
+            f" {len(payloads)} payloads, the batch says {batch.count}"
+        )
+    return payloads

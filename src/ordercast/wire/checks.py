@@ -1,0 +1,236 @@
+"""What a decoded frame must satisfy beyond its types: numbers, names, limits, items on their lane.
+
+`check_frame` holds the rules and says in one line which of them is broken. Nearly all frames are
+plain data (named groups, names met before, no causal past): `is_plain` finds those right in one
+pass, several times quicker, and never accepts what the rules refuse.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from ordercast.model.errors import FrameError
+from ordercast.model.messages import Batch, Key, Vector
+from ordercast.model.names import NAME_PATTERN
+from ordercast.wire.frames import (
+    CONTROL,
+    DOWN,
+    LANES,
+    UP,
+    Ack,
+    Acks,
+    Data,
+    Frame,
+    Item,
+    Relay,
+    Repair,
+    Report,
+    Settled,
+    Submit,
+)
+from ordercast.wire.limits import (
+    ACKS,
+    BATCH_MESSAGES,
+    BODY_BYTES,
+    ITEMS,
+    KEY_PATH,
+    LARGEST_NUMBER,
+    MEMBERS,
+    NAMES_KEPT,
+    VECTOR_ENTRIES,
+)
+
+IMPLICIT_PATTERN = re.compile(r"@[0-9a-f]{16}", re.ASCII)
+LANE_ITEMS: Final[dict[int, tuple[type, ...]]] = {
+    UP: (Submit,),
+    DOWN: (Relay,),
+    CONTROL: (Report, Settled),
+}
+_SHOWN = 64  # characters of a wrong value that a message repeats
+
+_known: set[str] = set()  # right names seen lately: asking a set is ten times quicker than matching
+
+
+def is_plain(frame: Data) -> bool:
+    """Enough for a frame of submissions or relays to be right; False decides nothing."""
+    boot, of, number, lane, items = frame.boot, frame.of, frame.number, frame.lane, frame.items
+    if boot < 1 or of < 0 or number < 1 or not 0 < len(items) <= ITEMS or len(frame.acks) > ACKS:
+        return False
+    total = boot + of + number  # of what is not negative: when it is small, each of them is
+    for item in items:
+        if type(item) is Relay and lane == DOWN:
+            placed = item.placed
+            key = placed.key
+            if key[1] not in _known or placed.number < 1 or not 0 < len(key[0]) <= KEY_PATH:
+                return False
+            total += placed.number
+            batch = placed.batch
+        elif type(item) is Submit and lane == UP:
+            batch = item.batch
+        else:
+            return False
+        if (
+            batch.origin not in _known
+            or batch.group not in _known
+            or batch.incarnation < 1
+            or batch.seq < 1
+            or not 0 < batch.count <= BATCH_MESSAGES
+            or len(batch.body) > BODY_BYTES
+            or batch.past
+            or batch.members
+        ):
+            return False
+        total += batch.incarnation + batch.seq
+    for lane, got, done in frame.acks:
+        if got < 0 or done < 0 or lane not in LANES:
+            return False
+        total += got + done
+    return total <= LARGEST_NUMBER
+
+
+# --- The rules ----------------------------------------------------------------------------------
+
+
+def check_frame(frame: Frame) -> None:
+    """Raise FrameError, naming the field and its value, unless the frame keeps every rule."""
+    _number(frame.boot, 1, "boot")
+    _number(frame.of, 0, "of")
+    if isinstance(frame, Ack):
+        _acks(frame.acks)
+        return
+    if frame.lane not in LANES:
+        raise FrameError(f"lane is {frame.lane}, none of {LANES}")
+    if isinstance(frame, Repair):
+        _number(frame.first, 1, "first")
+        _number(frame.last, frame.first, "last")
+    else:
+        _acks(frame.acks)
+        _number(frame.number, 1, "number")
+        _length(frame.items, 1, ITEMS, "items")
+        for place, item in enumerate(frame.items):
+            _item(item, frame.lane, f"items[{place}]")
+
+
+def _item(item: Item, lane: int, where: str) -> None:
+    kind = type(item)
+    if kind not in LANE_ITEMS[lane]:
+        raise FrameError(f"{where}: a {kind.__name__} does not go on lane {lane}")
+    ITEM_RULES[kind](item, where)
+
+
+def _submit(item: Submit, where: str) -> None:
+    _batch(item.batch, where)
+
+
+def _relay(item: Relay, where: str) -> None:
+    placed = item.placed
+    _key(placed.key, f"{where}.key")
+    _number(placed.number, 1, f"{where}.number")
+    _batch(placed.batch, where)
+
+
+def _report(item: Report, where: str) -> None:
+    _length(item.counts, 0, VECTOR_ENTRIES, f"{where}.counts")
+    for group, logged, settled in item.counts:
+        _any_group(group, f"{where}.counts")
+        _number(logged, 0, f"{where}.counts: of {group!r}")
+        _number(settled, 0, f"{where}.counts: of {group!r}")
+
+
+def _settled(item: Settled, where: str) -> None:
+    _length(item.seqs, 0, VECTOR_ENTRIES, f"{where}.seqs")
+    for group, seq in item.seqs:
+        _any_group(group, f"{where}.seqs")
+        _number(seq, 0, f"{where}.seqs: of {group!r}")
+
+
+ITEM_RULES: Final[dict[type, Callable[[Any, str], None]]] = {
+    Submit: _submit,
+    Relay: _relay,
+    Report: _report,
+    Settled: _settled,
+}
+
+
+def _batch(batch: Batch, where: str) -> None:
+    _site(batch.origin, f"{where}.origin")
+    _number(batch.incarnation, 1, f"{where}.incarnation")
+    _group(batch.group, batch.members, where)
+    _number(batch.seq, 1, f"{where}.seq")
+    if not 0 < batch.count <= BATCH_MESSAGES:
+        raise FrameError(f"{where}.count is {batch.count}, not 1 to {BATCH_MESSAGES}")
+    if len(batch.body) > BODY_BYTES:
+        raise FrameError(f"{where}.body has {len(batch.body)} bytes, at most {BODY_BYTES}")
+    if batch.past:
+        _vector(batch.past, f"{where}.past")
+
+
+def _vector(past: Vector, where: str) -> None:
+    _length(past, 0, VECTOR_ENTRIES, where)
+    for group, number, members in past:
+        if members or group not in _known or not 0 < number <= LARGEST_NUMBER:
+            _group(group, members, where)
+            _number(number, 1, f"{where}: number of {group!r}")
+
+
+def _key(key: Key, where: str) -> None:
+    _length(key.path, 1, KEY_PATH, f"{where}.path")
+    _site(key.site, f"{where}.site")
+
+
+def _acks(acks: Acks) -> None:
+    _length(acks, 0, ACKS, "acks")
+    for lane, got, done in acks:
+        if lane not in LANES:
+            raise FrameError(f"acks: lane is {lane}, none of {LANES}")
+        _number(got, 0, "acks: got")
+        _number(done, 0, "acks: done")
+
+
+def _number(value: int, least: int, where: str) -> None:
+    if not least <= value <= LARGEST_NUMBER:
+        raise FrameError(f"{where} is {value}, not {least} to {LARGEST_NUMBER}")
+
+
+def _length(value: tuple[object, ...], least: int, most: int, where: str) -> None:
+    if not least <= len(value) <= most:
+        raise FrameError(f"{where} has {len(value)} entries, not {least} to {most}")
+
+
+# --- Names --------------------------------------------------------------------------------------
+
+
+def _site(name: str, where: str) -> None:
+    if name not in _known and not _is_name(name):
+        raise FrameError(f"{where}: {_shown(name)} is not a site's name")
+
+
+def _group(name: str, members: tuple[str, ...], where: str) -> None:
+    """A named group, or with members listed an implicit one."""
+    if not members:
+        if name not in _known and not _is_name(name):
+            raise FrameError(f"{where}.group: {_shown(name)} is not a group's name")
+        return
+    if IMPLICIT_PATTERN.fullmatch(name) is None:
+        raise FrameError(f"{where}.group: members are listed, but {_shown(name)} is not implicit")
+    _length(members, 0, MEMBERS, f"{where}.members")
+    for member in members:
+        _site(member, f"{where}.members")
+
+
+def _any_group(name: str, where: str) -> None:
+    if name not in _known and not _is_name(name) and IMPLICIT_PATTERN.fullmatch(name) is None:
+        raise FrameError(f"{where}: {_shown(name)} is not a group's name")
+
+
+def _is_name(name: str) -> bool:
+    if NAME_PATTERN.fullmatch(name) is None:
+        return False
+    if len(_known) >= NAMES_KEPT:
+        _known.clear()
+    _known.add(name)
+    return True
+
+
+def _shown(name: str) -> str:
+    return repr(name) if len(name) <= _SHOWN else repr(name[:_SHOWN]) + "…"

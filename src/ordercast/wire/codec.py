@@ -1,0 +1,156 @@
+"""Frames as bytes: a fixed header, then the frame in MessagePack.
+
+    magic "ocf" | version u8 | length u32 | CRC-32 u32 | `length` bytes of MessagePack
+
+Integers are big-endian. The checksum covers what follows the header; the header's own fields are
+each compared with what they must be. CRC-32 because it is there to find damage (a bug in a buffer,
+a bad memory module, a datagram network's weak checksum), not an enemy, whom TLS keeps out: it finds
+every burst of up to 32 bits, is one C call, and costs a fifth of what decoding does.
+
+Whatever the bytes are, the answer is a frame that keeps the rules of `wire.checks`, or FrameError.
+"""
+
+import struct
+from typing import Final, NoReturn
+from zlib import crc32
+
+import msgspec
+
+from ordercast.model.errors import FrameError
+from ordercast.wire.checks import check_frame, is_plain
+from ordercast.wire.frames import Data, Frame
+from ordercast.wire.limits import FRAME_BYTES, ITEMS
+
+MAGIC: Final = b"ocf"
+VERSION: Final = 1
+
+_HEADER = struct.Struct(">III")
+HEADER_BYTES: Final = _HEADER.size
+_START = int.from_bytes(MAGIC) << 8 | VERSION
+_MOST = FRAME_BYTES - HEADER_BYTES
+_COMPLAINT = 200  # characters of a decoder's complaint that a message repeats
+
+_read_header = _HEADER.unpack_from
+_write_header = _HEADER.pack
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Frame).decode
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """The frame's bytes. Only what configuration could get wrong is checked: the sizes."""
+    try:
+        body = _encode(frame)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise FrameError(f"frame cannot be encoded: {_one_line(error)}") from None
+    if len(body) > _MOST:
+        raise FrameError(f"frame of {len(body) + HEADER_BYTES} bytes, at most {FRAME_BYTES}")
+    if type(frame) is Data and len(frame.items) > ITEMS:
+        raise FrameError(f"frame of {len(frame.items)} items, at most {ITEMS}")
+    return _write_header(_START, len(body), crc32(body)) + body
+
+
+def decode_frame(data: bytes | memoryview) -> Frame:
+    """The frame that these bytes are, all of them; otherwise FrameError."""
+    if len(data) < HEADER_BYTES:
+        raise FrameError(f"frame of {len(data)} bytes: a header alone has {HEADER_BYTES}")
+    start, length, checksum = _read_header(data)
+    body = data[HEADER_BYTES:]
+    if start != _START or length > _MOST:
+        _refuse_header(start, length, FRAME_BYTES)
+    if length != len(body):
+        raise FrameError(f"frame of {len(body)} bytes after the header, which says {length}")
+    return _decode_body(body, checksum)
+
+
+def _decode_body(body: bytes | memoryview, checksum: int) -> Frame:
+    if crc32(body) != checksum:
+        raise FrameError(f"checksum is {crc32(body):08x}, the header says {checksum:08x}")
+    try:
+        frame: Frame = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(f"not a frame: {_one_line(error)}") from None
+    if type(frame) is not Data or not is_plain(frame):
+        check_frame(frame)
+    return frame
+
+
+def _refuse_header(start: int, length: int, limit: int) -> NoReturn:
+    magic = (start >> 8).to_bytes(3)
+    if magic != MAGIC:
+        raise FrameError(f"not a frame: it begins with {magic!r}, not {MAGIC!r}")
+    if start != _START:
+        raise FrameError(f"frame of version {start & 0xFF}, this is version {VERSION}")
+    raise FrameError(f"frame of {length + HEADER_BYTES} bytes, at most {limit}")
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).encode("unicode_escape").decode("ascii")[:_COMPLAINT]
+
+
+class FrameSplitter:
+    """Finds whole frames in a byte stream; for TCP. Holds at most the one frame that is under way.
+
+    Once it has raised it raises at every call: after wrong bytes nobody knows where a frame
+    begins, and the connection is of no more use.
+    """
+
+    def __init__(self, limit: int = FRAME_BYTES) -> None:
+        self._limit = min(limit, FRAME_BYTES)
+        self._part = bytearray()  # the beginning of a frame whose end has not come
+        self._wanted = HEADER_BYTES  # bytes that `_part` must have before there is more to do
+        self._broken: str | None = None
+
+    @property
+    def held(self) -> int:
+        """Bytes of an unfinished frame: at the end of a stream, 0 or it was cut."""
+        return len(self._part)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
+        """The frames that end in these bytes, in order."""
+        if self._broken is not None:
+            raise FrameError(self._broken)
+        try:
+            return self._split(memoryview(data))
+        except FrameError as error:
+            self._broken = str(error)
+            self._part = bytearray()
+            raise
+
+    def _split(self, view: memoryview) -> list[Frame]:
+        frames: list[Frame] = []
+        at, end = 0, len(view)
+        if self._part:
+            at = self._complete(view, frames)
+        while end - at >= HEADER_BYTES:
+            length, checksum = self._header(view, at)
+            after = at + HEADER_BYTES + length
+            if after > end:
+                self._wanted = HEADER_BYTES + length
+                break
+            frames.append(_decode_body(view[at + HEADER_BYTES : after], checksum))
+            at = after
+        self._part += view[at:]
+        return frames
+
+    def _complete(self, view: memoryview, frames: list[Frame]) -> int:
+        """Take from `view` what the frame under way lacks, no more; how much that was."""
+        at = 0
+        while at < len(view):
+            taken = view[at : at + self._wanted - len(self._part)]
+            self._part += taken
+            at += len(taken)
+            if len(self._part) < self._wanted:
+                break
+            length, checksum = self._header(self._part, 0)
+            self._wanted = HEADER_BYTES + length
+            if len(self._part) == self._wanted:
+                whole, self._part, self._wanted = self._part, bytearray(), HEADER_BYTES
+                frames.append(_decode_body(memoryview(whole)[HEADER_BYTES:], checksum))
+                break
+        return at
+
+    def _header(self, data: memoryview | bytearray, at: int) -> tuple[int, int]:
+        start, length, checksum = _read_header(data, at)
+        if start != _START or length + HEADER_BYTES > self._limit:
+            _refuse_header(start, length, self._limit)
+        return length, checksum

@@ -1,0 +1,21 @@
+"""Hard limits of the wire format: what is above them is refused before anything else sees it.
+
+They bound what a peer can make a site hold, whatever the cluster file says; the limits of
+`model.options` lie below them. Both ends must agree on them, so they belong to the version.
+A name is at most 64 characters by the rule for names itself (`model.names`).
+"""
+
+from typing import Final
+
+from ordercast.wire.frames import LANES
+
+FRAME_BYTES: Final = 16 * 1024 * 1024  # header included
+BODY_BYTES: Final = 8 * 1024 * 1024  # the packed payloads of one batch
+ITEMS: Final = 1_024  # of one frame
+BATCH_MESSAGES: Final = 65_536
+KEY_PATH: Final = 8_192  # integers: a placing site at depth 4,096 with no counter at zero
+VECTOR_ENTRIES: Final = 16_384  # groups in a causal past, a report, a notice of what is settled
+MEMBERS: Final = 16_384  # sites of an implicit group
+ACKS: Final = len(LANES)  # one for each lane
+LARGEST_NUMBER: Final = 2**62  # a number plus a count stays within the store's 64 bits
+NAMES_KEPT: Final = 16_384  # names found right and remembered; more make the decoder start anew
