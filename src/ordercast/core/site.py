@@ -232,7 +232,7 @@ class Site:
         if before >= self._most_down > left:
             self._crowded_down -= 1
         if not self._crowded_up:
-            for link in self.links.values():
+            for link in list(self.links.values()):  # resuming may open a new one
                 if link.blocked:
                     link.resume(self.now, self._take)
                     self._touched[link.peer] = link
