@@ -1,0 +1,128 @@
+"""Everything that decides a run but the seed, as plain data.
+
+A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn whole from a seed
+(`schedules`), or written in Python; `check_config` says in one line what cannot work.
+"""
+
+from dataclasses import dataclass, field
+
+from ordercast.core.order.registry import protocol_named
+from ordercast.core.stability.registry import TRACKERS
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import GroupTable, Site
+from ordercast.model.names import nearest
+from ordercast.model.options import SECOND, Limits, Options, Timing
+from ordercast.plan.advice import check_options
+from ordercast.sim.faults import Faults, check_faults
+from ordercast.sim.networks import LanSpec, NetworkSpec, check_network
+
+LEVELS = ("safe", "agreed")
+POLICIES = ("exclude", "wait")
+DURABILITIES = ("sync", "os", "memory")
+CODECS = ("objects", "bytes")
+_LATER_TRACKERS = ("coordp", "full_dist", "train", "s_coordp", "s_train")
+
+
+@dataclass(frozen=True, slots=True)
+class SimConfig:
+    """Times are nanoseconds. `builder` empty: greedy, or the only one the protocol runs on."""
+
+    table: GroupTable
+    protocol: str = "propagation"
+    builder: str = ""
+    branching: int | None = None
+    messages: int = 1000
+    origins: int | tuple[Site, ...] | None = None  # how many, or which; None: all sites
+    rate: float = 1000.0  # messages per second, over all origins
+    batch: int = 1  # most messages per submission
+    payload: int = 64  # most bytes per message
+    implicit: float = 0.0  # share of submissions to listed sites instead of a group
+    network: NetworkSpec = field(default_factory=LanSpec)
+    faults: Faults = ()
+    deliver: str = "safe"
+    on_failure: str = "exclude"
+    causal: bool = False
+    stability: str = "plain"
+    durability: str = "sync"
+    codec: str = "objects"
+    limits: Limits = field(default_factory=Limits)
+    timing: Timing = field(default_factory=Timing)
+    settle: int = 60 * SECOND  # the liveness phase: all must be delivered and quiet within this
+    most_events: int | None = None  # a run with more is a storm, and is stopped
+    source: str = ""  # how the table was given on the command line, for the replay line
+
+    @property
+    def built_by(self) -> str:
+        return self.builder or (protocol_named(self.protocol).builders or ("greedy",))[0]
+
+    @property
+    def options(self) -> Options:
+        return Options(
+            deliver=self.deliver,
+            on_failure=self.on_failure,
+            causal=self.causal,
+            stability=self.stability,
+            limits=self.limits,
+            timing=self.timing,
+        )
+
+
+def check_config(config: SimConfig) -> None:
+    """Raise ConfigError, naming option and value, for anything that cannot be run."""
+    protocol = protocol_named(config.protocol)
+    builder = config.built_by
+    check_options(builder, "delay", config.branching)
+    if protocol.builders and builder not in protocol.builders:
+        fit = " or ".join(repr(name) for name in protocol.builders)
+        raise ConfigError(f"builder: {config.protocol} runs on {fit}, not on {builder!r}")
+    _require("deliver", config.deliver, LEVELS)
+    _require("on-failure", config.on_failure, POLICIES)
+    _require("durability", config.durability, DURABILITIES)
+    _require("codec", config.codec, CODECS)
+    if config.stability in _LATER_TRACKERS and config.stability not in TRACKERS:
+        raise ConfigError(f"stability: {config.stability!r} is not built yet; there is 'plain'")
+    _require("stability", config.stability, tuple(TRACKERS))
+    if config.on_failure == "wait":
+        if not protocol.wait:
+            raise ConfigError(f"on-failure: {config.protocol} does not support 'wait'")
+        if config.durability == "memory":
+            raise ConfigError("durability: 'wait' needs durable relays, so not 'memory'")
+    if config.causal and not protocol.causal:
+        raise ConfigError(f"causal: {config.protocol} does not give causal order")
+    _check_workload(config)
+    check_network(config.network, config.table.sites)
+    check_faults(config.faults, config.table.sites, config.on_failure, config.durability)
+
+
+def _check_workload(config: SimConfig) -> None:
+    for name, value, least in (
+        ("messages", config.messages, 0),
+        ("batch", config.batch, 1),
+        ("payload", config.payload, 0),
+        ("settle", config.settle, 1),
+    ):
+        if value < least:
+            raise ConfigError(f"{name}: {value} is too small ({least} or more)")
+    if not 0 < config.rate <= SECOND:
+        raise ConfigError(f"rate: {config.rate} is not a rate (above 0, at most {SECOND} a second)")
+    if not 0 <= config.implicit <= 1:
+        raise ConfigError(f"implicit: {config.implicit} is not a share (0 to 1)")
+    if config.payload > config.limits.message_bytes:
+        most = config.limits.message_bytes
+        raise ConfigError(f"payload: {config.payload} is above the limit of {most} bytes")
+    sites = config.table.sites
+    if isinstance(config.origins, tuple):
+        if not config.origins:
+            raise ConfigError("origins: none is given")
+        for site in config.origins:
+            if site not in sites:
+                raise ConfigError(f"origins: there is no site {site!r}{nearest(site, sites)}")
+    elif config.origins is not None and not 1 <= config.origins <= len(sites):
+        raise ConfigError(f"origins: {config.origins} of {len(sites)} sites")
+    if not any(config.table.rate(group) > 0 for group in config.table.groups):
+        raise ConfigError("rates: nothing is sent to any group: all rates are 0")
+
+
+def _require(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ConfigError(f"{name}: there is no {value!r}{nearest(value, known)}")

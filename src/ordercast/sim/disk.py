@@ -1,0 +1,90 @@
+"""One site's store: what it holds, and what a crash leaves of it.
+
+`sync`: records are durable when the sync that covers them has ended; of what was written after the
+last completed sync a crash keeps some first part (a torn tail), never a later record without the
+earlier ones. `os`: what is written survives the crash of a process. `memory`: nothing does.
+
+Records are numbered by the outbox that asked for them. A checkpoint of outbox n is written after
+n's other duties, maybe after records of later outboxes: it replaces the records up to n.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+import msgspec
+
+from ordercast.core.outbox import Checkpoint, Record
+from ordercast.sim.chance import Stream
+
+_SYNC = (100_000, 1_000_000)  # how long one takes
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_checkpoint = msgspec.msgpack.Decoder(Checkpoint).decode
+_decode_records = msgspec.msgpack.Decoder(list[Record]).decode
+
+
+class _Written(NamedTuple):
+    outbox: int
+    content: Record | Checkpoint
+
+
+class Disk:
+    """`write` and `checkpoint` as the site asks; `sync` is begun and ended by the world."""
+
+    def __init__(self, durability: str, stream: Stream) -> None:
+        self.syncs = durability == "sync"
+        self.keeps = durability != "memory"
+        self._stream = stream
+        self._unsynced: deque[_Written] = deque()
+        self._covered = 0  # of the unsynced, how many the sync under way will make durable
+        self._checkpoint: Checkpoint | None = None
+        self._records: deque[tuple[int, Record]] = deque()
+
+    def write(self, outbox: int, records: list[Record]) -> None:
+        if self.syncs:
+            self._unsynced.extend(_Written(outbox, record) for record in records)
+        elif self.keeps:
+            self._records.extend((outbox, record) for record in records)
+
+    def checkpoint(self, outbox: int, checkpoint: Checkpoint) -> None:
+        if self.syncs:
+            self._unsynced.append(_Written(outbox, checkpoint))
+        elif self.keeps:
+            self._replace(outbox, checkpoint)
+
+    def begin_sync(self, slow: int) -> int:
+        """Begin to make durable all that is written; how long it will take."""
+        self._covered = len(self._unsynced)
+        return self._stream.between(*_SYNC) + slow
+
+    def end_sync(self) -> None:
+        self._harden(self._covered)
+        self._covered = 0
+
+    def crash(self) -> None:
+        """Some first part of the unsynced tail survives, the rest is gone."""
+        if not self.keeps:
+            self._checkpoint = None
+            self._records.clear()
+        self._harden(self._stream.between(0, len(self._unsynced)))
+        self._unsynced.clear()
+        self._covered = 0
+
+    def restore(self) -> tuple[Checkpoint | None, list[Record]]:
+        """What a restarted site reads, from bytes as a real store would hold it."""
+        kept = self._checkpoint
+        checkpoint = None if kept is None else _decode_checkpoint(_encode(kept))
+        return checkpoint, _decode_records(_encode([record for _, record in self._records]))
+
+    def _harden(self, count: int) -> None:
+        for _ in range(count):
+            outbox, content = self._unsynced.popleft()
+            if isinstance(content, Checkpoint):
+                self._replace(outbox, content)
+            else:
+                self._records.append((outbox, content))
+
+    def _replace(self, outbox: int, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        while self._records and self._records[0][0] <= outbox:
+            self._records.popleft()

@@ -1,0 +1,123 @@
+"""When and where faults happen: the stack of pieces drawn out into a list of injections.
+
+Drawn before the run, from a stream per piece: the list does not depend on what the sites do, and
+a piece more or less leaves the others where they were. All of them end within the safety phase.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ordercast.model.groups import Site
+from ordercast.model.options import MILLISECOND
+from ordercast.sim.chance import Stream
+from ordercast.sim.faults import COUNTS, Fault, Faults, total
+
+
+class Injection(NamedTuple):
+    """`kind` begins on `sites` (towards `others`), or ends when it is one of `ENDS`."""
+
+    at: int
+    kind: str
+    sites: tuple[Site, ...]
+    others: tuple[Site, ...] = ()
+    until: int = 0
+    amount: int = 0  # slow: the most that a frame takes longer
+
+
+ENDS = {"partition": "heal", "oneway": "heal_oneway", "pause": "resume", "slow": "swift"}
+
+# How long one lasts when the piece does not say: up to a share of the safety phase.
+_SHARE = {"partition": 3, "oneway": 3, "clog": 2, "pause": 4, "slow": 2, "crash": 4}
+_LEAST = MILLISECOND // 10
+
+
+def draw_injections(
+    faults: Faults, sites: Sequence[Site], horizon: int, seed: int
+) -> list[Injection]:
+    """All injections in the order of time; `horizon` is where the safety phase ends."""
+    found: list[Injection] = []
+    numbered: dict[str, int] = {}
+    returning = total(faults, "restart")
+    for fault in faults:
+        number = numbered[fault.kind] = numbered.get(fault.kind, 0) + 1
+        if fault.kind not in COUNTS or fault.kind == "restart" or not sites:
+            continue
+        stream = Stream(seed, f"fault {fault.kind} {number}")
+        if fault.kind == "crash":
+            found += _crashes(fault, sites, horizon, stream, min(returning, fault.count))
+            returning -= min(returning, fault.count)
+            continue
+        for _ in range(fault.count):
+            found += _DRAW[fault.kind](fault, sites, horizon, stream)
+    return sorted(found, key=lambda injection: injection.at)
+
+
+def _span(fault: Fault, horizon: int, stream: Stream) -> tuple[int, int]:
+    stop = horizon if fault.stop is None else min(fault.stop, horizon)
+    start = stream.between(min(fault.start, stop), stop)
+    drawn = stream.between(_LEAST, max(_LEAST, horizon // _SHARE[fault.kind]))
+    return start, min(horizon, start + (drawn if fault.length is None else fault.length))
+
+
+def _crashes(
+    fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream, returning: int
+) -> list[Injection]:
+    """The first `returning` come back. One that stays away is never hit by another crash."""
+    order = stream.shuffled(fault.sites or sites)
+    found = []
+    for number in range(fault.count):
+        start, until = _span(fault, horizon, stream)
+        if number < returning:
+            site = order[number % max(1, len(order) - (fault.count - returning))]
+            found += [Injection(start, "crash", (site,)), Injection(until, "restart", (site,))]
+        elif number - returning < len(order):
+            found.append(Injection(start, "crash", (order[-1 - (number - returning)],)))
+    return found
+
+
+def _one_site(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
+    site = stream.choice(fault.sites or sites)
+    start, until = _span(fault, horizon, stream)
+    amount = stream.between(MILLISECOND, 20 * MILLISECOND) if fault.kind == "slow" else 0
+    return [
+        Injection(start, fault.kind, (site,), (), until, amount),
+        Injection(until, ENDS[fault.kind], (site,), (), until, amount),
+    ]
+
+
+def _partition(
+    fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream
+) -> list[Injection]:
+    order = stream.shuffled(sites)
+    cut = stream.between(1, max(1, len(order) - 1))
+    side = sorted(fault.sites or order[:cut])
+    rest = tuple(site for site in sorted(sites) if site not in side)
+    start, until = _span(fault, horizon, stream)
+    return [
+        Injection(start, fault.kind, tuple(side), rest, until),
+        Injection(until, ENDS[fault.kind], tuple(side), rest, until),
+    ]
+
+
+def _swizzle(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
+    """Clog half the links one by one, release them in another order."""
+    chosen = sorted(fault.sites or sites)
+    links = [(a, b) for a in chosen for b in sites if a != b]
+    clogged = stream.sample(links, (len(links) + 1) // 2)
+    start, until = _span(fault, horizon, stream)
+    middle = (start + until) // 2
+    begins = sorted(stream.between(start, middle) for _ in clogged)
+    released = stream.shuffled(sorted(stream.between(middle, until) for _ in clogged))
+    return [
+        Injection(begin, "clog", (a,), (b,), release)
+        for (a, b), begin, release in zip(clogged, begins, released, strict=True)
+    ]
+
+
+_DRAW = {
+    "partition": _partition,
+    "oneway": _partition,
+    "clog": _swizzle,
+    "pause": _one_site,
+    "slow": _one_site,
+}

@@ -1,0 +1,183 @@
+"""What the applications saw, as the rows of a history, and the invariants that hold at each step.
+
+A site's deliveries are what its application has seen. After a restart a site may hand out again
+what it handed out before: at a position already seen it must be the very same delivery.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+from ordercast.check.bounds import HighWater
+from ordercast.history.digest import digest
+from ordercast.history.rows import (
+    CRASH,
+    END,
+    RESTART,
+    Delivered,
+    EpochRow,
+    Event,
+    GroupRow,
+    History,
+    Meta,
+    Sent,
+)
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Delivery, Key
+from ordercast.sim.workload import Submission
+
+
+class Violation(NamedTuple):
+    check: str
+    witness: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"check": self.check, "witness": self.witness}
+
+
+class _Offered(NamedTuple):
+    """A batch that a site took and has not confirmed as accepted."""
+
+    at: int
+    after: int
+    seq: int
+    submission: Submission
+
+
+class Recorder:
+    def __init__(self, sites: tuple[Site, ...], epoch: int) -> None:
+        self.epoch = epoch
+        self.seen: dict[Site, list[tuple[int, Delivery]]] = {site: [] for site in sites}
+        self.sent: list[Sent] = []
+        self.events: list[Event] = []
+        self.violations: list[Violation] = []
+        self.bounds = HighWater()
+        self.implicit: dict[Group, tuple[Site, ...]] = {}
+        self._offered: dict[Site, dict[tuple[Group, int], _Offered]] = {site: {} for site in sites}
+        self._numbers: dict[Site, int] = {}
+        self._digests: dict[bytes, int] = {}
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def offered(self, now: int, site: Site, group: Group, seq: int, submission: Submission) -> None:
+        if submission.members:
+            self.implicit[group] = submission.members
+        self._offered[site][group, seq] = _Offered(now, len(self.seen[site]), seq, submission)
+
+    def accepted(self, site: Site, group: Group, seq: int) -> None:
+        """The batch that begins with `seq` is durable at its origin."""
+        offered = self._offered[site].pop((group, seq), None)
+        if offered is None:
+            return
+        for place, payload in enumerate(offered.submission.payloads()):
+            self.sent.append(
+                Sent(
+                    site, 1, group, seq + place, offered.after, 1 if offered.after else 0,
+                    offered.at, len(payload), self._digest(payload),
+                )
+            )  # fmt: skip
+
+    def forget_offers(self, site: Site) -> int:
+        """The site has crashed: what it had not made durable was never accepted."""
+        lost = sum(len(offered.submission.sizes) for offered in self._offered[site].values())
+        self._offered[site].clear()
+        return lost
+
+    # --- delivering -------------------------------------------------------------------------------
+
+    def delivered(self, now: int, site: Site, deliveries: list[Delivery]) -> None:
+        """Record, and check: no hole, keys growing, nothing else where something was before."""
+        seen = self.seen[site]
+        for delivery in deliveries:
+            position = delivery[0]
+            known = len(seen)
+            if position == known + 1:
+                if seen and not _follows(seen[-1][1], delivery):
+                    self._violated("keys", now, site, delivery, seen[-1][1])
+                seen.append((now, delivery))
+            elif position > known:
+                self._violated("positions", now, site, delivery, seen[-1][1] if seen else None)
+            elif seen[position - 1][1] != delivery:
+                self._violated("redelivery", now, site, delivery, seen[position - 1][1])
+
+    def _violated(
+        self, check: str, now: int, site: Site, delivery: Delivery, other: Delivery | None
+    ) -> None:
+        witness = {"site": site, "at_ns": now, "delivery": _shown(delivery)}
+        if other is not None:
+            witness["other"] = _shown(other)
+        self.violations.append(Violation(check, witness))
+
+    # --- what happens to sites --------------------------------------------------------------------
+
+    def crashed(self, now: int, site: Site) -> None:
+        self._event(now, site, CRASH)
+
+    def restarted(self, now: int, site: Site, boot: int) -> None:
+        self._event(now, site, RESTART, boot=boot)
+
+    def ended(self, now: int, site: Site) -> None:
+        self._event(now, site, END)
+
+    def _event(self, now: int, site: Site, kind: str, **detail: int) -> None:
+        number = self._numbers[site] = self._numbers.get(site, 0) + 1
+        position = len(self.seen[site])
+        told = json.dumps(detail, separators=(",", ":"))
+        attempt = 1 if position else 0
+        self.events.append(Event(site, number, kind, position, attempt, self.epoch, now, told))
+
+    # --- the history ------------------------------------------------------------------------------
+
+    def history(self, groups: list[GroupRow], epochs: list[EpochRow], meta: Meta) -> History:
+        implicit = [
+            GroupRow(self.epoch, group, site)
+            for group, members in sorted(self.implicit.items())
+            for site in members
+        ]
+        return History([*groups, *implicit], self.sent, self._rows(), self.events, epochs, meta)
+
+    def _rows(self) -> list[Delivered]:
+        keys: dict[Key, bytes] = {}
+        rows = []
+        for site in sorted(self.seen):
+            for at, (position, attempt, epoch, name, payload, key) in self.seen[site]:
+                encoded = keys.get(key)
+                if encoded is None:
+                    encoded = keys[key] = order_key(key)
+                rows.append(
+                    Delivered(
+                        site, position, attempt, epoch, name.group, name.origin, name.incarnation,
+                        name.seq, at, self._digest(payload), encoded,
+                    )
+                )  # fmt: skip
+        return rows
+
+    def _digest(self, payload: bytes) -> int:
+        known = self._digests.get(payload)
+        if known is None:
+            known = self._digests[payload] = digest(payload)
+        return known
+
+
+def order_key(key: Key) -> bytes:
+    """Bytes that sort as keys do: a prefix first, the placing site's name last."""
+    numbers = b"".join(b"\1" + (number + (1 << 63)).to_bytes(8, "big") for number in key.path)
+    return numbers + b"\0" + key.site.encode("ascii")
+
+
+def _follows(last: Delivery, delivery: Delivery) -> bool:
+    """Keys grow strictly from batch to batch within an epoch; a batch's messages follow on."""
+    if last.epoch != delivery.epoch:
+        return last.epoch < delivery.epoch
+    if last.key < delivery.key:
+        return True
+    before, name = last.id, delivery.id
+    return last.key == delivery.key and before._replace(seq=before.seq + 1) == name
+
+
+def _shown(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "position": delivery.position,
+        "epoch": delivery.epoch,
+        "message": list(delivery.id),
+        "key": [list(delivery.key.path), delivery.key.site],
+    }

@@ -1,0 +1,131 @@
+"""Fault schedules: a whole configuration drawn from a seed, small enough to run by the thousand.
+
+A short schedule hands a few hundred to three thousand frames and alarms to its sites; every 50th
+seed is a long one. Clusters are of many shapes (several domains, groups of one site, equal groups,
+sites in no group); options, limits, network, workload and faults are drawn as well.
+"""
+
+from ordercast.model.groups import GroupTable
+from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
+from ordercast.sim.chance import Stream
+from ordercast.sim.config import SimConfig
+from ordercast.sim.faults import random_faults
+from ordercast.sim.networks import (
+    BroadcastSpec,
+    LanSpec,
+    NetworkSpec,
+    PointToPointSpec,
+    TreeSpec,
+    WanSpec,
+)
+
+LONG_EVERY = 50
+MOST_EVENTS = 500_000  # a run with more never comes to rest
+
+_NAMES = "abcdefghijk"
+
+
+def schedule(protocol: str, seed: int) -> SimConfig:
+    """The configuration of one schedule; run it with the same seed."""
+    stream = Stream(seed, f"schedule {protocol}")
+    table = _table(stream)
+    wait = stream.chance(0.5)
+    durability = stream.choice(("sync", "sync", "os") if wait else ("sync", "os", "memory"))
+    batch, payload = stream.choice((1, 1, 2, 5)), stream.choice((8, 64, 500))
+    return SimConfig(
+        table,
+        protocol=protocol,
+        builder=_builder(stream, protocol),
+        messages=_messages(stream, table, long=seed % LONG_EVERY == 0),
+        origins=stream.between(1, len(table.sites)) if stream.chance(0.3) else None,
+        rate=float(stream.choice((100, 500, 500, 5000))),
+        batch=batch,
+        payload=payload,
+        implicit=stream.choice((0.0, 0.0, 0.2)),
+        network=_network(stream),
+        faults=random_faults(seed, crashes=wait),
+        deliver=stream.choice(("safe", "safe", "agreed")),
+        on_failure="wait" if wait else "exclude",
+        causal=stream.chance(0.35),
+        durability=durability,
+        codec="bytes" if stream.chance(0.2) else "objects",
+        limits=_limits(stream, batch, payload),
+        timing=_timing(stream),
+        most_events=MOST_EVENTS,
+        source=f"--schedule --protocol {protocol}",
+    )
+
+
+def _table(stream: Stream) -> GroupTable:
+    count = stream.between(3, 9)
+    sites = list(_NAMES[:count])
+    idle = stream.sample(sites, 1) if stream.chance(0.2) else []
+    active = [site for site in sites if site not in idle]
+    parts = [active]
+    if len(active) >= 4 and stream.chance(0.3):  # domains: no group reaches across
+        cut = stream.between(2, len(active) - 2)
+        parts = [active[:cut], active[cut:]]
+    groups: dict[str, list[str]] = {}
+    for number in range(stream.between(1, 6)):
+        part = stream.choice(parts)
+        if groups and stream.chance(0.1):
+            members = stream.choice(list(groups.values()))  # an equal group under another name
+        elif stream.chance(0.1):
+            members = stream.sample(part, 1)
+        else:
+            members = stream.sample(part, stream.between(min(2, len(part)), min(5, len(part))))
+        groups[f"g{number}"] = list(members)
+    rates = {group: float(stream.between(1, 9)) for group in groups}
+    return GroupTable.of(groups, sites=sites, rates=rates if stream.chance(0.3) else None)
+
+
+def _builder(stream: Stream, protocol: str) -> str:
+    drawn = stream.choice(("greedy", "greedy", "balanced", "star"))
+    return drawn if protocol == "propagation" else ""
+
+
+def _messages(stream: Stream, table: GroupTable, *, long: bool) -> int:
+    """Fewer where a message costs more frames: reports grow with the square of a group's size."""
+    if long:
+        return stream.between(400, 800)
+    size = max(len(members) for members in table.groups.values())
+    return stream.between(10, 400 // (size + 1))
+
+
+def _network(stream: Stream) -> NetworkSpec:
+    drawn: tuple[NetworkSpec, ...] = (
+        LanSpec(),
+        LanSpec(),
+        PointToPointSpec(MILLISECOND // 5, MILLISECOND),
+        BroadcastSpec(MILLISECOND // 5),
+        TreeSpec(),
+        WanSpec(),
+    )
+    return stream.choice(drawn)
+
+
+def _limits(stream: Stream, batch: int, payload: int) -> Limits:
+    """Often narrow ones; but one batch fits into a window, since one is always let in."""
+    if stream.chance(0.6):
+        return Limits()
+    largest = batch * (payload + 5) + 5
+    return Limits(
+        window_messages=stream.between(batch, 40),
+        window_bytes=stream.between(largest, 10 * largest),
+        link_items=stream.between(2, 20),
+        frame_items=stream.between(1, 8),
+        frame_bytes=stream.between(50, 2_000),
+    )
+
+
+def _timing(stream: Stream) -> Timing:
+    if stream.chance(0.4):
+        return Timing()
+    return Timing(
+        ack_delay=stream.between(1, 10) * MILLISECOND,
+        ack_every=stream.choice((1, 4, 64)),
+        resend_after=stream.between(20, 300) * MILLISECOND,
+        resend_at_most=stream.between(1, 2) * SECOND,
+        repair_again=stream.between(5, 60) * MILLISECOND,
+        report_delay=stream.between(5, 40) * MILLISECOND,
+    )

@@ -1,0 +1,150 @@
+"""`simulate(config, seed)`: run a world, judge what its applications saw.
+
+A safety phase in which faults happen, then a liveness phase: faults stop, and everything accepted
+must be delivered and every site quiet within a bound of virtual time. What every site has
+delivered is judged by the same checks as any history (`check`).
+"""
+
+import time
+import traceback
+from collections.abc import Callable
+
+from ordercast import __version__
+from ordercast.check.bounds import check_high_water
+from ordercast.check.report import check_history
+from ordercast.check.verdict import Verdict
+from ordercast.core.site import Site
+from ordercast.core.structure import Structure
+from ordercast.forest.indexed import IndexedTable
+from ordercast.history.digest import history_hash
+from ordercast.history.rows import EpochRow, GroupRow, History, Meta
+from ordercast.plan.advice import advise
+from ordercast.sim.config import SimConfig, check_config
+from ordercast.sim.place import MakeSite
+from ordercast.sim.recorder import Recorder, Violation
+from ordercast.sim.replay import replay_line
+from ordercast.sim.result import Latency, SimResult
+from ordercast.sim.world import World
+
+EPOCH = 1
+_SHOWN = 5  # of what is missing at the end
+
+
+def simulate(
+    config: SimConfig,
+    seed: int,
+    *,
+    make_site: MakeSite = Site,
+    progress: Callable[[int, int], None] | None = None,
+) -> SimResult:
+    """`progress` is called now and then with the events done and the virtual time."""
+    begun = time.perf_counter()
+    check_config(config)
+    forest = advise(config.table, config.built_by, branching=config.branching).forest
+    structure = Structure(EPOCH, config.table, forest)
+    world = World(config, structure, seed, make_site)
+    recorder = world.recorder
+    looped = time.perf_counter()
+    try:
+        world.start()
+        world.run(progress)
+        _judge_rest(world)
+    except Exception as error:  # a protocol that breaks down is a finding, to be replayed
+        recorder.violations.append(_breakdown(error, world.now))
+    looped = time.perf_counter() - looped
+    history = recorder.history(_groups(config), _epochs(config), _meta(config, seed))
+    violations = recorder.violations + _verdicts(
+        [
+            check_high_water(recorder.bounds),
+            *check_history(history, causal=config.causal).verdicts.values(),
+        ]
+    )
+    return SimResult(
+        protocol=config.protocol,
+        builder=config.built_by,
+        seed=seed,
+        sent=len(history.sent),
+        delivered=len(history.deliveries),
+        data_frames=world.data,
+        control_frames=world.control,
+        latency=Latency.of(_latencies(history)),
+        epochs=len({row.epoch for row in history.epochs}),
+        violations=tuple(violations),
+        replay=replay_line(config, seed),
+        history_hash=history_hash(history),
+        events=world.events,
+        virtual_ns=world.now,
+        wall_seconds=time.perf_counter() - begun,
+        loop_seconds=looped,
+        faults=dict(sorted(world.injected.items())),
+        history=history,
+    )
+
+
+def _judge_rest(world: World) -> None:
+    """Note who is up and quiet; all of them must be, unless a site never came back."""
+    recorder = world.recorder
+    if world.quiet:
+        for name in world.places:
+            recorder.ended(world.now, name)
+        return
+    outstanding = world.outstanding()
+    if outstanding["down"] and world.some_stay_down:
+        return
+    witness = {"at_ns": world.now, **outstanding, "missing": _missing(recorder, world)}
+    recorder.violations.append(Violation("liveness", witness))
+
+
+def _missing(recorder: Recorder, world: World) -> list[dict[str, object]]:
+    """The first few accepted messages that some member has not delivered."""
+    groups = {**world.config.table.groups, **recorder.implicit}
+    seen = {site: {item.id for _, item in log} for site, log in recorder.seen.items()}
+    found: list[dict[str, object]] = []
+    for sent in recorder.sent:
+        lacking = [site for site in groups[sent.group_name] if sent.id not in seen[site]]
+        if lacking:
+            found.append({"message": list(sent.id), "sites": lacking})
+            if len(found) == _SHOWN:
+                break
+    return found
+
+
+def _breakdown(error: Exception, now: int) -> Violation:
+    where = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    witness = {"error": f"{type(error).__name__}: {error}", "at_ns": now, "trace": where[-4:]}
+    return Violation("breakdown", witness)
+
+
+def _verdicts(verdicts: list[Verdict]) -> list[Violation]:
+    return [
+        Violation(verdict.name, {"count": verdict.count, **(verdict.witness or {})})
+        for verdict in verdicts
+        if not verdict.ok
+    ]
+
+
+def _latencies(history: History) -> list[int]:
+    sent = {row.id: row.sent_ns for row in history.sent}
+    return [row.delivered_ns - sent[row.id] for row in history.deliveries if row.id in sent]
+
+
+def _groups(config: SimConfig) -> list[GroupRow]:
+    groups = config.table.groups
+    return [GroupRow(EPOCH, group, site) for group in sorted(groups) for site in groups[group]]
+
+
+def _epochs(config: SimConfig) -> list[EpochRow]:
+    """One row for each domain, which is named by its first site."""
+    indexed = IndexedTable.of(config.table)
+    return [
+        EpochRow(
+            EPOCH, indexed.sites[sites[0]], config.deliver, config.on_failure, config.protocol,
+            "start", 0,
+        )
+        for sites, _ in indexed.domains()
+    ]  # fmt: skip
+
+
+def _meta(config: SimConfig, seed: int) -> Meta:
+    told = {"command": replay_line(config, seed), "builder": config.built_by}
+    return Meta(code_version=__version__, config=told, seed=seed, clock="virtual")
