@@ -23,13 +23,12 @@ class Gate:
         self.settled = 0  # last position in the settled prefix
         self._unsettled: deque[Placed] = deque()
 
-    def append(self, placed: Placed, members: Sequence[Site]) -> list[Placed]:
-        """Take the next batch of the log; what is to be delivered now."""
+    def append(self, placed: Placed, members: Sequence[Site]) -> bool:
+        """Take the next batch of the log; whether more is stable now than before."""
         batch = placed.batch
         self.logged += batch.count
         self._unsettled.append(placed)
-        self.stability.logged(batch.group, placed.number + batch.count - 1, members)
-        return [] if self.safe else [placed]
+        return self.stability.logged(batch.group, placed.number + batch.count - 1, members)
 
     def settle(self) -> list[Placed]:
         """Move the settled prefix on; the batches that joined it."""

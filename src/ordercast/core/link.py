@@ -20,6 +20,7 @@ from ordercast.model.groups import Site
 from ordercast.model.options import Limits, Timing
 from ordercast.wire.frames import (
     CONTROL,
+    DOWN,
     LANES,
     UP,
     Ack,
@@ -35,23 +36,29 @@ from ordercast.wire.frames import (
 Take: TypeAlias = Callable[[Site, int, Item], bool]
 """Hand an item up; False: no room now, keep it and try again on `resume`."""
 
+Sends: TypeAlias = list[tuple[Site, Frame]]
+
 NEVER = 1 << 62
 
 
 class _Outgoing:
-    __slots__ = ("done", "got", "items", "sent")
+    __slots__ = ("done", "got", "items", "last", "sent")
 
-    def __init__(self, done: int = 0) -> None:
-        self.items: deque[Item] = deque()  # numbers done+1, done+2, …
-        self.done = self.got = self.sent = done
+    def __init__(self) -> None:
+        self.items: deque[Item] = deque()  # numbers done+1 … last
+        self.done = self.got = self.sent = self.last = 0
+
+    def start_at(self, number: int) -> None:
+        """Nothing queued yet, and everything up to `number` was done before a restart."""
+        self.done = self.got = self.sent = self.last = number
 
 
 class _Incoming:
     __slots__ = ("done", "early", "got", "unacknowledged")
 
-    def __init__(self, done: int = 0) -> None:
+    def __init__(self) -> None:
         self.early: dict[int, Item] = {}  # above got: out of order, or no room
-        self.got = self.done = done
+        self.got = self.done = 0
         self.unacknowledged = 0
 
 
@@ -73,39 +80,55 @@ class Link:
         self._resend_wait = timing.resend_after
         self._repairs: list[tuple[int, int, int]] = []  # (lane, first, last) to ask for
         self._again: list[Data] = []  # to be sent again
+        self.urgent = False  # there is something in these two lists
 
     # --- sending ------------------------------------------------------------------------------
 
     def push(self, lane: int, item: Item) -> int:
         """Queue an item; how many are not done on that lane."""
-        items = self.outgoing[lane].items
-        items.append(item)
-        return len(items)
+        out = self.outgoing[lane]
+        out.items.append(item)
+        out.last += 1
+        return out.last - out.done
 
     def last(self, lane: int) -> int:
         """The number of the item pushed last."""
-        out = self.outgoing[lane]
-        return out.done + len(out.items)
+        return self.outgoing[lane].last
 
-    def frames(self, now: int, lane: int) -> list[Frame]:
-        """What may be sent now on a lane: repeats first, then new items within the window."""
-        out = self.outgoing[lane]
-        frames: list[Frame] = []
-        if self._again:
-            frames.extend(frame for frame in self._again if frame.lane == lane)
-            self._again = [frame for frame in self._again if frame.lane != lane]
-        end = out.done + len(out.items)
-        if out.sent < end:
-            limit = min(end, out.done + self.limits.link_items)
-            if out.sent < limit:
-                if end == limit == out.sent + 1:  # the common case: one new item
-                    frames.append(Data(self.boot, self.peer_boot, lane, end, (out.items[-1],)))
-                else:
-                    frames.extend(self._cut(lane, out.sent + 1, limit))
-                out.sent = limit
-                if self.resend_at == NEVER:
-                    self.resend_at = now + self._resend_wait
-        return frames
+    def flush(self, now: int, down: Sends, late: Sends) -> None:
+        """Send what may be sent now: DOWN into `down`, all else, which may promise, into `late`."""
+        before = len(late)
+        if self.urgent:
+            for frame in self._again:
+                (down if frame.lane == DOWN else late).append((self.peer, frame))
+            for lane, first, last in self._repairs:
+                late.append((self.peer, Repair(self.boot, self.peer_boot, lane, first, last)))
+            self._again, self._repairs, self.urgent = [], [], False
+        for lane, out in enumerate(self.outgoing):
+            if out.sent < out.last:
+                self._send_new(now, lane, out, down if lane == DOWN else late)
+        if self.ack_at == NEVER:
+            return
+        if len(late) > before and type(first_late := late[before][1]) is Data:
+            late[before] = (self.peer, replace(first_late, acks=self._acks()))
+        elif self.ack_at <= now:
+            late.append((self.peer, Ack(self.boot, self.peer_boot, self._acks())))
+
+    def _send_new(self, now: int, lane: int, out: _Outgoing, sends: Sends) -> None:
+        sent, limit = out.sent, out.done + self.limits.link_items
+        if out.last < limit:
+            limit = out.last
+        if sent >= limit:
+            return
+        out.sent = limit
+        if limit == out.last == sent + 1:  # the common case: one new item
+            frame = Data(self.boot, self.peer_boot, lane, limit, (out.items[-1],))
+            sends.append((self.peer, frame))
+        else:
+            for frame in self._cut(lane, sent + 1, limit):
+                sends.append((self.peer, frame))
+        if self.resend_at == NEVER:
+            self.resend_at = now + self._resend_wait
 
     def _cut(self, lane: int, first: int, last: int) -> list[Data]:
         """Items first … last as frames within the limits on items and bytes."""
@@ -133,8 +156,8 @@ class Link:
         for lane, got, done in acks:
             out = self.outgoing[lane]
             # After a restart the peer may have more than we have queued again so far.
-            end = out.done + len(out.items)
-            got, done = min(got, end), min(done, end)
+            if got > out.last:
+                got, done = out.last, min(done, out.last)
             if got > out.got:
                 out.got = got
                 if got > out.sent:
@@ -145,8 +168,10 @@ class Link:
                 popleft = out.items.popleft
                 finished.append((lane, [popleft() for _ in range(done - out.done)]))
                 out.done = done
-        if finished and not any(out.items for out in self.outgoing):
-            self.resend_at = NEVER
+        if finished:
+            up, down, control = self.outgoing
+            if not (up.items or down.items or control.items):
+                self.resend_at = NEVER
         return finished
 
     # --- receiving ----------------------------------------------------------------------------
@@ -162,8 +187,7 @@ class Link:
         self.incoming[CONTROL] = _Incoming()
         for out in self.outgoing:
             out.got = out.sent = out.done
-        self._again.clear()
-        self._repairs.clear()
+        self._again, self._repairs, self.urgent = [], [], False
         return True
 
     def receive(self, now: int, frame: Data, take: Take) -> None:
@@ -229,6 +253,7 @@ class Link:
         hole = (lane, inc.got + 1, min(inc.early) - 1)
         if self.repair_at == NEVER or now >= self.repair_at:
             self._repairs.append(hole)
+            self.urgent = True
             self.repair_at = now + self.timing.repair_again
 
     def repair(self, now: int, frame: Repair) -> None:
@@ -236,35 +261,21 @@ class Link:
         first, last = max(frame.first, out.done + 1), min(frame.last, out.sent)
         if first <= last:
             self._again.extend(self._cut(frame.lane, first, last))
+            self.urgent = True
             self.resend_at = now + self._resend_wait
 
     # --- acknowledging and time ---------------------------------------------------------------
-
-    def with_acks(self, frame: Frame) -> Frame:
-        """The frame, which may promise, with what there is to acknowledge."""
-        return replace(frame, acks=self._acks()) if type(frame) is Data else frame
 
     def _acks(self) -> Acks:
         self.ack_at = NEVER
         acks = []
         for lane, inc in enumerate(self.incoming):
-            if lane != UP:
-                inc.done = inc.got
             if inc.got:
+                if lane != UP:
+                    inc.done = inc.got
                 acks.append((lane, inc.got, inc.done))
-            inc.unacknowledged = 0
+                inc.unacknowledged = 0
         return tuple(acks)
-
-    def control(self, now: int) -> list[Frame]:
-        """Requests for repair, and acknowledgements alone when they are due."""
-        frames: list[Frame] = [
-            Repair(self.boot, self.peer_boot, lane, first, last)
-            for lane, first, last in self._repairs
-        ]
-        self._repairs.clear()
-        if self.ack_at <= now:
-            frames.append(Ack(self.boot, self.peer_boot, self._acks()))
-        return frames
 
     def alarm(self, now: int) -> None:
         if self.repair_at <= now:
@@ -285,15 +296,12 @@ class Link:
             first = out.got + 1 if out.got < out.sent else out.done + 1
             frames = self._cut(lane, first, out.sent)
             self._again.append(frames[0])
+            self.urgent = True
         if waiting:
             self._resend_wait = min(2 * self._resend_wait, self.timing.resend_at_most)
             self.resend_at = now + self._resend_wait
         else:
             self.resend_at = NEVER
-
-    @property
-    def deadline(self) -> int:
-        return min(self.ack_at, self.resend_at, self.repair_at)
 
     def idle(self) -> bool:
         return not any(out.items for out in self.outgoing) and not any(

@@ -16,7 +16,8 @@ A driver may crash between any two duties. It must not reorder within a duty, mu
 1, and must hand frames to the peer they name; the network may lose, double, delay and reorder them.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -62,10 +63,10 @@ class Receipt:
 
 @dataclass(slots=True)
 class Outbox:
-    persist: list[Record] = field(default_factory=list)
-    send: list[tuple[Site, Frame]] = field(default_factory=list)
-    then_send: list[tuple[Site, Frame]] = field(default_factory=list)
-    deliver: list[Delivery] = field(default_factory=list)
-    receipts: list[Receipt] = field(default_factory=list)
-    forget: Checkpoint | None = None
-    alarm: int | None = None
+    persist: Sequence[Record]
+    send: Sequence[tuple[Site, Frame]]
+    then_send: Sequence[tuple[Site, Frame]]
+    deliver: Sequence[Delivery]
+    receipts: Sequence[Receipt]
+    forget: Checkpoint | None
+    alarm: int | None

@@ -173,4 +173,4 @@ class OwnMessages:
                 self._leave(batch)
 
     def idle(self) -> bool:
-        return not self.kept and not self.unplaced
+        return not self.unplaced and not any(self._ordered.values())

@@ -54,8 +54,7 @@ def _load(site: "Site", state: dict[str, Any]) -> None:
     site.own.restore(retention.own_seqs)
     for lane, counts in ((DOWN, retention.sent_down), (UP, retention.sent_up)):
         for peer, count in counts.items():
-            out = site.link(peer).outgoing[lane]
-            out.done = out.got = out.sent = count
+            site.link(peer).outgoing[lane].start_at(count)
     for origin, count in retention.from_origin.items():
         _received(site, origin, UP, count)
     if site.parent is not None:

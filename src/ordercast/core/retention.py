@@ -3,8 +3,8 @@
 A batch that passed is held until every child has it durably, until it is settled here if it is for
 this site, and, where it was placed here, until it is final (so that its origin has been told). Then
 it is folded into counters; a checkpoint is those counters and the records still held, and is made
-once it pays: when as much can be forgotten as is kept. "The ordered log is the truth; link cursors
-are indexes into it": the cursors below are counts of forgotten batches.
+once it pays: when as much can be forgotten as is kept, so the work per batch is bounded. The log
+is the truth and link cursors are indexes into it: those below are counts of forgotten batches.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
 from ordercast.wire.frames import DOWN
 
-LEAST_TO_FORGET = 256
+LEAST_TO_LOOK = 256  # batches held; then whenever as many again have gathered
 
 
 class Retention:
@@ -36,6 +36,7 @@ class Retention:
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
         self._forgotten = 0  # records since the last checkpoint
+        self._look_at = LEAST_TO_LOOK
         # Counts of what was forgotten.
         self.position = 0
         self.logged: dict[Group, int] = {}
@@ -77,7 +78,20 @@ class Retention:
     # --- forgetting -----------------------------------------------------------------------------
 
     def checkpoint(self) -> Checkpoint | None:
-        """Fold what is no longer needed; a checkpoint when enough of it has gathered."""
+        """When much has gathered, fold what is no longer needed; a checkpoint if that was much."""
+        if len(self._held) + len(self.own.kept) < self._look_at:
+            return None
+        self._fold_all()
+        kept = len(self._held) + len(self.own.kept)
+        self._look_at = max(LEAST_TO_LOOK, 2 * kept)
+        if self._forgotten < max(LEAST_TO_LOOK // 2, kept):
+            return None
+        self._forgotten = 0
+        records: list[Record] = [Accepted(batch) for batch in self.own.kept]
+        records.extend(entry for entry, _, _ in self._held)
+        return Checkpoint(self._state(), tuple(records))
+
+    def _fold_all(self) -> None:
         held = self._held
         while held and self._done_with(*held[0]):
             self._fold(*held.popleft())
@@ -87,13 +101,6 @@ class Retention:
             if primary != self.site:
                 self.sent_up[primary] = self.sent_up.get(primary, 0) + 1
             self._forgotten += 1
-        kept = len(held) + len(self.own.kept)
-        if self._forgotten < max(LEAST_TO_FORGET, kept):
-            return None
-        self._forgotten = 0
-        records: list[Record] = [Accepted(batch) for batch in self.own.kept]
-        records.extend(entry for entry, _, _ in held)
-        return Checkpoint(self._state(), tuple(records))
 
     def _done_with(self, entry: Passed, links: Sequence[tuple[Link, int]], position: int) -> bool:
         if position > self.gate.settled:
@@ -149,4 +156,6 @@ class Retention:
         self._final_seqs = {origin: dict(seqs) for origin, seqs in state["final_seqs"].items()}
 
     def held(self) -> int:
+        """Batches still needed, after forgetting those that are not."""
+        self._fold_all()
         return len(self._held)

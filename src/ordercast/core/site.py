@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Sequence
 
 from ordercast.core.gate import Gate
-from ordercast.core.link import NEVER, Link
+from ordercast.core.link import NEVER, Link, Sends
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
 from ordercast.core.own import OwnMessages
@@ -25,7 +25,7 @@ from ordercast.model.errors import TooLarge, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, Placed, pack_payloads
+from ordercast.model.messages import Batch, Delivery, Placed, pack_payloads
 from ordercast.model.options import Options
 from ordercast.wire.frames import (
     CONTROL,
@@ -64,7 +64,8 @@ class Site:
         self.parent = structure.parent(name)
         self.now = 0
         self.links: dict[SiteName, Link] = {}
-        self.outbox = Outbox()
+        self._persist: list[Record] = []
+        self._deliveries: list[Delivery] = []
         self._touched: dict[SiteName, Link] = {}
         self._timers: list[tuple[int, SiteName]] = []
         self._armed: dict[SiteName, int] = {}
@@ -141,13 +142,12 @@ class Site:
     def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
         self.now = now
         link = self.links.get(peer) or self.link(peer)
-        self._touched[peer] = link
         if frame.boot != link.peer_boot:
             restarted = link.heard(frame.boot)
             if restarted is None:
                 return
-            if restarted:
-                self._peer_restarted(link)
+            self._touched[peer] = link
+            self._peer_restarted(link)
         if type(frame) is Data:
             if frame.acks:
                 self._acknowledged(link, frame.of, frame.acks)
@@ -156,6 +156,10 @@ class Site:
             self._acknowledged(link, frame.of, frame.acks)
         elif type(frame) is Repair and (frame.lane != CONTROL or frame.of == self.boot):
             link.repair(now, frame)
+        if link.urgent or link.ack_at <= now:
+            self._touched[peer] = link
+        elif peer not in self._touched:
+            self._arm(link)
 
     def alarm(self, now: int) -> None:
         self.now = now
@@ -171,22 +175,37 @@ class Site:
 
     def drain(self) -> Outbox:
         """Everything asked for since the last drain, and what the end of a burst adds to it."""
-        outbox = self.outbox
         self.stability.flush(self.now)
+        down: Sends = []
+        late: Sends = []
         if self._touched:
+            early = down if self._relay_before_durable else late
             for link in self._touched.values():
-                self._flush(link, outbox)
-            self._touched.clear()
-        if self.own.receipts:
-            outbox.receipts.extend(self.own.receipts)
-            self.own.receipts.clear()
-        outbox.forget = self.retention.checkpoint()
+                link.flush(self.now, early, late)
+                self._arm(link)
+            self._touched = {}
+        forget = self.retention.checkpoint()
         timers = self._timers
         while timers and self._armed.get(timers[0][1]) != timers[0][0]:
             heapq.heappop(timers)
-        at = min(timers[0][0] if timers else NEVER, self.stability.deadline())
-        outbox.alarm = None if at == NEVER else at
-        self.outbox = Outbox()
+        at = self.stability.deadline()
+        if timers and timers[0][0] < at:
+            at = timers[0][0]
+        outbox = Outbox(
+            self._persist or (),  # never a list that the next burst would add to
+            down,
+            late,
+            self._deliveries or (),
+            self.own.receipts or (),
+            forget,
+            None if at == NEVER else at,
+        )
+        if self._persist:
+            self._persist = []
+        if self._deliveries:
+            self._deliveries = []
+        if self.own.receipts:
+            self.own.receipts = []
         return outbox
 
     # --- links ----------------------------------------------------------------------------------
@@ -199,20 +218,15 @@ class Site:
         self.links[peer] = link
         return link
 
-    def _flush(self, link: Link, outbox: Outbox) -> None:
-        peer, now = link.peer, self.now
-        for frame in link.frames(now, DOWN):
-            (outbox.send if self._relay_before_durable else outbox.then_send).append((peer, frame))
-        promising = link.frames(now, UP)
-        promising.extend(link.frames(now, CONTROL))
-        if promising and link.ack_at != NEVER:
-            promising[0] = link.with_acks(promising[0])
-        outbox.then_send.extend([(peer, frame) for frame in promising])
-        outbox.then_send.extend([(peer, frame) for frame in link.control(now)])
-        deadline = link.deadline
-        if deadline < self._armed.get(peer, NEVER):
-            self._armed[peer] = deadline
-            heapq.heappush(self._timers, (deadline, peer))
+    def _arm(self, link: Link) -> None:
+        deadline = link.ack_at
+        if link.resend_at < deadline:
+            deadline = link.resend_at
+        if link.repair_at < deadline:
+            deadline = link.repair_at
+        if deadline < self._armed.get(link.peer, NEVER):
+            self._armed[link.peer] = deadline
+            heapq.heappush(self._timers, (deadline, link.peer))
 
     def _acknowledged(self, link: Link, of: int, acks: Acks) -> None:
         if of != self.boot:  # about an earlier control stream; the others go on through restarts
@@ -276,7 +290,7 @@ class Site:
 
     def persist(self, record: Record) -> None:
         if not self.replaying:
-            self.outbox.persist.append(record)
+            self._persist.append(record)
 
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
         placed = entry.placed
@@ -294,9 +308,11 @@ class Site:
                 self.own.placed(batch)
         if mine:
             members = batch.members or self.structure.members(batch.group)
-            for ready in self.gate.append(placed, members):
-                self._deliver(ready)
-            self._settle([batch.group])
+            news = self.gate.append(placed, members)
+            if not self.gate.safe:
+                self._deliver(placed)
+            if news:
+                self._settle([batch.group])
 
     def dealt_with(self, origin: SiteName) -> None:
         link = self.links[origin]
@@ -311,7 +327,7 @@ class Site:
     def _deliver(self, placed: Placed) -> None:
         if self.options.causal:
             self.own.delivered(placed)
-        self.outbox.deliver.extend(self.gate.deliveries(placed))
+        self._deliveries.extend(self.gate.deliveries(placed))
 
     def _settle(self, groups: Sequence[Group]) -> None:
         news = dict.fromkeys(groups)

@@ -21,8 +21,8 @@ from ordercast.wire.frames import Item
 
 
 class Stability(Protocol):
-    def logged(self, group: Group, number: int, members: Sequence[Site]) -> None:
-        """This site's log holds the group's messages up to `number`."""
+    def logged(self, group: Group, number: int, members: Sequence[Site]) -> bool:
+        """This site's log holds the group's messages up to `number`; whether that made news."""
 
     def settled(self, group: Group, number: int) -> None:
         """This site's settled prefix holds the group's messages up to `number`."""

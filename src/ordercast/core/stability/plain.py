@@ -34,7 +34,9 @@ class Plain:
         self.eager = eager
         self._members: dict[Group, tuple[Site, ...]] = {}
         self._listeners: dict[Group, tuple[Site, ...]] = {}
-        self._heard: dict[Group, dict[Site, tuple[int, int]]] = {}  # (logged, settled) by member
+        self._heard: dict[Group, dict[Site, tuple[int, int]]] = {}  # others' (logged, settled)
+        self._others: dict[Group, tuple[int, int]] = {}  # the least of them
+        self._mine: dict[Group, tuple[int, int]] = {}
         self._stable: dict[Group, int] = {}
         self._final: dict[Group, int] = {}
         self._urgent: dict[Group, None] = {}
@@ -56,24 +58,25 @@ class Plain:
         listeners = dict.fromkeys([*members, primary])
         listeners.pop(self.site, None)
         self._listeners[group] = tuple(listeners)
+        self._stable[group] = self._final[group] = 0
+        if self.site not in members:
+            self._mine[group] = (NEVER, NEVER)  # a non-member holds nobody up
         self._recount(group)
 
-    def logged(self, group: Group, number: int, members: Sequence[Site]) -> None:
+    def logged(self, group: Group, number: int, members: Sequence[Site]) -> bool:
         if group not in self._members:
             self.concerns(group, members)
-        heard = self._heard.setdefault(group, {})
-        heard[self.site] = (number, heard.get(self.site, (0, 0))[1])
+        self._mine[group] = (number, self._mine.get(group, (0, 0))[1])
         if self.eager:
             self._urgent[group] = None
         else:
             self._lazy[group] = None
-        self._recount(group)
+        return self._update(group)
 
     def settled(self, group: Group, number: int) -> None:
-        heard = self._heard[group]
-        heard[self.site] = (heard[self.site][0], number)
+        self._mine[group] = (self._mine[group][0], number)
         self._lazy[group] = None
-        self._recount(group)
+        self._update(group)
 
     def receive(self, peer: Site, item: Item) -> list[Group]:
         news: list[Group] = []
@@ -87,21 +90,37 @@ class Plain:
         return news
 
     def _recount(self, group: Group) -> bool:
+        """The least that other members have said; an absent entry of a member is 0."""
         members = self._members.get(group)
-        heard = self._heard.get(group)
-        if members is None or heard is None or len(heard) < len(members):
-            return False  # an absent entry of a member is 0
-        stable = final = NEVER
+        if members is None:
+            return False  # an implicit group that we have yet to see a batch of
+        logged = settled = NEVER
+        heard = self._heard.get(group, {})
         for member in members:
+            if member == self.site:
+                continue
             counts = heard.get(member)
             if counts is None:
-                return False
-            stable = min(stable, counts[0])
-            final = min(final, counts[1])
-        news = stable > self._stable.get(group, 0) or final > self._final.get(group, 0)
+                logged = settled = 0
+                break
+            if counts[0] < logged:
+                logged = counts[0]
+            if counts[1] < settled:
+                settled = counts[1]
+        self._others[group] = (logged, settled)
+        return self._update(group)
+
+    def _update(self, group: Group) -> bool:
+        """Whether more is stable or final than before."""
+        logged, settled = self._others[group]
+        mine = self._mine.get(group, (0, 0))
+        stable = min(mine[0], logged)
+        final = min(mine[1], settled)
+        if stable <= self._stable[group] and final <= self._final[group]:
+            return False
         self._stable[group] = stable
         self._final[group] = final
-        return news
+        return True
 
     def stable(self, group: Group) -> int:
         return self._stable.get(group, 0)
@@ -110,7 +129,7 @@ class Plain:
         return self._final.get(group, 0)
 
     def restarted(self, peer: Site | None) -> None:
-        mine = [group for group in self._members if self.site in self._heard.get(group, {})]
+        mine = [group for group, counts in self._mine.items() if counts[0] != NEVER]
         if peer is None:
             self._urgent.update(dict.fromkeys(mine))
             return
@@ -148,7 +167,7 @@ class Plain:
             self.send(peer, self._report(shared))
 
     def _report(self, groups: Sequence[Group]) -> Report:
-        return Report(tuple((group, *self._heard[group][self.site]) for group in groups))
+        return Report(tuple((group, *self._mine[group]) for group in groups))
 
     def deadline(self) -> int:
         return self._lazy_at
