@@ -11,6 +11,7 @@ from ordercast.cli.frame import Verb, run_verb
 
 VERBS = (
     Verb("plan", "choose a propagation forest for overlapping groups, and say why"),
+    Verb("sim", "run groups in virtual time with faults, and check every delivery"),
     Verb("demo", "a first look: plan and draw a small example"),
 )
 

@@ -1,0 +1,226 @@
+"""`ordercast sim GROUPS`: run the groups in virtual time, with faults, and judge the outcome."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+from ordercast.cli.frame import (
+    GOOD,
+    INCOMPLETE,
+    UsageError,
+    print_json,
+    read_text,
+    whole_number,
+)
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import GroupTable, parse_groups
+from ordercast.model.options import Limits, Timing
+from ordercast.sim.config import SimConfig, check_config
+from ordercast.sim.faults import parse_faults
+from ordercast.sim.networks import parse_network
+from ordercast.sim.notation import UNITS, count, duration, pairs, require_known
+from ordercast.sim.result import SimResult
+from ordercast.sim.schedules import schedule
+from ordercast.sim.simulate import simulate
+
+DESCRIPTION = """\
+Simulate the groups of a file (TOML, or JSON of the same shape; - reads standard
+input; an argument that begins with { is the table itself): sites run the real
+protocol in virtual time while frames are lost and sites crash as --faults says,
+and every delivery is checked. The same arguments and seed give the same history."""
+
+EXAMPLE = """\
+example:
+  groups.toml:
+    [groups]
+    alpha = ["a", "b"]
+    beta = ["b", "c"]
+
+  ordercast sim groups.toml --faults loss=0.1,partition=2 --seed 7
+
+networks: lan, p2p:P=1ms,L=5ms, broadcast:T=2ms, wan[:FILE], tree:b=3,p=4
+faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, partition,
+          oneway, clog, pause, slow (counts); or a TOML file: docs/simulator.md"""
+
+_QUIET_S = 2.0  # so long nothing is said about progress
+_DEFAULT = SimConfig(GroupTable((), {}))
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    def add(name: str, metavar: str, text: str, kind: Callable[[str], object] = str) -> None:
+        parser.add_argument(name, metavar=metavar, type=kind, help=text)
+
+    parser.add_argument("groups", metavar="GROUPS", nargs="?", help="the groups file, or -")
+    add("--protocol", "NAME", f"{', '.join(PROTOCOLS)} (default: propagation)")
+    add("--builder", "NAME", "greedy, star, balanced or auto (default: greedy, or what fits)")
+    add("--branching", "N", "balanced: children per site", whole_number(2))
+    add("--messages", "N", "how many are sent (default: 1000)", whole_number(0))
+    add("--origins", "K", "how many sites send, or which: a,b (default: all)")
+    add("--rate", "R", "messages per second over all origins (default: 1000)", _rate)
+    parser.add_argument("--seed", metavar="S", type=whole_number(0), default=1, help="(default: 1)")
+    add("--network", "SPEC", "how long frames take (default: lan)")
+    add("--faults", "SPEC", "what goes wrong (default: nothing)")
+    add("--deliver", "LEVEL", "safe or agreed (default: safe)")
+    add("--on-failure", "POLICY", "exclude or wait (default: exclude)")
+    parser.add_argument("--causal", action="store_true", default=None, help="give causal order")
+    add("--stability", "NAME", "the stability tracker (default: plain)")
+    add("--durability", "KIND", "sync, os or memory (default: sync)")
+    add("--batch", "N", "most messages per submission (default: 1)", whole_number(1))
+    add("--payload", "BYTES", "most bytes per message (default: 64)", whole_number(0))
+    add("--implicit", "SHARE", "share of sends to listed sites (default: 0)", _share)
+    add("--codec", "KIND", "objects or bytes: how frames travel (default: objects)")
+    add("--limits", "LIST", "e.g. window_messages=100,link_items=16")
+    add("--timing", "LIST", "e.g. ack_delay=1ms,resend_after=50ms")
+    add("--settle", "TIME", "all must be delivered within this after faults (default: 60s)")
+    add("--most-events", "N", "stop a run that takes more", whole_number(1))
+    parser.add_argument(
+        "--schedule",
+        action="store_true",
+        help="draw everything but the protocol from the seed, as the tests' fault schedules do",
+    )
+    add("--history", "DIR", "write the history as Parquet (extra: history)")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = _scheduled(args) if args.schedule else _configured(args)
+    check_config(config)
+    if args.history is not None:
+        from ordercast.history.schema import arrow
+        from ordercast.history.writer import write_history
+
+        arrow()  # that it is missing is told before the run
+
+    result = simulate(config, args.seed, progress=_Progress(config))
+    if args.history is not None:
+        write_history(result.history, Path(args.history), replace=True)
+    if args.json:
+        print_json(result.as_json())
+    else:
+        print(as_text(result, config))
+        if args.history is not None:
+            print(f"history      {args.history}")
+    return GOOD if result.ok else INCOMPLETE
+
+
+def _scheduled(args: argparse.Namespace) -> SimConfig:
+    given = [name for name, value in vars(args).items() if value is not None]
+    for name in given:
+        if name not in ("json", "schedule", "protocol", "seed", "history"):
+            raise UsageError(f"--schedule draws it all from the seed: leave out {name!r}")
+    protocol = args.protocol or _DEFAULT.protocol
+    require_known(protocol, PROTOCOLS, "protocol")
+    return schedule(protocol, args.seed)
+
+
+def _configured(args: argparse.Namespace) -> SimConfig:
+    if args.groups is None:
+        raise UsageError("GROUPS is missing; see 'ordercast sim --help'")
+    config = SimConfig(_table(args.groups), source=args.groups)
+    plain = (
+        "protocol", "builder", "branching", "messages", "rate", "batch", "payload", "implicit",
+        "deliver", "on_failure", "causal", "stability", "durability", "codec", "most_events",
+    )  # fmt: skip
+    config = replace(
+        config,
+        **{name: getattr(args, name) for name in plain if getattr(args, name) is not None},
+    )
+    if args.origins is not None:
+        config = replace(config, origins=_origins(args.origins))
+    if args.network is not None:
+        config = replace(config, network=parse_network(args.network, read_text))
+    if args.faults is not None:
+        config = replace(config, faults=parse_faults(args.faults, read_text))
+    if args.settle is not None:
+        config = replace(config, settle=duration(args.settle, "settle"))
+    if args.limits is not None:
+        config = replace(
+            config, limits=replace(Limits(), **_numbers(args.limits, Limits, "limits"))
+        )
+    if args.timing is not None:
+        config = replace(
+            config, timing=replace(Timing(), **_numbers(args.timing, Timing, "timing"))
+        )
+    return config
+
+
+def _table(groups: str) -> GroupTable:
+    if groups.lstrip().startswith("{"):
+        return parse_groups(groups, source="GROUPS.json")
+    return parse_groups(read_text(groups), source=groups)
+
+
+def _origins(text: str) -> int | tuple[str, ...]:
+    if text.isascii() and text.isdigit():
+        return count(text, "origins", least=1)
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _numbers(text: str, kind: type[Limits] | type[Timing], where: str) -> dict[str, int]:
+    """`name=number`; a time may have a unit."""
+    known = [field.name for field in fields(kind)]
+    found = {}
+    for name, value in pairs(text, where):
+        require_known(name, known, where)
+        read = duration if value.endswith(tuple(UNITS)) else count
+        found[name] = read(value, f"{where}: {name}")
+        if found[name] < 1:
+            raise ConfigError(f"{where}: {name}: {value} is too small (1 or more)")
+    return found
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+_share = _rate
+
+
+class _Progress:
+    """A line on standard error now and then, once a run takes longer than a moment."""
+
+    def __init__(self, config: SimConfig) -> None:
+        self._sending_ns = config.messages * 1e9 / config.rate
+        self._begun = self._told = time.monotonic()
+
+    def __call__(self, events: int, now: int) -> None:
+        clock = time.monotonic()
+        if clock - self._told < _QUIET_S:
+            return
+        self._told = clock
+        share = min(99, int(100 * now / self._sending_ns)) if self._sending_ns else 99
+        rate = events / (clock - self._begun)
+        print(
+            f"{share:3d} % of the sending, {now / 1e9:.1f} s simulated,"
+            f" {events:,} events ({rate:,.0f}/s)",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def as_text(result: SimResult, config: SimConfig) -> str:
+    """A short summary for a person."""
+    latency = result.latency
+    faults = ", ".join(f"{times:,} {kind}" for kind, times in result.faults.items())
+    lines = [
+        f"protocol     {result.protocol} on a {result.builder} forest, seed {result.seed}",
+        f"network      {config.network.text()}; faults: {faults or 'none'}",
+        f"messages     {result.sent:,} sent, {result.delivered:,} deliveries",
+        f"frames       {result.data_frames:,} data, {result.control_frames:,} control",
+        f"latency      {latency.mean:.2f} ms mean, {latency.p50:.2f} median, {latency.p99:.2f} p99",
+        f"time         {result.virtual_ns / 1e9:.3f} s simulated in {result.wall_seconds:.2f} s"
+        f" ({result.events:,} events)",
+        f"hash         {result.history_hash[:16]}",
+    ]
+    if result.ok:
+        lines.append("verdict      no violation")
+        return "\n".join(lines)
+    lines += [f"VIOLATION    {found.check}: {found.witness}" for found in result.violations]
+    lines.append(f"replay       {result.replay}")
+    return "\n".join(lines)
