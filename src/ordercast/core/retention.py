@@ -20,8 +20,6 @@ from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
 from ordercast.wire.frames import DOWN
 
-LEAST_TO_LOOK = 256  # batches held; then whenever as many again have gathered
-
 
 class Retention:
     def __init__(
@@ -36,7 +34,7 @@ class Retention:
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
         self._forgotten = 0  # records since the last checkpoint
-        self._look_at = LEAST_TO_LOOK
+        self._look_at = own.limits.checkpoint_batches
         # Counts of what was forgotten.
         self.position = 0
         self.logged: dict[Group, int] = {}
@@ -83,8 +81,9 @@ class Retention:
             return None
         self._fold_all()
         kept = len(self._held) + len(self.own.kept)
-        self._look_at = max(LEAST_TO_LOOK, 2 * kept)
-        if self._forgotten < max(LEAST_TO_LOOK // 2, kept):
+        least = self.own.limits.checkpoint_batches
+        self._look_at = max(least, 2 * kept)
+        if self._forgotten < max(least // 2, kept):
             return None
         self._forgotten = 0
         records: list[Record] = [Accepted(batch) for batch in self.own.kept]
