@@ -37,6 +37,7 @@ class OwnMessages:
         self.last_seq: dict[Group, int] = {}
         self.unplaced = 0  # messages
         self.unplaced_bytes = 0
+        self.most_alone = (0, 0)  # messages and bytes of the batch that came when there was none
         self.kept: deque[Batch] = deque()  # accepted, the oldest of them not stable
         self._ordered: dict[Group, deque[Batch]] = {}  # placed, not stable
         self._stable_seq: dict[Group, int] = {}
@@ -68,6 +69,8 @@ class OwnMessages:
 
     def _keep(self, batch: Batch) -> None:
         self.last_seq[batch.group] = batch.seq + batch.count - 1
+        if not self.unplaced:
+            self.most_alone = (batch.count, len(batch.body))
         self.unplaced += batch.count
         self.unplaced_bytes += len(batch.body)
         self.kept.append(batch)

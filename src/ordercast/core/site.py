@@ -354,14 +354,16 @@ class Site:
     def observations(self) -> list[tuple[str, int, int]]:
         """(name, value, limit) of everything that is bounded."""
         limits = self.options.limits
+        messages, size = self.own.most_alone
+        most = max(limits.window_messages, messages)
         seen = [
-            ("unplaced messages", self.own.unplaced, limits.window_messages),
-            ("unplaced bytes", self.own.unplaced_bytes, limits.window_bytes),
+            ("unplaced messages", self.own.unplaced, most),
+            ("unplaced bytes", self.own.unplaced_bytes, max(limits.window_bytes, size)),
         ]
         for peer, link in self.links.items():
             for lane, name in ((UP, "up"), (DOWN, "down")):
                 out, inc = link.outgoing[lane], link.incoming[lane]
-                bound = limits.window_messages if lane == UP else 2 * limits.link_items
+                bound = most if lane == UP else 2 * limits.link_items
                 seen.append((f"{name} to {peer}", len(out.items), bound))
                 seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
         return seen
