@@ -1,0 +1,157 @@
+"""Frames for the tests of the codec: Hypothesis strategies, seeded random ones, plain examples."""
+
+import random
+
+from hypothesis import strategies as st
+
+from ordercast.model.messages import Batch, Key, Placed
+from ordercast.wire.frames import (
+    CONTROL,
+    DOWN,
+    LANES,
+    UP,
+    Ack,
+    Acks,
+    Data,
+    Frame,
+    Item,
+    Relay,
+    Repair,
+    Report,
+    Settled,
+    Submit,
+)
+from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
+
+NAMES = st.one_of(
+    st.sampled_from(["a", "b", "site-1", "x.y_z"]),
+    st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"),
+)
+IMPLICIT = st.from_regex(r"\A@[0-9a-f]{16}\Z")
+MEMBERS = st.lists(NAMES, min_size=1, max_size=5).map(tuple)
+NUMBERS = st.one_of(st.integers(1, 9), st.integers(1, LARGEST_NUMBER))
+COUNTS = st.one_of(st.integers(0, 9), st.integers(0, LARGEST_NUMBER))
+NO_SITES = st.just(())
+
+past_entries = st.one_of(st.tuples(NAMES, NUMBERS, NO_SITES), st.tuples(IMPLICIT, NUMBERS, MEMBERS))
+pasts = st.lists(past_entries, max_size=4).map(tuple)
+destinations = st.one_of(st.tuples(NAMES, NO_SITES), st.tuples(IMPLICIT, MEMBERS))
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Batch:
+    group, members = draw(destinations)
+    return Batch(
+        draw(NAMES),
+        draw(NUMBERS),
+        group,
+        draw(NUMBERS),
+        draw(st.integers(1, BATCH_MESSAGES)),
+        draw(st.binary(max_size=300)),
+        draw(pasts),
+        members,
+    )
+
+
+paths = st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=8).map(tuple)
+placed_batches = st.builds(Placed, st.builds(Key, paths, NAMES), NUMBERS, batches())
+submits = st.builds(Submit, batches())
+relays = st.builds(Relay, placed_batches)
+any_groups = st.one_of(NAMES, IMPLICIT)
+reports = st.builds(Report, st.lists(st.tuples(any_groups, COUNTS, COUNTS), max_size=5).map(tuple))
+settleds = st.builds(Settled, st.lists(st.tuples(any_groups, COUNTS), max_size=5).map(tuple))
+items_of_lane: dict[int, st.SearchStrategy[Item]] = {
+    UP: submits,
+    DOWN: relays,
+    CONTROL: st.one_of(reports, settleds),
+}
+
+acks = st.lists(st.tuples(st.sampled_from(LANES), COUNTS, COUNTS), max_size=3).map(tuple)
+
+
+@st.composite
+def datas(draw: st.DrawFn) -> Data:
+    lane = draw(st.sampled_from(LANES))
+    items = draw(st.lists(items_of_lane[lane], min_size=1, max_size=4))
+    return Data(draw(NUMBERS), draw(COUNTS), lane, draw(NUMBERS), tuple(items), draw(acks))
+
+
+@st.composite
+def repairs(draw: st.DrawFn) -> Repair:
+    first, last = sorted((draw(NUMBERS), draw(NUMBERS)))
+    return Repair(draw(NUMBERS), draw(COUNTS), draw(st.sampled_from(LANES)), first, last)
+
+
+frames: st.SearchStrategy[Frame] = st.one_of(
+    datas(), st.builds(Ack, NUMBERS, COUNTS, acks), repairs()
+)
+
+
+def batch(
+    *,
+    origin: str = "a",
+    incarnation: int = 1,
+    group: str = "alpha",
+    seq: int = 17,
+    count: int = 1,
+    body: bytes = b"opaque",
+    past: tuple[tuple[str, int, tuple[str, ...]], ...] = (),
+    members: tuple[str, ...] = (),
+) -> Batch:
+    return Batch(origin, incarnation, group, seq, count, body, past, members)
+
+
+def submit_frame(item: Batch, *, acks: Acks = ()) -> Data:
+    return Data(1, 1, UP, 5, (Submit(item),), acks)
+
+
+def relay_frame(
+    item: Batch, *, path: tuple[int, ...] = (0, 5, -2, 1), site: str = "d", number: int = 99
+) -> Data:
+    return Data(1, 1, DOWN, 42, (Relay(Placed(Key(path, site), number, item)),), ((UP, 3, 2),))
+
+
+def random_frame(rng: random.Random) -> Frame:
+    """A right frame of any kind, mostly data, with every field now and then in use."""
+    boot, of = rng.randint(1, 300), rng.randint(0, 3)
+    lane = rng.choice(LANES)
+    acks = tuple(
+        (lane, rng.randint(0, 70_000), rng.randint(0, 99)) for lane in LANES[: rng.randint(0, 3)]
+    )
+    kind = rng.random()
+    if kind < 0.1:
+        return Ack(boot, of, acks)
+    if kind < 0.2:
+        first = rng.randint(1, 10**6)
+        return Repair(boot, of, lane, first, first + rng.randint(0, 99))
+    items = tuple(random_item(rng, lane) for _ in range(rng.randint(1, 4)))
+    return Data(boot, of, lane, rng.randint(1, 10**10), items, acks)
+
+
+def random_item(rng: random.Random, lane: int) -> Item:
+    groups = ("alpha", "beta", "gamma.9", "@0123456789abcdef")[: rng.randint(0, 4)]
+    if lane == UP:
+        return Submit(random_batch(rng))
+    if lane == DOWN:
+        path = tuple(rng.randint(-9, 99) for _ in range(rng.randint(1, 9)))
+        return Relay(
+            Placed(Key(path, rng.choice("abcd")), rng.randint(1, 10**6), random_batch(rng))
+        )
+    if rng.random() < 0.5:
+        return Report(tuple((group, rng.randint(0, 300), rng.randint(0, 300)) for group in groups))
+    return Settled(tuple((group, rng.randint(0, 10**6)) for group in groups))
+
+
+def random_batch(rng: random.Random) -> Batch:
+    implicit = rng.random() < 0.2
+    past = (("alpha", 3, ()), ("@0123456789abcdef", 9, ("a", "b")))
+    return batch(
+        origin=rng.choice("abcdef"),
+        incarnation=rng.randint(1, 3),
+        group="@0123456789abcdef" if implicit else rng.choice(("alpha", "beta")),
+        seq=rng.randint(1, 10**6),
+        count=rng.randint(1, 20),
+        body=rng.randbytes(rng.choice((0, 5, 100, 300))),
+        past=past[: rng.choice((0, 0, 0, 1, 2))],
+        members=("a", "b", "site-3") if implicit else (),
+    )

@@ -1,0 +1,157 @@
+"""What a frame must mean: each rule refuses by name what it is for, and the quick way agrees."""
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from ordercast.model.errors import FrameError
+from ordercast.model.messages import Key, Placed
+from ordercast.wire import checks
+from ordercast.wire.checks import check_frame, is_plain
+from ordercast.wire.codec import decode_frame, encode_frame
+from ordercast.wire.frames import (
+    CONTROL,
+    DOWN,
+    UP,
+    Ack,
+    Data,
+    Frame,
+    Item,
+    Relay,
+    Repair,
+    Report,
+    Settled,
+    Submit,
+)
+from ordercast.wire.limits import LARGEST_NUMBER, NAMES_KEPT
+from wire import samples
+from wire.mutations import HOSTILE, places, with_value
+from wire.samples import batch, relay_frame, submit_frame
+
+SUBMIT = Submit(batch())
+RELAY = Relay(Placed(Key((0, 1), "d"), 1, batch()))
+REPORT = Report((("alpha", 3, 2),))
+SETTLED = Settled((("alpha", 3),))
+IMPLICIT = "@0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("frame", "complaint"),
+    [
+        (Ack(0, 1, ()), "boot is 0"),
+        (Ack(1, -1, ()), "of is -1"),
+        (Ack(1, 1, ((3, 1, 1),)), "acks: lane is 3"),
+        (Ack(1, 1, ((0, -1, 1),)), "acks: got is -1"),
+        (Ack(1, 1, ((0, 1, -1),)), "acks: done is -1"),
+        (Repair(1, 1, 3, 1, 1), "lane is 3"),
+        (Repair(1, 1, 0, 0, 1), "first is 0"),
+        (Repair(1, 1, 0, 5, 4), "last is 4"),
+        (Data(0, 1, UP, 1, (SUBMIT,)), "boot is 0"),
+        (Data(1, -1, UP, 1, (SUBMIT,)), "of is -1"),
+        (Data(1, 1, -1, 1, (SUBMIT,)), "lane is -1"),
+        (Data(1, 1, UP, 0, (SUBMIT,)), "number is 0"),
+        (Data(1, 1, UP, LARGEST_NUMBER + 1, (SUBMIT,)), "number is 4611686018427387905"),
+        (Data(1, 1, UP, 1, ()), "items has 0 entries"),
+        (Data(1, 1, UP, 1, (SUBMIT,), ((0, 1, -1),)), "acks: done is -1"),
+        (submit_frame(batch(origin="")), r"items\[0\].origin: '' is not a site's name"),
+        (submit_frame(batch(origin="-a")), "'-a' is not a site's name"),
+        (submit_frame(batch(origin="a\n")), r"'a\\n' is not a site's name"),
+        (submit_frame(batch(group="é")), "'é' is not a group's name"),
+        (submit_frame(batch(group=IMPLICIT)), "is not a group's name"),
+        (submit_frame(batch(members=("a", "b"))), "'alpha' is not implicit"),
+        (submit_frame(batch(group=IMPLICIT[:-1], members=("a",))), "is not implicit"),
+        (submit_frame(batch(group=IMPLICIT.upper(), members=("a",))), "is not implicit"),
+        (submit_frame(batch(group=IMPLICIT, members=("a", " "))), "' ' is not a site's name"),
+        (submit_frame(batch(incarnation=0)), "incarnation is 0"),
+        (submit_frame(batch(seq=0)), "seq is 0"),
+        (submit_frame(batch(seq=2**64 - 1)), "seq is 18446744073709551615"),
+        (submit_frame(batch(count=0)), "count is 0"),
+        (submit_frame(batch(past=(("alpha", 0, ()),))), "past: number of 'alpha' is 0"),
+        (submit_frame(batch(past=(("", 1, ()),))), "'' is not a group's name"),
+        (submit_frame(batch(past=(("alpha", 1, ("a",)),))), "'alpha' is not implicit"),
+        (submit_frame(batch(past=((IMPLICIT, 1, ()),))), "is not a group's name"),
+        (relay_frame(batch(), number=0), "number is 0"),
+        (relay_frame(batch(), path=()), "path has 0 entries"),
+        (relay_frame(batch(), site="a b"), r"items\[0\].key.site: 'a b' is not a site's name"),
+        (relay_frame(batch(seq=-1)), "seq is -1"),
+        (Data(1, 1, CONTROL, 1, (Report((("alpha", -1, 0),)),)), "counts: of 'alpha' is -1"),
+        (Data(1, 1, CONTROL, 1, (Report((("alpha", 0, -1),)),)), "counts: of 'alpha' is -1"),
+        (Data(1, 1, CONTROL, 1, (Report((("@", 1, 1),)),)), "'@' is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (Settled((("alpha", -1),)),)), "seqs: of 'alpha' is -1"),
+        (Data(1, 1, CONTROL, 1, (REPORT, Settled((("@", 1),)))), r"items\[1\].seqs: '@' is not"),
+    ],
+)
+def test_each_rule_names_what_is_wrong(frame: Frame, complaint: str) -> None:
+    with pytest.raises(FrameError, match=complaint):
+        decode_frame(encode_frame(frame))
+
+
+@pytest.mark.parametrize(
+    ("lane", "right"), [(UP, (SUBMIT,)), (DOWN, (RELAY,)), (CONTROL, (REPORT, SETTLED))]
+)
+@pytest.mark.parametrize("item", [SUBMIT, RELAY, REPORT, SETTLED], ids=lambda i: type(i).__name__)
+def test_items_travel_on_their_own_lane_only(
+    lane: int, right: tuple[Item, ...], item: Item
+) -> None:
+    frame = Data(1, 1, lane, 1, (*right, item))
+    if item in right:
+        assert decode_frame(encode_frame(frame)) == frame
+    else:
+        with pytest.raises(FrameError, match=rf"a {type(item).__name__} does not go on lane"):
+            decode_frame(encode_frame(frame))
+
+
+def test_a_long_wrong_name_is_not_repeated_in_full() -> None:
+    with pytest.raises(FrameError) as caught:
+        decode_frame(encode_frame(submit_frame(batch(origin="\n" * 100_000))))
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300
+
+
+@given(samples.frames)
+def test_the_rules_accept_every_right_frame(frame: Frame) -> None:
+    check_frame(frame)
+
+
+@pytest.mark.parametrize("frame", [submit_frame(batch(), acks=((0, 1, 1),)), relay_frame(batch())])
+def test_the_quick_way_accepts_nothing_that_the_rules_refuse(frame: Data) -> None:
+    """Each value of a plain frame in turn becomes each hostile one that still has its type."""
+    decode_frame(encode_frame(frame))  # its names are known from here on
+    typed = msgspec.msgpack.Decoder(Data)
+    value = msgspec.msgpack.decode(msgspec.msgpack.encode(frame))
+    plain, refused = 0, 0
+    for place in places(value):
+        for hostile in HOSTILE:
+            try:
+                odd = typed.decode(msgspec.msgpack.encode(with_value(value, place, hostile)))
+            except msgspec.DecodeError:
+                continue
+            if is_plain(odd):
+                plain += 1
+                check_frame(odd)
+            else:
+                refused += not passes(odd)
+    assert plain > 50
+    assert refused > 50
+
+
+def passes(frame: Frame) -> bool:
+    try:
+        check_frame(frame)
+    except FrameError:
+        return False
+    return True
+
+
+def test_ordinary_submissions_and_relays_are_found_plain_once_their_names_are_known() -> None:
+    for frame in (submit_frame(batch()), relay_frame(batch())):
+        decode_frame(encode_frame(frame))
+        assert is_plain(frame)
+        assert not is_plain(msgspec.structs.replace(frame, number=0))
+
+
+def test_the_names_kept_are_bounded() -> None:
+    for number in range(NAMES_KEPT + 10):
+        check_frame(submit_frame(batch(origin=f"passing-{number}")))
+    assert len(checks._known) <= NAMES_KEPT
+    assert "passing-1" not in checks._known

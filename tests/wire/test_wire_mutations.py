@@ -1,0 +1,75 @@
+"""100,000 damaged frames: each is refused with FrameError or is a frame that keeps the rules."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from ordercast.model.errors import FrameError
+from ordercast.wire.checks import check_frame
+from ordercast.wire.codec import decode_frame, encode_frame
+from wire import mutations, samples
+
+SEED = 1988
+TRIES = 100_000
+BYTES = {  # damage to the bytes, which the header has to find
+    "flipped": mutations.flipped,
+    "truncated": mutations.truncated,
+    "extended": mutations.extended,
+    "random bytes": mutations.random_bytes,
+    "other header": mutations.other_header,
+}
+SEALED = {  # damage under a right header, which the decoder and the rules have to find
+    "replaced": mutations.replaced,
+    "resized": mutations.resized,
+    "opcodes": mutations.opcodes,
+}
+RULES = (  # complaints that only a frame of the right types can meet
+    "boot is", "of is", "lane is", "first is", "last is", "number is", "items has",
+    "does not go on lane", "acks has", "acks: lane", "acks: got", "acks: done", "path has",
+    "not a site's name", "not a group's name", "not implicit", "incarnation is", "seq is",
+    "count is", "past: number", "counts: of", "seqs: of",
+)  # fmt: skip
+
+
+def damaged(rng: random.Random, frames: list[bytes]) -> tuple[str, bytes]:
+    frame, other = rng.choice(frames), rng.choice(frames)
+    kind = rng.choice([*BYTES, *SEALED, "replaced", "spliced", "sealed damage", "sealed splice"])
+    if kind in BYTES:
+        return kind, BYTES[kind](rng, frame)
+    if kind in SEALED:
+        return kind, SEALED[kind](rng, frame)
+    if kind == "sealed damage":
+        how = rng.choice((mutations.flipped, mutations.truncated, mutations.extended))
+        return kind, mutations.resealed(how(rng, frame))
+    spliced = mutations.spliced(rng, frame, other)
+    return kind, spliced if kind == "spliced" else mutations.resealed(spliced)
+
+
+def test_a_damaged_frame_is_refused_or_right() -> None:
+    rng = random.Random(SEED)
+    frames = [encode_frame(samples.random_frame(rng)) for _ in range(400)]
+    refused: Counter[str] = Counter()
+    accepted: Counter[str] = Counter()
+    complaints: Counter[str] = Counter()
+    for number in range(TRIES):
+        kind, data = damaged(rng, frames)
+        try:
+            frame = decode_frame(data)
+        except FrameError as error:
+            refused[kind] += 1
+            complaints[str(error)] += 1
+        except Exception as error:
+            pytest.fail(f"seed {SEED}, try {number} ({kind}): {error!r} from {data.hex()}")
+        else:
+            accepted[kind] += 1
+            check_frame(frame)
+            assert decode_frame(encode_frame(frame)) == frame, data.hex()
+    print(f"{TRIES} damaged frames: {refused.total()} refused, {accepted.total()} right")
+    for kind in sorted(refused):
+        print(f"  {kind:14} {refused[kind]:6} refused {accepted[kind]:6} right")
+    assert refused.total() + accepted.total() == TRIES
+    assert all(line.isprintable() and len(line) < 300 for line in complaints)
+    assert [rule for rule in RULES if not any(rule in line for line in complaints)] == []
+    assert min(accepted[kind] for kind in SEALED) > 100  # the damage is not all gross
+    assert accepted["truncated"] == accepted["extended"] == accepted["random bytes"] == 0
