@@ -1,6 +1,7 @@
 """A site's own messages, from the application's call to the receipt `stable`.
 
-Accepted batches are numbered per group and kept until they are stable (ERRATA GS-12 a). With
+Accepted batches are numbered per group and kept until they are stable (ERRATA GS-12 a); as many
+as the window allows, which bounds what every other site must keep on behalf of this one. With
 causal order they carry the causal past of their origin, and leave for another primary only when
 all earlier ones are stable: a different site would otherwise place them without knowing of those;
 nothing overtakes a batch that waits (DESIGN §2).
@@ -35,29 +36,31 @@ class OwnMessages:
         self.causal = causal
         self.receipts: list[Receipt] = []
         self.last_seq: dict[Group, int] = {}
-        self.unplaced = 0  # messages
-        self.unplaced_bytes = 0
-        self.most_alone = (0, 0)  # messages and bytes of the batch that came when there was none
+        self.unstable = 0  # messages
+        self.unstable_bytes = 0
+        # Messages and bytes that may exceed the window: one batch let in alone, or what a restart
+        # brought back (it does not know yet which of that is stable).
+        self.allowance = (0, 0)
         self.kept: deque[Batch] = deque()  # accepted, the oldest of them not stable
         self._ordered: dict[Group, deque[Batch]] = {}  # placed, not stable
         self._stable_seq: dict[Group, int] = {}
         # Causal order only.
         self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}
         self._outbound: deque[Batch] = deque()
-        self._unstable = 0  # batches released and not stable
+        self._released = 0  # batches released and not stable
         self._last_primary: Site | None = None
 
     # --- sending ------------------------------------------------------------------------------
 
     def require_window(self, messages: int, size: int) -> None:
         """At least one batch is always let in, so that a batch larger than the window can go."""
-        if self.unplaced and (
-            self.unplaced + messages > self.limits.window_messages
-            or self.unplaced_bytes + size > self.limits.window_bytes
+        if self.unstable and (
+            self.unstable + messages > self.limits.window_messages
+            or self.unstable_bytes + size > self.limits.window_bytes
         ):
             raise WindowFull(
-                f"{self.unplaced} messages ({self.unplaced_bytes} bytes) are accepted and not yet"
-                f" placed; the window is {self.limits.window_messages} messages"
+                f"{self.unstable} messages ({self.unstable_bytes} bytes) are accepted and not yet"
+                f" stable; the window is {self.limits.window_messages} messages"
                 f" or {self.limits.window_bytes} bytes"
             )
 
@@ -69,10 +72,10 @@ class OwnMessages:
 
     def _keep(self, batch: Batch) -> None:
         self.last_seq[batch.group] = batch.seq + batch.count - 1
-        if not self.unplaced:
-            self.most_alone = (batch.count, len(batch.body))
-        self.unplaced += batch.count
-        self.unplaced_bytes += len(batch.body)
+        if not self.unstable:
+            self.allowance = (batch.count, len(batch.body))
+        self.unstable += batch.count
+        self.unstable_bytes += len(batch.body)
         self.kept.append(batch)
 
     def _leave(self, batch: Batch) -> None:
@@ -86,18 +89,16 @@ class OwnMessages:
         while self._outbound:
             batch = self._outbound[0]
             primary = self.structure.primary(batch.group, batch.members)
-            if self._unstable and primary != self._last_primary:
+            if self._released and primary != self._last_primary:
                 return
             self._outbound.popleft()
             self._last_primary = primary
-            self._unstable += 1
+            self._released += 1
             self.submit(batch)
 
     # --- receipts -----------------------------------------------------------------------------
 
     def placed(self, batch: Batch) -> None:
-        self.unplaced -= batch.count
-        self.unplaced_bytes -= len(batch.body)
         self.receipts.append(Receipt("ordered", batch.group, batch.seq, batch.count))
         self._ordered.setdefault(batch.group, deque()).append(batch)
         self._settle(batch.group)
@@ -114,7 +115,9 @@ class OwnMessages:
         while waiting and waiting[0].seq + waiting[0].count - 1 <= upto:
             batch = waiting.popleft()
             self.receipts.append(Receipt("stable", batch.group, batch.seq, batch.count))
-            self._unstable -= 1
+            self.unstable -= batch.count
+            self.unstable_bytes -= len(batch.body)
+            self._released -= 1
         if self.causal:
             self._release()
 
@@ -167,13 +170,14 @@ class OwnMessages:
 
     def resume(self, placed_here: set[tuple[Group, int]]) -> None:
         """All records are replayed: send again what this site has not itself placed already."""
+        self.allowance = (self.unstable, self.unstable_bytes)
         for batch in self.kept:
             if (batch.group, batch.seq) in placed_here:
-                self._unstable += 1
+                self._released += 1
                 self._last_primary = self.structure.primary(batch.group, batch.members)
                 self.placed(batch)
             else:
                 self._leave(batch)
 
     def idle(self) -> bool:
-        return not self.unplaced and not any(self._ordered.values())
+        return not self.unstable

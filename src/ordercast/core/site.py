@@ -354,11 +354,11 @@ class Site:
     def observations(self) -> list[tuple[str, int, int]]:
         """(name, value, limit) of everything that is bounded."""
         limits = self.options.limits
-        messages, size = self.own.most_alone
+        messages, size = self.own.allowance
         most = max(limits.window_messages, messages)
         seen = [
-            ("unplaced messages", self.own.unplaced, most),
-            ("unplaced bytes", self.own.unplaced_bytes, max(limits.window_bytes, size)),
+            ("unstable messages", self.own.unstable, most),
+            ("unstable bytes", self.own.unstable_bytes, max(limits.window_bytes, size)),
         ]
         for peer, link in self.links.items():
             for lane, name in ((UP, "up"), (DOWN, "down")):

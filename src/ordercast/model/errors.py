@@ -22,7 +22,7 @@ class TooLarge(Error):
 
 
 class WindowFull(Error):
-    """As much as allowed is accepted and not yet placed; wait for receipts."""
+    """As much as allowed is accepted and not yet stable; wait for receipts."""
 
 
 class FrameError(Error):

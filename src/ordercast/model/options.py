@@ -11,7 +11,7 @@ class Limits:
     """A bound on everything that can grow."""
 
     message_bytes: int = 1_048_576
-    window_messages: int = 10_000  # accepted here and not yet known to be placed
+    window_messages: int = 10_000  # accepted here and not yet stable
     window_bytes: int = 8_388_608
     link_items: int = 1_024  # sent on a lane of a link and not yet acknowledged
     frame_items: int = 256
