@@ -1,6 +1,8 @@
 """Each hard limit of the wire: what is at it passes, one more is refused; memory is bounded."""
 
+import re
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from wire.mutations import sealed
 from wire.samples import batch, relay_frame, submit_frame
 
 IMPLICIT = "@0123456789abcdef"
+LIMIT_ROW = re.compile(r"^\| `([A-Z_]+)` \| ([0-9,]+) \|", re.MULTILINE)
 
 
 def passes(frame: Frame) -> bool:
@@ -165,9 +168,15 @@ def test_a_frame_of_too_many_small_parts_takes_at_most_30_times_its_size(frame: 
     data = encode_frame(frame)
     tracemalloc.start()
     try:
-        with pytest.raises(FrameError, match="has .* entries"):
+        with pytest.raises(FrameError, match=r"has \d+ entries"):
             decode_frame(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 30 * len(data)
+
+
+def test_the_page_on_the_wire_tells_every_limit() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
+    told = {name: int(value.replace(",", "")) for name, value in LIMIT_ROW.findall(page)}
+    assert told == {name: value for name, value in vars(limits).items() if type(value) is int}
