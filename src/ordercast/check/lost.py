@@ -5,61 +5,70 @@ from ordercast.check.tangles import MessageNumber, SiteNumber
 from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View
 from ordercast.model.groups import Group
+from ordercast.model.messages import MessageId
 
 
 def check_lost(view: View) -> Verdict:
-    """Messages without a live row whose origin, and some live member, were up at the end.
-
-    A member that was told of a gap, or whose base may lie above the message, does not count.
-    """
-    bases = Bases(view)
-    ended = _ended_members(view)
+    """Messages without a live row whose origin, and some live member, were up at the end."""
+    groups = {group: _Group(view, group) for group in view.last_epoch}
     delivered = bytearray(len(view.messages))  # 1: in unagreed rows only; 2: in others too
     for site in view.sites:
         for row, message in zip(site.rows, site.numbers, strict=True):
             delivered[message] |= 1 if row.epoch in site.unagreed_epochs else 2
+    bases = Bases(view)
     count = pending = 0
-    smallest: tuple[MessageNumber, SiteNumber] | None = None
+    smallest: tuple[MessageId, SiteNumber] | None = None
     for message, sent in enumerate(view.sent):
         if sent is None or delivered[message] & 2:
             continue
-        candidates = ended.get(sent.group_name, [])
-        if delivered[message] or not candidates or not _has_ended(view, sent.origin):
+        member = None
+        if not delivered[message] and view.sites[view.site_number[sent.origin]].ended:
+            member = _who_lacks(view, groups.get(sent.group_name), bases, message)
+        if member is None:
             pending += 1
             continue
-        member = next((m for m in candidates if _owes(view, bases, m, message)), None)
-        if member is None:
-            continue
         count += 1
-        if smallest is None or view.messages[message] < view.messages[smallest[0]]:
-            smallest = (message, member)
+        if smallest is None or (view.messages[message], member) < smallest:
+            smallest = (view.messages[message], member)
     return Verdict("lost", count, _witness(view, smallest), pending)
 
 
-def _has_ended(view: View, name: str) -> bool:
-    return view.sites[view.site_number[name]].ended
+class _Group:
+    """Who can show that a message to the group is lost."""
+
+    def __init__(self, view: View, group: Group) -> None:
+        by_epoch = {epoch: own for (epoch, name), own in view.members.items() if name == group}
+        last = by_epoch[view.last_epoch[group]]
+        self.ended = [site for site, live in last.items() if live and view.sites[site].ended]
+        self.always = {site for site in last if all(site in own for own in by_epoch.values())}
+        self.everyone = list(dict.fromkeys(site for own in by_epoch.values() for site in own))
+        self.based = [site for site in self.everyone if view.sites[site].bases]
 
 
-def _ended_members(view: View) -> dict[Group, list[SiteNumber]]:
-    """Per group, the live members of its last epoch that were up and quiet at the end."""
-    return {
-        group: [
-            site
-            for site, live in view.members[epoch, group].items()
-            if live and view.sites[site].ended
-        ]
-        for group, epoch in view.last_epoch.items()
-    }
+def _who_lacks(
+    view: View, group: _Group | None, bases: Bases, message: MessageNumber
+) -> SiteNumber | None:
+    """The first member that was up at the end and would have the message were it not lost.
+
+    A member that was told of a gap would not, nor one that may have it below its base. If there is
+    such a member, of any epoch, the message was perhaps placed in an old one: then only a member of
+    all epochs can tell.
+    """
+    if group is None:
+        return None
+    hidden = any(view.messages[message] in view.sites[site].gaps for site in group.everyone)
+    hidden = hidden or any(bases.cover_unplaced(site, message) for site in group.based)
+    for site in group.ended:
+        told = view.messages[message] in view.sites[site].gaps
+        if told or bases.cover_unplaced(site, message):
+            continue
+        if not hidden or site in group.always:
+            return site
+    return None
 
 
-def _owes(view: View, bases: Bases, member: SiteNumber, message: MessageNumber) -> bool:
-    if view.messages[message] in view.sites[member].gaps:
-        return False
-    return not bases.cover_unplaced(member, message)
-
-
-def _witness(view: View, smallest: tuple[MessageNumber, SiteNumber] | None) -> Witness | None:
+def _witness(view: View, smallest: tuple[MessageId, SiteNumber] | None) -> Witness | None:
     if smallest is None:
         return None
     message, member = smallest
-    return {"message": plain(view.messages[message]), "member": view.sites[member].name}
+    return {"message": plain(message), "member": view.sites[member].name}

@@ -24,12 +24,17 @@ def check_positions(view: View) -> Verdict:
 
 
 def _first_fault(site: SiteView) -> dict[str, int | str] | None:
-    starts = {0, *(base.position for base in site.bases)}
     delivered = [row.position for row in site.rows]
-    taken = sorted({*delivered, *site.gap_positions})
-    for before, position in pairwise([None, *taken]):
-        assert position is not None
-        if position - 1 != before and position - 1 not in starts:
+    starts = {0, *(base.position for base in site.bases)}
+    # A gap that lies below a base may have lost the rows below it.
+    gaps = sorted(set(site.gap_positions))
+    filled = {*delivered, *starts}
+    for gap in gaps:
+        if gap - 1 in filled:
+            filled.add(gap)
+    needed = sorted({*delivered, *(gap for gap in gaps if gap > max(starts))})
+    for position in needed:
+        if position - 1 not in filled:
             return {"position": position, "fault": f"nothing at {position - 1}"}
     for before, position in pairwise(delivered):
         if before == position:
