@@ -42,11 +42,12 @@ NEVER = 1 << 62
 
 
 class _Outgoing:
-    __slots__ = ("done", "got", "items", "last", "sent")
+    __slots__ = ("done", "got", "items", "last", "restored", "sent")
 
     def __init__(self) -> None:
         self.items: deque[Item] = deque()  # numbers done+1 … last
         self.done = self.got = self.sent = self.last = 0
+        self.restored = 0  # items that a restart brought back, done or not
 
     def start_at(self, number: int) -> None:
         """Nothing queued yet, and everything up to `number` was done before a restart."""

@@ -40,6 +40,9 @@ def restore(site: "Site", checkpoint: Checkpoint | None, records: Sequence[Recor
         site.ordering.replay(record)
     site.replaying = False
     site.own.resume(placed_here)
+    for link in site.links.values():
+        for out in link.outgoing:
+            out.restored = len(out.items)
 
 
 def _load(site: "Site", state: dict[str, Any]) -> None:

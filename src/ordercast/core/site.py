@@ -246,6 +246,8 @@ class Site:
         if before >= self._most_down > left:
             self._crowded_down -= 1
         if not self._crowded_up:
+            self.ordering.resume()
+        if not self._crowded_down:
             for link in list(self.links.values()):  # resuming may open a new one
                 if link.blocked:
                     link.resume(self.now, self._take)
@@ -314,6 +316,9 @@ class Site:
             if news:
                 self._settle([batch.group])
 
+    def room(self) -> bool:
+        return not self._crowded_up
+
     def dealt_with(self, origin: SiteName) -> None:
         link = self.links[origin]
         link.incoming[UP].done += 1
@@ -363,7 +368,7 @@ class Site:
         for peer, link in self.links.items():
             for lane, name in ((UP, "up"), (DOWN, "down")):
                 out, inc = link.outgoing[lane], link.incoming[lane]
-                bound = most if lane == UP else 2 * limits.link_items
+                bound = max(most if lane == UP else limits.link_items, out.restored)
                 seen.append((f"{name} to {peer}", len(out.items), bound))
                 seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
         return seen

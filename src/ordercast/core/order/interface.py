@@ -38,6 +38,9 @@ class Environment(Protocol):
     def dealt_with(self, origin: Site) -> None:
         """The next submission of a peer needs no more from it than stability."""
 
+    def room(self) -> bool:
+        """Whether more may be placed here: no child lags too far behind."""
+
     def stable(self, group: Group, number: int) -> bool:
         """Whether the group's messages up to `number` are known here to be stable."""
 
@@ -47,6 +50,9 @@ class Ordering(Protocol):
         """Place this site's own batch, or send it where it will be placed."""
 
     def receive(self, peer: Site, item: Item) -> None: ...
+
+    def resume(self) -> None:
+        """There is room again: place what was held for lack of it."""
 
     def log(self) -> Sequence[Placed]:
         """What is still held of the batches for this site whose place is final, in key order."""

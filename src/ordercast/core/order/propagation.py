@@ -113,6 +113,10 @@ class Propagation:
                 self._routes[batch.group] = found
         return found
 
+    def resume(self) -> None:
+        if self._waiting:
+            self._release()
+
     def log(self) -> Sequence[Placed]:
         return self._log
 
@@ -123,12 +127,13 @@ class Propagation:
 
     def _release(self) -> None:
         """Place every batch whose past has passed; those of one origin in arrival order."""
+        room = self.environment.room
         again = self._releasing = True
         while again:
             again = False
             for origin in sorted(self._waiting):
                 queue = self._waiting[origin]
-                while queue and self._past_has_passed(queue[0].past):
+                while queue and room() and self._past_has_passed(queue[0].past):
                     self._place_after_own(origin, queue.popleft())
                     again = True
                 if not queue:

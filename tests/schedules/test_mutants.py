@@ -1,0 +1,32 @@
+"""Every broken protocol is caught within 200 short schedules."""
+
+from dataclasses import replace
+
+import pytest
+
+from ordercast.sim.schedules import LONG_EVERY, schedule
+from ordercast.sim.simulate import simulate
+from schedules.mutants import MUTANTS, Broken
+
+SCHEDULES = 200
+
+
+def first_caught(kind: type[Broken]) -> tuple[int, str] | None:
+    for seed in range(1, SCHEDULES + 1):
+        if seed % LONG_EVERY == 0:
+            continue
+        config = replace(schedule("propagation", seed), **kind.focus)
+        result = simulate(config, seed, make_site=kind)
+        if result.violations:
+            return seed, result.violations[0].check
+    return None
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught(name: str) -> None:
+    caught = first_caught(MUTANTS[name])
+    assert caught is not None, f"{name} survived {SCHEDULES} schedules"
+
+
+def test_there_are_at_least_fifteen() -> None:
+    assert len(MUTANTS) >= 15
