@@ -150,5 +150,5 @@ def test_beginning_anew_keeps_the_record_before_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", campaign_names())
 def test_every_campaign_passes_its_first_cases(name: str) -> None:
     campaign = load_campaign(CAMPAIGNS / f"{name}.py")
-    failures = [(seed, campaign.outcome(seed)) for seed in range(1, 151)]
-    assert [(seed, outcome.message) for seed, outcome in failures if not outcome.ok] == []
+    outcomes = [(seed, campaign.outcome(seed)) for seed in range(1, 51)]
+    assert [(seed, outcome.message) for seed, outcome in outcomes if not outcome.ok] == []

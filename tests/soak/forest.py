@@ -7,7 +7,9 @@ metrics, which take short cuts.
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 
+from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest, problems
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import extra_sites, measure
@@ -18,6 +20,8 @@ from tools.soak.campaign import Outcome
 BUILDERS: Mapping[str, Callable[[GroupTable], Forest]] = {
     "greedy": build_greedy,
     "star": build_star,
+    "balanced": build_balanced,
+    "balanced without METIS": partial(build_balanced, partitioner="builtin"),
 }
 
 
