@@ -9,6 +9,7 @@ n's other duties, maybe after records of later outboxes: it replaces the records
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -40,7 +41,7 @@ class Disk:
         self._checkpoint: Checkpoint | None = None
         self._records: deque[tuple[int, Record]] = deque()
 
-    def write(self, outbox: int, records: list[Record]) -> None:
+    def write(self, outbox: int, records: Sequence[Record]) -> None:
         if self.syncs:
             self._unsynced.extend(_Written(outbox, record) for record in records)
         elif self.keeps:

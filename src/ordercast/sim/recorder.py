@@ -5,6 +5,7 @@ what it handed out before: at a position already seen it must be the very same d
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ordercast.check.bounds import HighWater
@@ -84,7 +85,7 @@ class Recorder:
 
     # --- delivering -------------------------------------------------------------------------------
 
-    def delivered(self, now: int, site: Site, deliveries: list[Delivery]) -> None:
+    def delivered(self, now: int, site: Site, deliveries: Sequence[Delivery]) -> None:
         """Record, and check: no hole, keys growing, nothing else where something was before."""
         seen = self.seen[site]
         for delivery in deliveries:

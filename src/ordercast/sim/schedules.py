@@ -29,6 +29,7 @@ def schedule(protocol: str, seed: int) -> SimConfig:
     """The configuration of one schedule; run it with the same seed."""
     stream = Stream(seed, f"schedule {protocol}")
     table = _table(stream)
+    network = _network(stream)
     wait = stream.chance(0.5)
     durability = stream.choice(("sync", "sync", "os") if wait else ("sync", "os", "memory"))
     batch, payload = stream.choice((1, 1, 2, 5)), stream.choice((8, 64, 500))
@@ -36,13 +37,13 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         table,
         protocol=protocol,
         builder=_builder(stream, protocol),
-        messages=_messages(stream, table, long=seed % LONG_EVERY == 0),
+        messages=_messages(stream, table, network, long=seed % LONG_EVERY == 0),
         origins=stream.between(1, len(table.sites)) if stream.chance(0.3) else None,
         rate=float(stream.choice((100, 500, 500, 5000))),
         batch=batch,
         payload=payload,
         implicit=stream.choice((0.0, 0.0, 0.2)),
-        network=_network(stream),
+        network=network,
         faults=random_faults(seed, crashes=wait),
         deliver=stream.choice(("safe", "safe", "agreed")),
         on_failure="wait" if wait else "exclude",
@@ -84,12 +85,13 @@ def _builder(stream: Stream, protocol: str) -> str:
     return drawn if protocol == "propagation" else ""
 
 
-def _messages(stream: Stream, table: GroupTable, *, long: bool) -> int:
-    """Fewer where a message costs more frames: reports grow with the square of a group's size."""
+def _messages(stream: Stream, table: GroupTable, network: NetworkSpec, *, long: bool) -> int:
+    """Fewer where a message costs more frames: in large groups, and where answers come late."""
     if long:
-        return stream.between(400, 800)
+        return stream.between(300, 600)
     size = max(len(members) for members in table.groups.values())
-    return stream.between(10, 400 // (size + 1))
+    most = 240 // (size + 1)
+    return stream.between(8, most // 3 if isinstance(network, WanSpec) else most)
 
 
 def _network(stream: Stream) -> NetworkSpec:
@@ -106,8 +108,9 @@ def _network(stream: Stream) -> NetworkSpec:
 
 def _limits(stream: Stream, batch: int, payload: int) -> Limits:
     """Often narrow ones; but one batch fits into a window, since one is always let in."""
+    checkpoint = stream.choice((4, 16, 64))
     if stream.chance(0.6):
-        return Limits()
+        return Limits(checkpoint_batches=checkpoint)
     largest = batch * (payload + 5) + 5
     return Limits(
         window_messages=stream.between(batch, 40),
@@ -115,6 +118,7 @@ def _limits(stream: Stream, batch: int, payload: int) -> Limits:
         link_items=stream.between(2, 20),
         frame_items=stream.between(1, 8),
         frame_bytes=stream.between(50, 2_000),
+        checkpoint_batches=checkpoint,
     )
 
 

@@ -10,7 +10,7 @@ drawn amount: no protocol may compare two sites' times.
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -220,7 +220,7 @@ class World:
         if place.unsynced:
             self._sync(now, place)
 
-    def _transmit(self, now: int, source: SiteName, sends: list[Send]) -> None:
+    def _transmit(self, now: int, source: SiteName, sends: Sequence[Send]) -> None:
         heap, tick, places = self._heap, self._tick, self.places
         times = self._arrivals(now, source, sends)
         for (peer, frame), at in zip(sends, times, strict=True):
