@@ -237,13 +237,13 @@ def _row_order(row: Delivered) -> tuple[int | bool | str, ...]:
 def _members(
     groups: Iterable[GroupRow], site_number: dict[str, SiteNumber]
 ) -> dict[tuple[int, Group], dict[SiteNumber, bool]]:
-    """Nominal members of a group in an epoch, and whether they are live."""
+    """Nominal members of a group in an epoch, by number, and whether they are live."""
     found: dict[tuple[int, Group], dict[SiteNumber, bool]] = {}
     for row in groups:
         members = found.setdefault((row.epoch, row.group_name), {})
         number = site_number[row.site]
         members[number] = row.live or members.get(number, False)
-    return found
+    return {key: dict(sorted(members.items())) for key, members in found.items()}
 
 
 def _last_epochs(groups: Iterable[GroupRow]) -> dict[Group, int]:
