@@ -160,10 +160,11 @@ class OwnMessages:
 
     # --- after a restart ----------------------------------------------------------------------
 
-    def restore(self, last_seq: dict[Group, int]) -> None:
-        """Everything forgotten was stable."""
+    def restore(self, last_seq: dict[Group, int], final_here: dict[Group, int]) -> None:
+        """Everything forgotten was stable, and what this site had placed and seen become final.
+        (Such a batch may still be kept, behind one of another group that is not stable.)"""
         self.last_seq = dict(last_seq)
-        self._stable_seq = dict(last_seq)
+        self._stable_seq = {**last_seq, **final_here}
 
     def replay(self, record: Accepted) -> None:
         self._keep(record.batch)
@@ -172,7 +173,8 @@ class OwnMessages:
         """All records are replayed: send again what this site has not itself placed already."""
         self.allowance = (self.unstable, self.unstable_bytes)
         for batch in self.kept:
-            if (batch.group, batch.seq) in placed_here:
+            final = batch.seq + batch.count - 1 <= self._stable_seq.get(batch.group, 0)
+            if final or (batch.group, batch.seq) in placed_here:
                 self._released += 1
                 self._last_primary = self.structure.primary(batch.group, batch.members)
                 self.placed(batch)
