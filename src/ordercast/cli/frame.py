@@ -68,14 +68,21 @@ def run_verb(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone, e.g. `| head`. What Python still holds for it goes nowhere, or the
-        # interpreter would complain on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has gone, e.g. `| head`
+        _abandon_output()
         return INCOMPLETE
     except OSError as error:
         complain(f"cannot go on: {reason(error)}")
+        _abandon_output()
         return INCOMPLETE
+
+
+def _abandon_output() -> None:
+    """Send nowhere what Python still holds, or it would try again, and complain, on its way out."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:

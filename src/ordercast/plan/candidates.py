@@ -11,7 +11,7 @@ from ordercast.forest.metrics import Cost, Metrics, measure_indexed
 from ordercast.forest.rebalance import rebalance
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable, Site
-from ordercast.plan.objectives import Values, evaluate, total_rate
+from ordercast.plan.objectives import Values, evaluate, unit_rate
 
 BUILDERS = ("star", "greedy", "balanced")  # the simplest first: equal ones are chosen in this order
 
@@ -55,7 +55,7 @@ def _candidate(
         forest = rebalance(forest, table)
     parent, primary = _numbers(forest, indexed)
     metrics = measure_indexed(indexed, parent, primary)
-    values = evaluate(indexed, parent, primary, metrics, total_rate(table))
+    values = evaluate(indexed, parent, primary, metrics, unit_rate(table))
     busiest = indexed.sites[values.busiest] if indexed.sites else ""
     return Candidate(name, forest, metrics, values, busiest, before)
 

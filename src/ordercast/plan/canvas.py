@@ -47,8 +47,6 @@ def require_drawable(path: str, option: str = "--draw") -> None:
     folder = Path(path).parent
     if not folder.is_dir():
         raise ConfigError(f"{option} {path}: there is no directory {str(folder)!r}")
-    if Path(path).is_dir():
-        raise ConfigError(f"{option} {path}: is a directory")
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"{option} {path}: the directory {str(folder)!r} is not writable")
 
@@ -68,7 +66,7 @@ def save(figure: "Figure", path: str) -> None:
     """Write beside the target and rename, so that nobody finds half a picture."""
     target = Path(path)
     ending = target.suffix.lower()
-    draft = target.with_name(f".{target.stem}.{os.getpid()}{ending}")
+    draft = target.with_name(f".ordercast-{os.getpid()}{ending}")
     metadata = {"Date": None, "Creator": "ordercast"} if ending == ".svg" else {"Software": None}
     try:
         figure.savefig(draft, dpi=_PIXELS_PER_INCH, metadata=metadata)

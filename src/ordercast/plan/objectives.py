@@ -5,7 +5,6 @@ queueing added: a site that is busy for the fraction rho of its time takes P / (
 message it receives or sends. `load` is the busiest site, `messages` is [GS] n + ε.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -60,9 +59,17 @@ def total_rate(table: GroupTable) -> float:
     return sum(table.rate(group) for group in table.groups)
 
 
+def unit_rate(table: GroupTable) -> float:
+    """Messages per second that a group of weight 1.0 gets: weights are 1.0 on average."""
+    return total_rate(table) / max(1, len(table.groups))
+
+
 def cost_of(objective: str, table: GroupTable, model: NetworkModel = LAN) -> Cost:
-    """The objective as a cost function for builders that choose between structures."""
-    rate = total_rate(table)
+    """The objective as a cost function for builders that choose between structures.
+
+    A builder may try structures on a part of the table, hence a rate per weight, not in all.
+    """
+    rate = unit_rate(table)
 
     def load(indexed: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> float:
         return max(measure_indexed(indexed, parent, primary).weighted_load, default=0.0)
@@ -85,16 +92,15 @@ def evaluate(
     rate: float,
     model: NetworkModel = LAN,
 ) -> Values:
-    """All objectives at once, for a structure already measured; `rate` is the total per second."""
+    """All objectives of a structure already measured; `rate`: per second, of a weight of 1.0."""
     load = metrics.weighted_load
     busiest = max(range(len(load)), key=lambda site: (load[site], -site), default=-1)
-    # Weights are 1.0 on average, so a weight stands for rate / groups messages per second.
-    busy_per_load = rate / max(1, len(table.groups)) * model.handling_s
+    busy_per_load = rate * model.handling_s
     utilisation = load[busiest] * busy_per_load if load else 0.0
     if utilisation >= 1.0:
         delay = OVERLOADED_S * utilisation
     else:
-        handling = [model.handling_s / (1.0 - rho * busy_per_load) for rho in load]
+        handling = [model.handling_s / (1.0 - each * busy_per_load) for each in load]
         times = arrival_times(table, parent, primary, handling, model.latency_s)
         delay = min(_weighted_mean(times, table.weights), OVERLOADED_S)
     return Values(
@@ -130,16 +136,19 @@ def arrival_times(
     for group, members in enumerate(table.members):
         top = primary[group]
         visited = sorted({top, *members}, key=enter.__getitem__)
-        forks = [common_ancestor(a, b) for a, b in pairwise(visited)]
-        visited = sorted({*visited, *forks}, key=enter.__getitem__)
-        # In preorder, with all forks included, the fork with the one before is the one above.
+        # In preorder, when all forks are among them, the fork with the one before is the one above.
         above = [common_ancestor(a, b) for a, b in pairwise(visited)]
-        children = Counter(above)
-        time = {top: latency + (1 + children[top]) * handling[top]}
+        if not set(above).issubset(visited):
+            visited = sorted({*visited, *above}, key=enter.__getitem__)
+            above = [common_ancestor(a, b) for a, b in pairwise(visited)]
+        sends = dict.fromkeys(visited, 0)
+        for upper in above:
+            sends[upper] += 1
+        time = {top: latency + (1 + sends[top]) * handling[top]}
         for site, upper in zip(visited[1:], above, strict=True):
             hops = (depth[site] - depth[upper]) * latency
             relays = 2 * (to_root[parent[site]] - to_root[upper])
-            time[site] = time[upper] + hops + relays + (1 + children[site]) * handling[site]
+            time[site] = time[upper] + hops + relays + (1 + sends[site]) * handling[site]
         times.append(max(time.values()))
     return times
 

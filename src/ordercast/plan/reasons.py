@@ -8,7 +8,7 @@ from ordercast.model.groups import Group, GroupTable
 from ordercast.plan.candidates import Candidate
 from ordercast.plan.objectives import ASSUMED_RATE, LAN, OBJECTIVES, total_rate
 
-_NEARLY_ALL = 0.8  # of the traffic is ordered at the root: a tree then spreads little load
+_MOST = 0.5  # of the traffic is ordered at the root: a tree then spreads little load
 _MANY = 20  # groups; in fewer, a root that orders most of them is nothing to warn of
 _BUSY = 0.7  # of its time: a site with little left for bursts
 _WORTH_SAYING = 1.25  # times better in another objective
@@ -108,7 +108,7 @@ def _alternatives(ranked: Sequence[Candidate], objective: str) -> Iterator[str]:
         }[name]
         instead = "is overloaded" if name == "delay" and chosen.values.overloaded else ""
         against = f"{chosen.builder} {instead or show(ours, name)}"
-        yield f"{subject}, {against} (--objective {name})."
+        yield f"{subject}, {against}; --objective {name} looks for the best of that."
 
 
 def _asked(chosen: Candidate) -> str:
@@ -157,11 +157,11 @@ def _structure(indexed: IndexedTable, ranked: Sequence[Candidate]) -> Iterator[s
                 " pip install 'ordercast[partition]' usually gives a better tree."
             )
         share, root = _ordered_at_the_root(indexed, candidate)
-        if share >= _NEARLY_ALL and len(indexed.groups) >= _MANY:
+        if share >= _MOST and len(indexed.groups) >= _MANY:
             yield (
                 f"{_percent(share)} of the messages begin at the root of the balanced tree, {root}:"
-                " the groups are spread over all sites instead of being local, so a tree cannot"
-                " take much load off its root."
+                " most groups reach across the whole tree instead of being local, so it cannot take"
+                " much load off its root."
             )
 
 

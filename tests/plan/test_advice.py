@@ -1,0 +1,187 @@
+"""The planner's choice: the best by the objective, ties by the others, and reasons that say so."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ordercast.forest.forest import problems
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import GroupTable
+from ordercast.plan.advice import Plan, advise, rank
+from ordercast.plan.candidates import BUILDERS
+from ordercast.plan.objectives import OBJECTIVES
+from support.tables import FIGURE_3, FIGURE_3_TIE, FIGURE_5, random_table, table_of, tables
+
+
+def said(plan: Plan) -> str:
+    return "\n".join(plan.reasons)
+
+
+@settings(max_examples=60, deadline=None)
+@given(table=tables(), objective=st.sampled_from(OBJECTIVES))
+def test_auto_is_never_worse_than_any_builder_by_the_objective(
+    table: GroupTable, objective: str
+) -> None:
+    plan = advise(table, objective=objective)
+    assert [candidate.builder for candidate in plan.compared] == list(BUILDERS)
+    best = min(candidate.values.of(objective) for candidate in plan.compared)
+    assert plan.chosen.values.of(objective) == pytest.approx(best)
+    assert plan.chosen is min(plan.compared, key=lambda candidate: rank(candidate, objective))
+    assert problems(plan.forest, table) == []
+    assert plan.forest is plan.chosen.forest
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_builder_asked_for_is_used_and_no_other_built(builder: str) -> None:
+    plan = advise(table_of(FIGURE_3), builder=builder)
+    assert [candidate.builder for candidate in plan.compared] == [builder]
+    assert plan.reasons[0].startswith(f"{builder} was asked for: ")
+
+
+def test_figure_3_by_each_objective() -> None:
+    table = table_of(FIGURE_3)
+    quick = advise(table, objective="delay", tie=FIGURE_3_TIE)
+    assert quick.chosen.builder == "star"
+    assert quick.reasons[0].startswith("star has the shortest estimated delay, 0.48 ms on average")
+    assert "greedy 0.53 ms (9 % more)" in quick.reasons[0]
+    assert "the busiest site of greedy, d, handles 9 messages" in said(quick)
+    light = advise(table, objective="load", tie=FIGURE_3_TIE)
+    assert light.chosen.builder == "greedy"
+    assert light.reasons[0].startswith("greedy puts the least on its busiest site, 9 (d;")
+    assert "star 24 (2.7 times as much)" in light.reasons[0]
+    short = advise(table, objective="messages", tie=FIGURE_3_TIE)
+    assert short.chosen.builder == "greedy"
+    assert "needs the fewest messages, 2.5 per send" in short.reasons[0]
+
+
+def test_equal_structures_go_to_the_simplest_builder() -> None:
+    plan = advise(GroupTable.of({"pair": ["a", "b"]}))
+    assert plan.chosen.builder == "star"
+    assert "greedy" in plan.reasons[0]
+    assert plan.reasons[0].endswith("star is simpler.")
+
+
+def test_equal_by_the_objective_is_decided_by_the_others() -> None:
+    """Star and greedy both need 2 messages a send here; only the star has all load in one place."""
+    table = GroupTable.of({f"g{i}": ["hub", f"s{i}"] for i in range(3)} | {"far": ["s0", "t"]})
+    plan = advise(table, objective="messages")
+    star, greedy, _ = plan.compared
+    assert greedy.values.messages < star.values.messages
+    assert plan.chosen.builder != "star"
+
+
+def test_rates_move_the_choice() -> None:
+    """Busy groups of few, idle ones of many: what is idle does not count."""
+    groups = {"busy": ["a", "b"], "bulk": ["b", *(f"x{i}" for i in range(30))]}
+    idle = GroupTable.of(groups, rates={"busy": 1000.0, "bulk": 0.0})
+    assert advise(idle).chosen.values.messages == pytest.approx(2.0)
+    assert advise(GroupTable.of(groups)).chosen.values.messages == pytest.approx(16.5)
+
+
+def test_the_assumed_rate_is_said_only_without_rates() -> None:
+    assert "1,000 messages per second in all are assumed" in said(advise(table_of(FIGURE_3)))
+    table = GroupTable.of({"x": ["a", "b"]}, rates={"x": 10.0})
+    assert "assumed" not in said(advise(table))
+    silent = GroupTable.of({"x": ["a", "b"]}, rates={"x": 0.0})
+    assert "All rates are 0" in said(advise(silent))
+
+
+def test_an_overloaded_site_is_named_and_its_builder_ranks_last() -> None:
+    """200 pairs in a line, 300 messages a second to each: too much for one site, not for many."""
+    groups = {f"g{i:03}": [f"s{i:03}", f"s{i + 1:03}"] for i in range(200)}
+    table = GroupTable.of(groups, rates=dict.fromkeys(groups, 300.0))
+    plan = advise(table)
+    star = plan.compared[0]
+    assert star.values.overloaded
+    assert not plan.chosen.values.overloaded
+    assert "star is overloaded" in plan.reasons[0]
+    sentence = next(reason for reason in plan.reasons if reason.startswith("With star, "))
+    assert star.busiest in sentence
+    assert "at 20 microseconds each it manages 50,000" in sentence
+
+
+def test_when_every_builder_overloads_a_site_the_least_overloaded_is_chosen() -> None:
+    table = GroupTable.of({"x": ["a", "b"]}, rates={"x": 60_000.0})
+    plan = advise(table)
+    assert plan.reasons[0] == (
+        "Every builder gives some site more than it can handle; star the least:"
+        " a would need 240 % of its time."
+    )
+
+
+def test_a_site_with_little_time_left_is_named() -> None:
+    table = GroupTable.of({"x": ["a", "b"]}, rates={"x": 20_000.0})
+    assert "a is busy 80 % of the time: little is left for bursts." in advise(table).reasons
+
+
+def test_for_spread_out_groups_the_root_of_the_balanced_tree_is_named() -> None:
+    spread = advise(random_table(200, 100, 10, seed=1), builder="balanced")
+    sentence = next(r for r in spread.reasons if "begin at the root of the balanced tree" in r)
+    roots = [site for site, parent in spread.forest.parent.items() if parent is None]
+    assert any(f"tree, {root}:" in sentence for root in roots)
+    local = advise(random_table(400, 300, 5, seed=1, spread=3.0), builder="balanced")
+    assert "begin at the root" not in said(local)
+
+
+def test_what_balanced_chose_by_itself_is_said() -> None:
+    plan = advise(random_table(200, 100, 5, seed=1, spread=3.0), builder="balanced")
+    assert plan.forest.detail
+    assert f"balanced: {plan.forest.detail}." in plan.reasons
+
+
+def test_rings_of_groups_are_said_to_cost_more_in_failures() -> None:
+    ring = GroupTable.of({"x": ["a", "b"], "y": ["b", "c"], "z": ["c", "a"], "w": ["a", "d"]})
+    plan = advise(ring)
+    assert ("w", "x", "z") in plan.cyclic or any(len(c) >= 3 for c in plan.cyclic)
+    assert "groups overlap in rings" in said(plan)
+    line = GroupTable.of({"x": ["a", "b"], "y": ["b", "c"], "z": ["c", "d"]})
+    assert advise(line).cyclic == ()
+    assert "rings" not in said(advise(line))
+
+
+def test_idle_sites_are_named() -> None:
+    table = GroupTable.of({"x": ["a", "b"]}, sites=["a", "b", "c", "d"])
+    assert "In no group, c and d take no part." in advise(table).reasons
+
+
+def test_rebalancing_says_what_it_won_and_what_it_cost() -> None:
+    table = table_of(FIGURE_5)
+    plan = advise(table, builder="greedy", tie=("b",), rebalance=True)
+    assert plan.metrics.load_max == 8
+    assert (
+        "Rebalancing brought the highest load from 11 to 8;"
+        " the mean depth went from 1.00 to 1.33." in plan.reasons
+    )
+    assert (
+        "Rebalancing found nothing to move."
+        in advise(GroupTable.of({"x": ["a", "b"]}), rebalance=True).reasons
+    )
+
+
+def test_domains_are_counted() -> None:
+    table = GroupTable.of({"x": ["a", "b"], "y": ["c", "d"], "z": ["d", "e"]})
+    assert advise(table).domains == 2
+
+
+def test_reasons_are_sentences_on_one_line() -> None:
+    for objective in OBJECTIVES:
+        for reason in advise(random_table(60, 40, 4, seed=2), objective=objective).reasons:
+            assert re.fullmatch(r"\S.*\.", reason)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"builder": "gredy"}, "there is no builder 'gredy' (did you mean 'greedy'?)"),
+        ({"objective": "lod"}, "there is no objective 'lod' (did you mean 'load'?)"),
+        ({"builder": "balanced", "branching": 1}, "branching: 1 is too small"),
+        ({"builder": "star", "branching": 4}, "branching: shapes 'balanced' only, not 'star'"),
+        ({"builder": "star", "tie": ("a",)}, "tie: settles ties of 'greedy' only, not of 'star'"),
+        ({"tie": ("aa",)}, "tie: there is no site 'aa' (did you mean 'a'?)"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, object], expected: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        advise(table_of(FIGURE_3), **options)  # type: ignore[arg-type]
