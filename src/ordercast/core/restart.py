@@ -40,6 +40,7 @@ def restore(site: "Site", checkpoint: Checkpoint | None, records: Sequence[Recor
         site.ordering.replay(record)
     site.replaying = False
     site.own.resume(placed_here)
+    site.retention.restored = site.retention.held()
     for link in site.links.values():
         for out in link.outgoing:
             out.restored = len(out.items)

@@ -34,6 +34,7 @@ class Retention:
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
         self._forgotten = 0  # records since the last checkpoint
+        self.restored = 0  # batches that a restart brought back, final or not
         self._look_at = own.limits.checkpoint_batches
         # Counts of what was forgotten.
         self.position = 0

@@ -364,6 +364,12 @@ class Site:
         seen = [
             ("unstable messages", self.own.unstable, most),
             ("unstable bytes", self.own.unstable_bytes, max(limits.window_bytes, size)),
+            # Every origin's window bounds what is not final; the rest is folded in bulk.
+            (
+                "held batches",
+                self.retention.held(),
+                max(len(self.structure.table.sites) * most, self.retention.restored),
+            ),
         ]
         for peer, link in self.links.items():
             for lane, name in ((UP, "up"), (DOWN, "down")):
