@@ -1,0 +1,163 @@
+"""From a hypergraph to levels of clusters: flat parts at the bottom, a single one on top.
+
+The bottom is cut directly into its parts; the parts are gathered level by level. On every level
+the cluster's head must not carry more than the cap, so the number of children follows from the
+traffic that crosses there; a fixed branching replaces the cap by a number of children.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from ordercast.forest.hypergraph import Hypergraph
+from ordercast.forest.lineup import cut_under
+from ordercast.forest.partition import Cutter, cutter_of
+from ordercast.forest.refine import Clusters, Limits
+
+_FULL = 0.95  # how full clusters are made, so that there is room to move
+_BOTTOM_TOLERANCE = 0.01
+_MARGIN = 0.98  # below the cap: upper heads bring groups of their own
+_UPPER_TOLERANCE = 0.1  # a few large nodes do not come out even
+_RELAXED = 1.15  # when the cap leaves too little to gather, it is raised so much at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is fixed: the cap of the load; or the leaf size, the branching, or both."""
+
+    cap: float | None = None
+    leaf: int | None = None
+    branching: int | None = None
+
+
+@dataclass(slots=True)
+class Domain:
+    """A connected part of a table: what is cut, with its cutter, which all shapes share."""
+
+    sites: Sequence[int]
+    graph: Hypergraph
+    partitioner: str
+    _cutter: Cutter | None = None
+
+    @property
+    def cutter(self) -> Cutter:
+        if self._cutter is None:
+            self._cutter = cutter_of(self.partitioner, self.graph)
+        return self._cutter
+
+    def levels(self, shape: Shape) -> list[list[int]]:
+        """First the part of each node, then of each cluster the one it is in a level above."""
+        if self._is_flat(shape):
+            return [[0] * self.graph.nodes]
+        return _levels(self.graph, self.cutter, self.partitioner, shape)
+
+    def _is_flat(self, shape: Shape) -> bool:
+        if self.graph.nodes < 4:  # too few for two parts of two
+            return True
+        if shape.leaf is not None:
+            return self.graph.nodes <= shape.leaf
+        return shape.cap is not None and self.graph.flat_load - max(self.graph.work) <= shape.cap
+
+
+def _levels(graph: Hypergraph, cutter: Cutter, partitioner: str, shape: Shape) -> list[list[int]]:
+    label, count, cap = _bottom(graph, cutter, shape)
+    labels = [label]
+    upper = graph.contracted(label, count)
+    while count > 1:
+        if shape.branching is not None:
+            label, count = _by_branching(upper, partitioner, shape.branching)
+        else:
+            label, count, cap = _under_cap(upper, partitioner, cap)
+        labels.append(label)
+        upper = upper.contracted(label, count)
+    return labels
+
+
+def _bottom(graph: Hypergraph, cutter: Cutter, shape: Shape) -> tuple[list[int], int, float]:
+    """The flat parts, their number, and the cap that holds for the levels above."""
+    most = graph.nodes // 2  # a part is a head and at least one more
+    cap = (shape.cap or 0.0) * _MARGIN
+    if shape.leaf is not None:
+        mean = sum(graph.work) / graph.nodes
+        sizes = [work / mean + 1 for work in graph.work]  # as even in sites as in work
+        label = cutter.cut(sizes, min(most, ceil(graph.nodes / shape.leaf)), _BOTTOM_TOLERANCE)
+        highest = max(Clusters(graph, label, Limits(cap, headed=True)).load)
+        limits = Limits(highest, headed=True, least=2)
+    else:
+        label = _cut_to(most, graph, cutter, Limits(cap, headed=True), _BOTTOM_TOLERANCE)
+        limits = Limits(cap, headed=True, least=2)
+    clusters = Clusters(graph, label, limits)
+    clusters.pair_up()
+    clusters.improve(2)
+    clusters.relieve()
+    if shape.leaf is None:
+        clusters.split()
+        clusters.improve(1)
+    return (*clusters.compact(), cap)
+
+
+def _cut_to(
+    most: int, graph: Hypergraph, cutter: Cutter, limits: Limits, tolerance: float
+) -> list[int]:
+    """Cut into as many parts as bring their mean load near the cap; how much crosses, cuts tell."""
+    load = limits.cap * _FULL
+    parts = max(1, min(most, ceil(graph.flat_load / load)))
+    label = cutter.cut(graph.work, parts, tolerance)
+    if parts > 1:
+        better = max(2, min(most, ceil(sum(Clusters(graph, label, limits).loads()) / load)))
+        if abs(better - parts) > 0.03 * parts:
+            label = cutter.cut(graph.work, better, tolerance)
+    return label
+
+
+def _under_cap(graph: Hypergraph, partitioner: str, cap: float) -> tuple[list[int], int, float]:
+    """Clusters of nodes, their number, and the cap, raised where little could be gathered."""
+    cutter = cutter_of(partitioner, graph)
+    cap = max(cap, _needed(graph, cutter))
+    while graph.flat_load > cap:
+        proposals = [cut_under(graph, cap)]
+        if partitioner == "metis":
+            proposals.append(
+                _cut_to(graph.nodes // 2, graph, cutter, Limits(cap), _UPPER_TOLERANCE)
+            )
+        best = min((_settled(graph, label, cap) for label in proposals), key=Clusters.cost)
+        found, count = best.compact()
+        if count <= ceil(graph.nodes / 2):
+            return found, count, cap
+        cap *= _RELAXED
+    return [0] * graph.nodes, 1, cap
+
+
+def _needed(graph: Hypergraph, cutter: Cutter) -> float:
+    """The load at which three nodes at a time can be gathered."""
+    label = cutter.cut(graph.work, ceil(graph.nodes / 3), _UPPER_TOLERANCE)
+    loads = Clusters(graph, label, Limits(0.0)).loads()
+    return sum(loads) / len(loads)
+
+
+def _settled(graph: Hypergraph, label: Sequence[int], cap: float) -> Clusters:
+    clusters = Clusters(graph, label, Limits(cap))
+    clusters.improve(4)
+    clusters.relieve()
+    clusters.split()
+    clusters.merge()
+    clusters.improve(2)
+    clusters.relieve()
+    return clusters
+
+
+def _by_branching(graph: Hypergraph, partitioner: str, branching: int) -> tuple[list[int], int]:
+    if graph.nodes <= branching:
+        return [0] * graph.nodes, 1
+    parts = ceil(graph.nodes / branching)
+    label = cutter_of(partitioner, graph).cut([1.0] * graph.nodes, parts, 0.01)
+    clusters = Clusters(graph, label, Limits(branching, by_count=True))
+    clusters.improve(4)
+    clusters.relieve()
+    clusters.split()
+    clusters.merge()
+    found, count = clusters.compact()
+    if count > 0.75 * graph.nodes:  # nothing to go by: all groups cross everything
+        found = [node // branching for node in range(graph.nodes)]
+        count = parts
+    return found, count
