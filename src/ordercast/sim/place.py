@@ -51,8 +51,8 @@ class Place:
     """A site's state, clock, disk and alarm. `running` is None while it is down or paused."""
 
     __slots__ = (
-        "alarm", "boot", "clock", "disk", "held", "name", "outboxes", "paused", "pushed",
-        "running", "site", "syncing", "unsynced", "waiting",
+        "alarm", "asking", "boot", "clock", "disk", "held", "name", "outboxes", "paused",
+        "pushed", "running", "site", "syncing", "unsynced", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: SiteName, clock: int, disk: Disk) -> None:
@@ -69,4 +69,5 @@ class Place:
         self.unsynced: deque[tuple[int, Outbox]] = deque()  # drained, waiting for a sync
         self.syncing = 0  # how many of those the sync under way covers; 0: none is under way
         self.held: list[tuple[int, Any, Any, Any]] = []  # calls that came while it was paused
-        self.waiting: list[Submission] = []  # of an application whose site is down
+        self.waiting: deque[Submission] = deque()  # what its application could not submit yet
+        self.asking = False  # the heap holds a call to offer those again

@@ -88,10 +88,17 @@ def _judge_rest(world: World) -> None:
         for name in world.places:
             recorder.ended(world.now, name)
         return
-    outstanding = world.outstanding()
-    if outstanding["down"] and world.some_stay_down:
+    places = world.places.values()
+    down = [place.name for place in places if place.site is None]
+    if down and world.some_stay_down:
         return
-    witness = {"at_ns": world.now, **outstanding, "missing": _missing(recorder, world)}
+    witness = {
+        "at_ns": world.now,
+        "submissions_not_taken": world.untaken,
+        "down": down,
+        "not_quiet": [p.name for p in places if p.site is not None and not p.site.quiet()],
+        "missing": _missing(recorder, world),
+    }
     recorder.violations.append(Violation("liveness", witness))
 
 

@@ -34,9 +34,9 @@ from ordercast.sim.workload import Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame, encode_frame
 from ordercast.wire.frames import CONTROL, Data, Frame
 
-FRAME, ALARM, SYNCED, SUBMIT, FAULT, CALM, WATCH = range(7)
+FRAME, ALARM, SYNCED, SUBMIT, OFFER, FAULT, CALM, WATCH = range(8)
 
-_TRY_AGAIN = 5 * MILLISECOND  # after WindowFull
+_TRY_AGAIN = 20 * MILLISECOND  # after WindowFull, if no receipt says that there is room
 _WATCH_EVERY = 250 * MILLISECOND  # in the liveness phase: is everything quiet?
 _SOME_DOWN = 5 * SECOND  # the liveness phase when a site stays down: others go on as they can
 _INSPECT_EVERY = 64  # events between two looks at some site's queues (a power of two)
@@ -67,7 +67,7 @@ class World:
         self._conditions = Conditions(config.faults, seed)
         self._faulty = bool(config.faults)
         self._bytes = config.codec == "bytes"
-        self._incomplete = 0  # submissions that a site must still take
+        self.untaken = 0  # submissions that were due and that no site has taken
         clocks, disks = Stream(seed, "clocks"), Stream(seed, "disks")
         self.places = {
             name: Place(name, clocks.below(_CLOCKS_APART), Disk(config.durability, disks))
@@ -154,6 +154,9 @@ class World:
                 self._synced(now, place)
         elif code == SUBMIT:
             self._submit(now, subject)
+        elif code == OFFER:
+            subject.asking = False
+            self._offer(now, subject)
         elif code == FAULT:
             self._inject(now, subject)
         elif code == CALM:
@@ -202,6 +205,8 @@ class World:
         for receipt in box.receipts:
             if receipt.stage == "accepted":
                 self.recorder.accepted(place.name, receipt.group, receipt.seq)
+            elif receipt.stage == "stable" and place.waiting:  # there is room in the window
+                self._push(now, OFFER, place)
         if box.forget is not None:
             place.disk.checkpoint(number, box.forget)
 
@@ -252,36 +257,39 @@ class World:
     def _push_next_submission(self) -> None:
         submission = next(self._next, None)
         if submission is not None:
-            self._incomplete += 1
-            self._push(submission.at, SUBMIT, (submission, True))
+            self.untaken += 1
+            self._push(submission.at, SUBMIT, submission)
 
-    def _submit(self, now: int, subject: tuple[Submission, bool]) -> None:
-        submission, first = subject
-        if first:
-            self._push_next_submission()
+    def _submit(self, now: int, submission: Submission) -> None:
+        self._push_next_submission()
         place = self.places[submission.origin]
+        place.waiting.append(submission)
+        if len(place.waiting) == 1:
+            self._offer(now, place)
+
+    def _offer(self, now: int, place: Place) -> None:
+        """Hand the site what its application wants to send, until it has no room."""
         site = place.running
-        if site is None:
-            place.waiting.append(submission)
+        if site is None or not place.waiting:
             return
         local = now + place.clock
-        group = submission.group
-        try:
-            if submission.members:
-                group, seq = site.submit_to(local, submission.members, submission.payloads())
-            else:
-                seq = site.submit(local, group, submission.payloads())
-        except WindowFull:
-            self._push(now + _TRY_AGAIN, SUBMIT, (submission, False))
-        else:
-            self._incomplete -= 1
+        while place.waiting:
+            submission = place.waiting[0]
+            group = submission.group
+            try:
+                if submission.members:
+                    group, seq = site.submit_to(local, submission.members, submission.payloads())
+                else:
+                    seq = site.submit(local, group, submission.payloads())
+            except WindowFull:
+                if not place.asking:
+                    place.asking = True
+                    self._push(now + _TRY_AGAIN, OFFER, place)
+                break
+            place.waiting.popleft()
+            self.untaken -= 1
             self.recorder.offered(now, place.name, group, seq, submission)
         self._perform(now, place, site.drain())
-
-    def _resubmit(self, now: int, place: Place) -> None:
-        for submission in place.waiting:
-            self._push(now, SUBMIT, (submission, False))
-        place.waiting.clear()
 
     # --- faults -----------------------------------------------------------------------------------
 
@@ -321,7 +329,7 @@ class World:
             self.recorder.restarted(self.now, place.name, place.boot)
         place.site.start(self.now + place.clock)
         self._perform(self.now, place, place.site.drain())
-        self._resubmit(self.now, place)
+        self._offer(self.now, place)
 
     def _crash(self, now: int, place: Place) -> None:
         place.disk.crash()
@@ -353,7 +361,7 @@ class World:
             if at < place.pushed:
                 place.pushed = at
                 self._push(at, ALARM, place)
-        self._resubmit(now, place)
+        self._offer(now, place)
 
     def _calm(self, now: int) -> None:
         """The safety phase is over: faults stop, and all must come to rest."""
@@ -366,7 +374,7 @@ class World:
     # --- judging ----------------------------------------------------------------------------------
 
     def _all_quiet(self) -> bool:
-        return not self._incomplete and all(
+        return not self.untaken and all(
             place.site is not None and not place.unsynced and place.site.quiet()
             for place in self.places.values()
         )
@@ -379,15 +387,3 @@ class World:
     def _storm(self) -> None:
         witness = {"events": self.events, "at_ns": self.now}
         self.recorder.violations.append(Violation("storm", witness))
-
-    def outstanding(self) -> dict[str, Any]:
-        """What keeps the world from being at rest, for the witness of a liveness violation."""
-        return {
-            "submissions_not_taken": self._incomplete,
-            "down": [name for name, place in self.places.items() if place.site is None],
-            "not_quiet": [
-                name
-                for name, place in self.places.items()
-                if place.site is not None and not place.site.quiet()
-            ],
-        }

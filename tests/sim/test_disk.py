@@ -1,0 +1,112 @@
+"""The simulated disk: what is durable when, and what a crash leaves."""
+
+import pytest
+
+from ordercast.core.outbox import Accepted, Checkpoint
+from ordercast.sim.chance import Stream
+from ordercast.sim.disk import Disk
+from support.standin import record
+
+
+def disk(durability: str, seed: int = 1) -> Disk:
+    return Disk(durability, Stream(seed, "disks"))
+
+
+def kept(store: Disk) -> list[int]:
+    """The seqs of the records that a restarted site would read."""
+    checkpoint, records = store.restore()
+    everything = [*(checkpoint.records if checkpoint else ()), *records]
+    return [record.batch.seq for record in everything if isinstance(record, Accepted)]
+
+
+def test_what_was_synced_survives_every_crash() -> None:
+    for seed in range(50):
+        store = disk("sync", seed)
+        store.write(1, [record(1), record(2)])
+        store.begin_sync(0)
+        store.write(2, [record(3)])
+        store.end_sync()
+        store.crash()
+        assert kept(store)[:2] == [1, 2]
+
+
+def test_of_the_unsynced_tail_a_crash_keeps_some_first_part() -> None:
+    outcomes = set()
+    for seed in range(200):
+        store = disk("sync", seed)
+        store.write(1, [record(1)])
+        store.write(2, [record(2), record(3)])
+        store.crash()
+        outcomes.add(tuple(kept(store)))
+    assert outcomes == {(), (1,), (1, 2), (1, 2, 3)}
+
+
+def test_what_is_written_while_a_sync_runs_is_not_covered_by_it() -> None:
+    lost = False
+    for seed in range(50):
+        store = disk("sync", seed)
+        store.write(1, [record(1)])
+        store.begin_sync(0)
+        store.write(2, [record(2)])
+        store.end_sync()
+        store.crash()
+        lost = lost or kept(store) == [1]
+    assert lost
+
+
+def test_the_os_keeps_what_was_written_when_a_process_crashes() -> None:
+    store = disk("os")
+    store.write(1, [record(1), record(2)])
+    store.crash()
+    assert kept(store) == [1, 2]
+
+
+def test_memory_keeps_nothing() -> None:
+    store = disk("memory")
+    store.write(1, [record(1)])
+    store.checkpoint(1, Checkpoint({}, (record(1),)))
+    store.crash()
+    assert kept(store) == []
+
+
+@pytest.mark.parametrize("durability", ["os", "sync"])
+def test_a_checkpoint_replaces_the_records_up_to_its_own_outbox(durability: str) -> None:
+    store = disk(durability)
+    store.write(1, [record(1)])
+    store.write(2, [record(2)])
+    store.write(3, [record(3)])  # drained before the checkpoint of 2 was written
+    store.checkpoint(2, Checkpoint({"folded": [1, 2]}, (record(2),)))
+    store.begin_sync(0)
+    store.end_sync()
+    checkpoint, records = store.restore()
+    assert checkpoint == Checkpoint({"folded": [1, 2]}, (record(2),))
+    assert records == [record(3)]
+
+
+def test_a_checkpoint_that_was_not_synced_may_be_lost_but_then_nothing_else_is() -> None:
+    with_it = without_it = 0
+    for seed in range(100):
+        store = disk("sync", seed)
+        store.write(1, [record(1)])
+        store.begin_sync(0)
+        store.end_sync()
+        store.checkpoint(1, Checkpoint({}, (record(1),)))
+        store.crash()
+        assert kept(store) == [1]
+        with_it += store.restore()[0] is not None
+        without_it += store.restore()[0] is None
+    assert with_it
+    assert without_it
+
+
+def test_a_restart_reads_bytes_so_tuples_in_a_state_come_back_as_lists() -> None:
+    store = disk("os")
+    store.checkpoint(1, Checkpoint({"seqs": ((1, "a"), (2, "b"))}, ()))
+    checkpoint, _ = store.restore()
+    assert checkpoint is not None
+    assert checkpoint.state == {"seqs": [[1, "a"], [2, "b"]]}
+
+
+def test_a_slow_site_has_a_slow_disk() -> None:
+    swift, slow = disk("sync", 5), disk("sync", 5)
+    assert slow.begin_sync(20_000_000) - swift.begin_sync(0) == 20_000_000
