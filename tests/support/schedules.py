@@ -1,0 +1,33 @@
+"""Running fault schedules: what tests, regressions and soak campaigns have in common."""
+
+from ordercast.sim.result import SimResult
+from ordercast.sim.schedules import schedule
+from ordercast.sim.simulate import simulate
+from tools.soak.campaign import Outcome
+
+
+def failures(protocol: str, seeds: range) -> list[str]:
+    """One line for each schedule with a violation: what, and the command that replays it."""
+    results = (simulate(schedule(protocol, seed), seed) for seed in seeds)
+    return [complaint(result) for result in results if not result.ok]
+
+
+def complaint(result: SimResult) -> str:
+    first = result.violations[0]
+    return f"{first.check}: {first.witness} -- replay: {result.replay}"
+
+
+def outcome(protocol: str, seed: int) -> Outcome:
+    """A case of a soak campaign: the schedule of this seed, with what it did counted."""
+    config = schedule(protocol, seed)
+    result = simulate(config, seed)
+    counters = {
+        "simulated ms": result.virtual_ns // 1_000_000,
+        "events": result.events,
+        "messages": result.sent,
+        "deliveries checked": result.delivered,
+        **{f"faults: {kind}": times for kind, times in result.faults.items()},
+    }
+    if result.ok:
+        return Outcome(True, counters)
+    return Outcome(False, counters, complaint(result).partition(" -- ")[0], result.replay)
