@@ -80,6 +80,12 @@ def test_rates_move_the_choice() -> None:
     assert advise(GroupTable.of(groups)).chosen.values.messages == pytest.approx(16.5)
 
 
+def test_a_difference_too_small_to_show_is_called_that() -> None:
+    groups = {"much": ["a", "b"], "little": ["b", "c"], "least": ["c", "d"]}
+    table = GroupTable.of(groups, rates={"much": 1000.0, "little": 1e-3, "least": 1e-3})
+    assert "(hardly more)" in advise(table).reasons[0]
+
+
 def test_the_assumed_rate_is_said_only_without_rates() -> None:
     assert "1,000 messages per second in all are assumed" in said(advise(table_of(FIGURE_3)))
     table = GroupTable.of({"x": ["a", "b"]}, rates={"x": 10.0})
@@ -143,7 +149,7 @@ def test_rings_of_groups_are_said_to_cost_more_in_failures() -> None:
 
 def test_idle_sites_are_named() -> None:
     table = GroupTable.of({"x": ["a", "b"]}, sites=["a", "b", "c", "d"])
-    assert "In no group, c and d take no part." in advise(table).reasons
+    assert "c and d are in no group and take no part." in advise(table).reasons
 
 
 def test_rebalancing_says_what_it_won_and_what_it_cost() -> None:

@@ -66,7 +66,7 @@ def test_more_are_shown_by_level(tmp_path: Path) -> None:
     table = random_table(LABELLED + 1, 150, 4, seed=3, spread=3.0)
     words = drawn(build_star(table), table, tmp_path)
     assert "Sites per level" in words
-    assert "Load per level" in words
+    assert any(word.startswith("Load per level") for word in words)
     assert "Depth of the groups" in words
     assert "s7" not in words
 
@@ -115,10 +115,9 @@ def test_the_same_forest_gives_the_same_bytes_in_any_process(tmp_path: Path) -> 
         "from support.tables import random_table\n"
         "from ordercast.forest.greedy import build_greedy\n"
         "from ordercast.plan.drawing import draw\n"
-        "for sites in (60, 300):\n"
-        "    table = random_table(sites, 40, 4, seed=5, spread=4.0)\n"
-        "    for ending in ('svg', 'png'):\n"
-        "        draw(build_greedy(table), table, f'{sys.argv[1]}/{sites}.{ending}')\n"
+        "for sites, ending in ((50, 'svg'), (30, 'png'), (300, 'svg')):\n"
+        "    table = random_table(sites, 20, 4, seed=5, spread=4.0)\n"
+        "    draw(build_greedy(table), table, f'{sys.argv[1]}/{sites}.{ending}')\n"
     )
     folders = []
     for seed in ("1", "2"):
@@ -132,7 +131,7 @@ def test_the_same_forest_gives_the_same_bytes_in_any_process(tmp_path: Path) -> 
             timeout=120,
         )
         folders.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    assert len(folders[0]) == 4
+    assert len(folders[0]) == 3
     assert folders[0] == folders[1]
 
 

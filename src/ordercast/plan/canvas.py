@@ -67,9 +67,9 @@ def save(figure: "Figure", path: str) -> None:
     target = Path(path)
     ending = target.suffix.lower()
     draft = target.with_name(f".ordercast-{os.getpid()}{ending}")
-    metadata = {"Date": None, "Creator": "ordercast"} if ending == ".svg" else {"Software": None}
+    said = ("Creator", "Date", "Format", "Type") if ending == ".svg" else ("Software",)
     try:
-        figure.savefig(draft, dpi=_PIXELS_PER_INCH, metadata=metadata)
+        figure.savefig(draft, dpi=_PIXELS_PER_INCH, metadata=dict.fromkeys(said))
         draft.replace(target)
     except OSError as error:
         raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from None

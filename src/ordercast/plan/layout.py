@@ -25,7 +25,7 @@ SPINE = 0.10  # from a stack's spine to its boxes
 FLAT_LEAVES = 5  # so many leaves of one parent stand side by side
 PANEL_WIDTH = 13.0
 PANEL_LEVELS = 12
-_NARROW = 2.5
+_NARROW, _MANY_LEVELS = 2.5, 6
 
 Outline: TypeAlias = list[tuple[float, float]]  # of each row: left and right, from the top's middle
 
@@ -184,7 +184,8 @@ class TreeLayout:
         x, y = {top: -min(left for left, _ in shape.outline)}, {top: 0.0}
         placed = [top]
         stacks = any(len(part.sites) > 1 for part in self._all_parts(top))
-        row = NARROW_ROW if shape.width < _NARROW and not stacks else ROW
+        slender = shape.width < _NARROW and shape.levels > _MANY_LEVELS
+        row = NARROW_ROW if slender and not stacks else ROW
         for site in placed:  # grows while it is read: parents come before their children
             panel.boxes.append(Box(site, x[site], y[site], self.widths[site]))
             foot, below = (x[site], y[site] + BOX_HEIGHT), y[site] + 2 * row

@@ -1,6 +1,7 @@
 """A forest too large to draw site by site: sites and load per level, and how deep groups reach."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.forest.forest import Forest
@@ -8,11 +9,12 @@ from ordercast.forest.metrics import Metrics
 from ordercast.model.groups import GroupTable
 from ordercast.plan.captions import NAME, TITLE, headline
 from ordercast.plan.colours import INK, PALETTE
-from ordercast.plan.levels import by_level
+from ordercast.plan.levels import Level, by_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
 
 _BLUE, _ORANGE, _GREEN = PALETTE[:3]
 _BARS = 40  # so many values are labelled bars; more become an area
@@ -29,13 +31,11 @@ def overview(forest: Forest, table: GroupTable, metrics: Metrics) -> "Figure":
     left, middle, right = figure.subplots(1, 3)
     figure.subplots_adjust(left=0.065, right=0.985, top=0.77, bottom=0.14, wspace=0.28)
 
-    numbers = list(range(len(levels)))
-    _bars(left, numbers, [len(level.load) for level in levels], _BLUE)
+    _bars(left, list(range(len(levels))), [len(level.load) for level in levels], _BLUE)
     left.set(title="Sites per level", xlabel="level (0: the roots)", ylabel="sites")
 
-    highest, means = [max(level.load) for level in levels], [level.load_mean for level in levels]
-    _load(middle, numbers, highest, means)
-    middle.set(title="Load per level", xlabel="level", ylabel="messages, one to each group")
+    _load(middle, levels)
+    middle.set(xlabel="level", ylabel="messages, one to each group")
 
     depths = Counter(metrics.depth)
     reach = list(range(metrics.depth_max + 1))
@@ -44,37 +44,41 @@ def overview(forest: Forest, table: GroupTable, metrics: Metrics) -> "Figure":
     return figure
 
 
-def _load(axes: "Axes", xs: list[int], highest: list[int], means: list[float]) -> None:
-    from matplotlib.ticker import StrMethodFormatter
-
-    many = len(xs) > _BARS
-    if many:
-        axes.plot(xs, highest, color=_ORANGE, lw=1.0, label="busiest site")
-        axes.set_xlim(0, xs[-1])
+def _load(axes: "Axes", levels: Sequence[Level]) -> None:
+    numbers = list(range(len(levels)))
+    highest, means = [max(level.load) for level in levels], [level.load_mean for level in levels]
+    if len(levels) > _BARS:
+        axes.set_title("Load per level (above: highest, below: mean)")
+        axes.plot(numbers, highest, color=_ORANGE, lw=1.0)
+        axes.plot(numbers, means, color=INK, lw=0.9)
+        axes.set_xlim(0, numbers[-1])
     else:
-        _bars(axes, xs, highest, _ORANGE, "busiest site")
-    dots = {"lw": 0.9} if many else {"lw": 1.2, "marker": "o", "markersize": 3.5}
-    axes.plot(xs, means, color=INK, label="mean", **dots)
+        axes.set_title("Load per level (bar: highest, dash: mean)")
+        _bars(axes, numbers, highest, _ORANGE)
+        axes.plot(numbers, means, color=INK, ls="none", marker="_", ms=140 / (2 + len(levels)))
     if max(highest) > 50 * min(means):
         axes.set_yscale("log")
         axes.set_ylim(min(means) / 2, max(highest) * 3)
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axes.legend(frameon=False, loc="upper right")
+    axes.yaxis.set_major_formatter(_thousands())
 
 
-def _bars(
-    axes: "Axes", xs: list[int], heights: list[int], colour: str, label: str | None = None
-) -> None:
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+def _thousands() -> "StrMethodFormatter":
+    from matplotlib.ticker import StrMethodFormatter
+
+    return StrMethodFormatter("{x:,g}")
+
+
+def _bars(axes: "Axes", xs: list[int], heights: list[int], colour: str) -> None:
+    from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axes.yaxis.set_major_formatter(_thousands())
     if len(xs) > _BARS:
-        axes.fill_between(xs, heights, step="mid", color=colour, lw=0, label=label)
+        axes.fill_between(xs, heights, step="mid", color=colour, lw=0)
         axes.set_xlim(0, xs[-1])
         axes.set_ylim(bottom=0)
         return
-    bars = axes.bar(xs, heights, color=colour, width=0.75, label=label)
+    bars = axes.bar(xs, heights, color=colour, width=0.75)
     axes.margins(y=0.12)
     if len(xs) <= 12:
         axes.bar_label(bars, fmt="{:,.0f}", size=NAME - 1.5, color=INK, padding=2)

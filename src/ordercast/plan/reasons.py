@@ -213,8 +213,8 @@ def _idle_sites(indexed: IndexedTable) -> Iterator[str]:
         site for site, groups in zip(indexed.sites, indexed.groups_of, strict=True) if not groups
     ]
     if idle:
-        take = "takes" if len(idle) == 1 else "take"
-        yield f"In no group, {_names(idle)} {take} no part."
+        are, take = ("is", "takes") if len(idle) == 1 else ("are", "take")
+        yield f"{_names(idle)} {are} in no group and {take} no part."
 
 
 def _names(names: Sequence[str]) -> str:
@@ -235,6 +235,8 @@ def _more(value: float, best: float) -> str:
     if best <= 0:
         return "more"
     ratio = value / best
+    if ratio < 1.0005:
+        return "hardly more"
     return f"{ratio:,.1f} times as much" if ratio >= 2 else f"{_percent(ratio - 1)} more"
 
 

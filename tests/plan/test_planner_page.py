@@ -1,0 +1,40 @@
+"""docs/planner.md: what it shows is what the command prints and draws today."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from ordercast.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "planner.md"
+PICTURE = ROOT / "docs" / "images" / "figure3.svg"
+FIGURE_3 = str(ROOT / "examples" / "groups" / "figure3.toml")
+
+
+def test_the_example_prints_what_the_page_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = re.search(
+        r"```sh\nordercast (.*)\n```\n\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL
+    )
+    assert found is not None
+    monkeypatch.chdir(ROOT)
+    assert main(found[1].split()) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:-1] == found[2].splitlines()[:-1]  # the last line is the time taken
+
+
+def test_the_picture_is_the_one_the_command_draws(tmp_path: Path) -> None:
+    fresh = tmp_path / "figure3.svg"
+    options = ["--builder", "greedy", "--tie", "d,c,e", "--draw", str(fresh), "--json"]
+    assert main(["plan", FIGURE_3, *options]) == 0
+    assert words(fresh) == words(PICTURE)
+    assert len(words(fresh)) > 15
+
+
+def words(path: Path) -> list[str]:
+    elements = ET.fromstring(path.read_text(encoding="utf-8")).iter()
+    return ["".join(e.itertext()).strip() for e in elements if e.tag.endswith("}text")]
