@@ -2,7 +2,8 @@
 
 A block of shell or Python runs in one directory shared by the whole page, as a reader would do it;
 a block of `text` right after it is what it must have printed. A line that is nothing but a duration
-differs from run to run and is not compared. `make` is not run from inside `make test`: its targets must exist.
+differs from run to run and is not compared. `make` is not run from inside `make test`: its targets
+must exist.
 """
 
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = [path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]]
 FENCE = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 DURATION = re.compile(r"\d+(?:\.\d+)? m?s")
 
@@ -87,11 +88,11 @@ def test_the_page_names_the_two_commands() -> None:
     assert re.findall(r"^make (\w+)", commands, re.MULTILINE)[:2] == ["demo", "test"]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_between_files_lead_somewhere(page: str) -> None:
+@pytest.mark.parametrize("page", sorted(PAGES), ids=str)
+def test_links_between_files_lead_somewhere(page: Path) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    targets = re.findall(r"\]\((?!\w+:)([^)#]+)", text) + re.findall(r'src="([^":]+)"', text)
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+    targets = re.findall(r"\]\((?!\w+:)([^)#\s]+)", text) + re.findall(r'src="([^":]+)"', text)
+    assert [target for target in targets if not (ROOT / page.parent / target).exists()] == []
 
 
 def test_a_make_line_for_a_target_that_does_not_exist_is_noticed() -> None:
