@@ -175,7 +175,8 @@ def test_no_file_at_all(capsys: pytest.CaptureFixture[str]) -> None:
             "there is no option '--build' (did you mean '--builder'?)",
             id="abbreviated-option",
         ),
-        pytest.param(["another.toml"], "'another.toml' is one argument too many", id="two-files"),
+        pytest.param(["another.toml"], "one argument too many: 'another.toml'", id="two-files"),
+        pytest.param(["-x"], "there is no option '-x'", id="unknown-letter"),
     ],
 )
 def test_a_bad_command_line(

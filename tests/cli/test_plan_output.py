@@ -225,6 +225,14 @@ def test_the_same_file_gives_the_same_plan_in_any_process(builder: str, tmp_path
     assert found[0] == found[1]
 
 
+def test_without_the_extra_partition_balanced_still_works_and_says_so() -> None:
+    missing = "import sys; sys.modules['pymetis'] = None"
+    done = run("plan", FIGURE_3, "--builder", "balanced", "--json", code=missing)
+    assert done.returncode == 0, done.stderr
+    reasons = json.loads(done.stdout)["reasons"]
+    assert any("The extra 'partition' is not installed" in reason for reason in reasons)
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)
 def test_every_example_can_be_planned(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = as_json(capsys, str(path))

@@ -46,7 +46,7 @@ def test_figure_3_by_each_objective() -> None:
     assert quick.chosen.builder == "star"
     assert quick.reasons[0].startswith("star has the shortest estimated delay, 0.48 ms on average")
     assert "greedy 0.53 ms (9 % more)" in quick.reasons[0]
-    assert "the busiest site of greedy, d, handles 9 messages" in said(quick)
+    assert "the busiest site of greedy, d, has a load of 9, star 24;" in said(quick)
     light = advise(table, objective="load", tie=FIGURE_3_TIE)
     assert light.chosen.builder == "greedy"
     assert light.reasons[0].startswith("greedy puts the least on its busiest site, 9 (d;")
@@ -54,6 +54,13 @@ def test_figure_3_by_each_objective() -> None:
     short = advise(table, objective="messages", tie=FIGURE_3_TIE)
     assert short.chosen.builder == "greedy"
     assert "needs the fewest messages, 2.5 per send" in short.reasons[0]
+
+
+def test_load_by_rates_is_said_to_be_that() -> None:
+    groups = {"x": ["a", "b"], "y": ["b", "c"]}
+    rated = advise(GroupTable.of(groups, rates={"x": 3.0}), objective="load")
+    assert "groups counted by their rates" in rated.reasons[0]
+    assert "one message to each group" in advise(GroupTable.of(groups), objective="load").reasons[0]
 
 
 def test_equal_structures_go_to_the_simplest_builder() -> None:
@@ -129,6 +136,11 @@ def test_for_spread_out_groups_the_root_of_the_balanced_tree_is_named() -> None:
     assert any(f"tree, {root}:" in sentence for root in roots)
     local = advise(random_table(400, 300, 5, seed=1, spread=3.0), builder="balanced")
     assert "begin at the root" not in said(local)
+
+
+def test_many_small_trees_have_no_crowded_root() -> None:
+    table = GroupTable.of({f"g{i}": [f"a{i}", f"b{i}", f"c{i}"] for i in range(40)})
+    assert "begin at the root" not in said(advise(table))
 
 
 def test_what_balanced_chose_by_itself_is_said() -> None:

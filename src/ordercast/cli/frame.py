@@ -51,7 +51,8 @@ class _Parser(argparse.ArgumentParser):
                 self.error(f"there is no option {name!r}{nearest(name, options)}")
         args, rest = self.parse_known_args(argv)
         if rest:
-            self.error(f"{rest[0]!r} is one argument too many")
+            what = "there is no option" if rest[0].startswith("-") else "one argument too many:"
+            self.error(f"{what} {rest[0]!r}")
         return args
 
 

@@ -6,6 +6,7 @@ a bundle of strands, one per group that travels over it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ordercast.forest.forest import Forest
@@ -52,6 +53,15 @@ def picture(forest: Forest, table: GroupTable, metrics: Metrics) -> "Figure":
     return figure
 
 
+@dataclass(frozen=True, slots=True)
+class _Bundle:
+    """Strands from a parent to a child: where the bundle leaves it, and how far they are apart."""
+
+    foot: float  # from the parent's middle to the bundle's
+    foot_spacing: float
+    head_spacing: float
+
+
 class _Picture:
     def __init__(self, forest: Forest, table: GroupTable) -> None:
         self.forest = forest
@@ -75,6 +85,10 @@ class _Picture:
         trees.sort(key=len, reverse=True)
         order = [site for tree in trees for site in tree]
         self.colouring = colour_groups(forest, table, order)
+        self.widths = {
+            site: max(_NARROWEST, text_width(short(site), NAME) + 2 * _PADDING)
+            for site in self.groups_of
+        }
         self.page = self._lay_out([tree[0] for tree in trees])
 
     def _tree(self, root: Site) -> list[Site]:
@@ -85,12 +99,8 @@ class _Picture:
         return found
 
     def _lay_out(self, roots: Sequence[Site]) -> Page:
-        widths = {
-            site: max(_NARROWEST, text_width(short(site), NAME) + 2 * _PADDING)
-            for site in self.groups_of
-        }
         notes = {site: text_width(self._note(site), SMALL) + 0.08 for site in self.extra}
-        return lay_out(roots, self.children, widths, notes)
+        return lay_out(roots, self.children, self.widths, notes)
 
     def _note(self, site: Site) -> str:
         groups = self.extra[site]
@@ -123,44 +133,48 @@ class _Picture:
         return entries
 
     def draw(self, axes: "Axes", dx: float, dy: float) -> None:
-        feet = self._feet()
+        bundles = self._bundles() if self.colouring.each_group else {}
         for link in self.page.links:
             points = tuple((x + dx, y + dy) for x, y in link.points)
             moved = Link(link.parent, link.child, points, link.stacked)
-            self._draw_link(axes, moved, feet.get(link.child, 0.0))
+            self._draw_link(axes, moved, bundles.get(link.child))
         for box in self.page.boxes:
             self._draw_box(axes, Box(box.site, box.x + dx, box.y + dy, box.width, box.stub))
 
-    def _feet(self) -> dict[Site, float]:
-        """Where each child's bundle leaves its parent, so that bundles part at once."""
+    def _bundles(self) -> dict[Site, _Bundle]:
+        """The strands to each child, side by side where they leave the parent."""
         below: dict[Site, list[Link]] = {}
         for link in self.page.links:
             if not link.stacked:
                 below.setdefault(link.parent, []).append(link)
-        feet: dict[Site, float] = {}
-        for links in below.values():
-            links.sort(key=lambda link: link.points[-1])
+        bundles: dict[Site, _Bundle] = {}
+        for parent, links in below.items():
             strands = sum(len(self.carried[link.child]) for link in links)
-            x = -strands / 2 * _STRAND
-            for link in links:
-                bundle = len(self.carried[link.child]) * _STRAND
-                feet[link.child] = x + bundle / 2
-                x += bundle
-        return feet
+            spacing = min(_STRAND, self.widths[parent] / strands)
+            x = -strands / 2 * spacing
+            for link in sorted(links, key=lambda link: link.points[-1]):
+                count = len(self.carried[link.child])
+                bundles[link.child] = _Bundle(
+                    foot=x + count * spacing / 2,
+                    foot_spacing=spacing,
+                    head_spacing=min(_STRAND, self.widths[link.child] / count),
+                )
+                x += count * spacing
+        return bundles
 
-    def _draw_link(self, axes: "Axes", link: Link, foot: float) -> None:
+    def _draw_link(self, axes: "Axes", link: Link, bundle: _Bundle | None) -> None:
         xs, ys = zip(*link.points, strict=True)
         groups = self.carried[link.child]
-        if link.stacked or not self.colouring.each_group:
+        if bundle is None:
             thickness = 0.9 if link.stacked else 0.7 + 0.25 * min(12, len(groups))
             axes.plot(xs, ys, color=GREY, linewidth=thickness, snap=link.stacked, zorder=1)
             return
         for i, group in enumerate(groups):
-            shift = (i - (len(groups) - 1) / 2) * _STRAND
-            ends = [xs[0] + foot + shift, xs[1] + shift]
+            place = i - (len(groups) - 1) / 2
+            foot = xs[0] + bundle.foot + place * bundle.foot_spacing
             inside = link.child in self.table.groups[group]
             axes.plot(
-                ends,
+                [foot, xs[1] + place * bundle.head_spacing],
                 ys,
                 color=self.colouring.of_group[group],
                 linewidth=1.9,

@@ -33,7 +33,7 @@ def explain(
     chosen = ranked[0]
     sentences: list[str] = []
     if compares:
-        sentences.append(_verdict(ranked, objective))
+        sentences.append(_verdict(ranked, objective, bool(table.rates)))
         sentences.extend(_alternatives(ranked, objective))
     else:
         sentences.append(_asked(chosen))
@@ -52,7 +52,7 @@ def show(value: float, objective: str) -> str:
     return f"{value * 1e3:,.2f} ms"
 
 
-def _verdict(ranked: Sequence[Candidate], objective: str) -> str:
+def _verdict(ranked: Sequence[Candidate], objective: str, rated: bool) -> str:
     chosen, *others = ranked
     best = chosen.values.of(objective)
     if objective == "delay" and chosen.values.overloaded:
@@ -62,7 +62,8 @@ def _verdict(ranked: Sequence[Candidate], objective: str) -> str:
         )
     what = _BEST[objective].format(show(best, objective))
     if objective == "load":
-        what += f" ({chosen.busiest}; one message to each group)"
+        counted = "groups counted by their rates" if rated else "one message to each group"
+        what += f" ({chosen.busiest}; {counted})"
     equal = [c for c in others if _same(c.values.of(objective), best)]
     worse = [_comparison(c, objective, best) for c in others if c not in equal]
     sentence = f"{chosen.builder} {what}"
@@ -103,7 +104,7 @@ def _alternatives(ranked: Sequence[Candidate], objective: str) -> Iterator[str]:
         subject = {
             "delay": f"If delay matters more: {best.builder} takes {show(value, name)}",
             "load": f"If load matters more: the busiest site of {best.builder}, {best.busiest}, "
-            f"handles {show(value, name)} messages when each group gets one",
+            f"has a load of {show(value, name)}",
             "messages": f"If messages matter more: {best.builder} needs {show(value, name)} a send",
         }[name]
         instead = "is overloaded" if name == "delay" and chosen.values.overloaded else ""
@@ -166,7 +167,7 @@ def _structure(indexed: IndexedTable, ranked: Sequence[Candidate]) -> Iterator[s
 
 
 def _ordered_at_the_root(indexed: IndexedTable, candidate: Candidate) -> tuple[float, str]:
-    """The share of the traffic whose primary is a root, and the root with most of it."""
+    """The root that orders most of the traffic, and its share of all."""
     at_root: dict[str, float] = {}
     for group, weight in zip(indexed.groups, indexed.weights, strict=True):
         primary = candidate.forest.primary[group]
@@ -175,7 +176,8 @@ def _ordered_at_the_root(indexed: IndexedTable, candidate: Candidate) -> tuple[f
     total = sum(indexed.weights)
     if not at_root or total <= 0:
         return 0.0, ""
-    return sum(at_root.values()) / total, max(at_root, key=lambda site: (at_root[site], site))
+    root = max(at_root, key=lambda site: (at_root[site], site))
+    return at_root[root] / total, root
 
 
 def _rebalanced(chosen: Candidate) -> Iterator[str]:
@@ -196,15 +198,11 @@ def _cycles(cyclic: Sequence[Sequence[Group]], groups: int) -> Iterator[str]:
         return
     involved = len({group for component in cyclic for group in component})
     largest = max(cyclic, key=len)
-    where = (
-        f"{_names(largest)}"
-        if len(cyclic) == 1
-        else (f"{len(cyclic):,} sets of them, the largest {_names(largest)}")
-    )
+    sets = f"{len(cyclic):,} sets of them, the largest " if len(cyclic) > 1 else ""
     yield (
-        f"{involved:,} of {groups:,} groups overlap in rings ({where}): when a site fails there,"
-        " the survivors must agree about all these groups together, which costs more than about"
-        " two at a time."
+        f"{involved:,} of {groups:,} groups overlap in rings ({sets}{_names(largest)}): when a site"
+        " fails there, the survivors must agree about all these groups together, which costs more"
+        " than about two at a time."
     )
 
 
