@@ -126,6 +126,8 @@ def test_numbers_go_up_to_2_to_the_62() -> None:
     assert not passes(relay_frame(batch(seq=most + 1)))
     assert not passes(relay_frame(batch(incarnation=most + 1)))
     assert not passes(relay_frame(batch(), number=most + 1))
+    assert passes(submit_frame(batch(past=(("alpha", most, ()),))))
+    assert not passes(submit_frame(batch(past=(("alpha", most + 1, ()),))))
     assert most + limits.BATCH_MESSAGES < 2**63
 
 
