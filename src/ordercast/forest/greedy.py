@@ -106,9 +106,9 @@ class _Generator:
         turns = deque(range(len(seeds)))
         under_way = len(seeds)
         while under_way > 1:
-            search = turns.popleft()
-            if joined[search] != search:
-                continue
+            turn = search = turns.popleft()
+            if joined[turn] != turn:
+                continue  # it was joined to one that has its own turn
             if not frontier[search]:  # it has seen all of its part
                 under_way -= 1
                 continue
@@ -126,7 +126,8 @@ class _Generator:
                         joined[other] = search
                         frontier[search].extend(frontier[other])
                         under_way -= 1
-            turns.append(search)
+            if joined[turn] == turn:
+                turns.append(turn)
         parts: dict[int, list[int]] = {}
         for search, seed in enumerate(seeds):
             parts.setdefault(find(search), []).append(seed)
