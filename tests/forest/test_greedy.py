@@ -40,12 +40,24 @@ def test_equals_the_literal_pseudo_code_on_larger_tables(
         assert_equals_literal(random_table(sites, groups, size, seed, spread=3.0))
 
 
-def test_equals_the_literal_pseudo_code_where_many_searches_meet() -> None:
-    """Searches that meet out of turn were once counted as ended twice."""
-    for seed in range(250):
+@pytest.mark.parametrize(
+    ("sites", "groups", "size", "spread", "seed"),
+    [(30, 20, 2, None, 13), (40, 40, 3, None, 3), (60, 50, 3, 3.0, 0), (60, 50, 4, 3.0, 18)],
+)
+def test_searches_that_meet_out_of_turn_are_joined(
+    sites: int, groups: int, size: int, spread: float | None, seed: int
+) -> None:
+    """Here they were once counted as ended twice, and parts that meet came out apart."""
+    assert_equals_literal(random_table(sites, groups, size, seed, spread=spread))
+
+
+def test_middling_random_tables_give_correct_forests() -> None:
+    for seed in range(400):
         rng = random.Random(seed)
-        sites, groups, size = rng.randrange(8, 40), rng.randrange(8, 30), rng.randrange(2, 6)
-        assert_equals_literal(random_table(sites, groups, size, seed))
+        sites, size = rng.randrange(20, 100), rng.randrange(2, 5)
+        spread = rng.choice([None, 3.0])
+        table = random_table(sites, rng.randrange(20, 80), size, seed, spread=spread)
+        assert problems(build_greedy(table), table) == []
 
 
 @given(tables())
