@@ -77,11 +77,9 @@ class Recorder:
                 )
             )  # fmt: skip
 
-    def forget_offers(self, site: Site) -> int:
+    def forget_offers(self, site: Site) -> None:
         """The site has crashed: what it had not made durable was never accepted."""
-        lost = sum(len(offered.submission.sizes) for offered in self._offered[site].values())
         self._offered[site].clear()
-        return lost
 
     # --- delivering -------------------------------------------------------------------------------
 
@@ -167,12 +165,13 @@ def order_key(key: Key) -> bytes:
 
 def _follows(last: Delivery, delivery: Delivery) -> bool:
     """Keys grow strictly from batch to batch within an epoch; a batch's messages follow on."""
-    if last.epoch != delivery.epoch:
-        return last.epoch < delivery.epoch
-    if last.key < delivery.key:
+    _, _, last_epoch, before, _, last_key = last
+    _, _, epoch, name, _, key = delivery
+    if last_epoch != epoch:
+        return last_epoch < epoch
+    if last_key < key:
         return True
-    before, name = last.id, delivery.id
-    return last.key == delivery.key and before._replace(seq=before.seq + 1) == name
+    return last_key == key and before._replace(seq=before.seq + 1) == name
 
 
 def _shown(delivery: Delivery) -> dict[str, Any]:

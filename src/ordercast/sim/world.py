@@ -1,82 +1,61 @@
-"""The world in virtual time: a heap of (time, tie-breaker, call) and the driver's duties.
+"""The world in virtual time: a heap of (time, tie-breaker, call), sites, applications, faults.
 
 Every call is an integer code with its arguments in the heap's tuple. A frame or alarm handed to a
-site is an *event*; after each the site's outbox is drained and the duties of `core.outbox` are
-done: records are written, `send` leaves at once, and `then_send`, deliveries and receipts follow
-when the disk has them. Outboxes that wait for a sync keep their order.
+site is an *event*; after each the site's outbox is drained and the duties are done (`driver`).
 
 Time is integer nanoseconds. Each site reads a clock of its own, which differs from the others' by a
 drawn amount: no protocol may compare two sites' times.
 """
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
-from itertools import count
+from collections.abc import Callable, Iterator
+from heapq import heappop
 from typing import Any
 
-from ordercast.core.outbox import Accepted, Outbox
+from ordercast.core.outbox import Accepted
 from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.errors import WindowFull
-from ordercast.model.groups import Site as SiteName
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.sim.chance import Stream
-from ordercast.sim.conditions import Conditions
 from ordercast.sim.config import SimConfig
-from ordercast.sim.disk import Disk
+from ordercast.sim.driver import (
+    ALARM,
+    CALM,
+    FAULT,
+    FRAME,
+    OFFER,
+    SUBMIT,
+    SYNCED,
+    WATCH,
+    Driver,
+)
 from ordercast.sim.faults import total
 from ordercast.sim.injections import Injection, draw_injections
-from ordercast.sim.networks import build_network
 from ordercast.sim.place import NEVER, MakeSite, Place, SiteLike
-from ordercast.sim.recorder import Recorder, Violation
+from ordercast.sim.recorder import Violation
 from ordercast.sim.workload import Submission, horizon, submissions
-from ordercast.wire.codec import decode_frame, encode_frame
-from ordercast.wire.frames import CONTROL, Data, Frame
-
-FRAME, ALARM, SYNCED, SUBMIT, OFFER, FAULT, CALM, WATCH = range(8)
+from ordercast.wire.codec import decode_frame
 
 _TRY_AGAIN = 20 * MILLISECOND  # after WindowFull, if no receipt says that there is room
 _WATCH_EVERY = 250 * MILLISECOND  # in the liveness phase: is everything quiet?
 _SOME_DOWN = 5 * SECOND  # the liveness phase when a site stays down: others go on as they can
-_INSPECT_EVERY = 64  # events between two looks at some site's queues (a power of two)
-_PROGRESS_EVERY = 1 << 16
-_CLOCKS_APART = 3600 * SECOND
-
-Send = tuple[SiteName, Frame]
+_LOOK_OFTEN, _LOOK_SELDOM = 64, 2048  # events between two looks at some site's queues
 
 
-class World:
+class World(Driver):
     def __init__(
         self, config: SimConfig, structure: Structure, seed: int, make_site: MakeSite = Site
     ) -> None:
-        sites = config.table.sites
-        self.config = config
+        super().__init__(config, structure.epoch, seed)
         self.structure = structure
-        self.recorder = Recorder(sites, structure.epoch)
-        self.now = 0
         self.events = 0
-        self.data = 0
-        self.control = 0
-        self.lost_offers = 0
-        self._make_site = make_site
-        self._options = config.options
-        self._heap: list[tuple[int, int, int, Any, Any, Any]] = []
-        self._tick = count().__next__
-        self._arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
-        self._conditions = Conditions(config.faults, seed)
-        self._faulty = bool(config.faults)
-        self._bytes = config.codec == "bytes"
         self.untaken = 0  # submissions that were due and that no site has taken
-        clocks, disks = Stream(seed, "clocks"), Stream(seed, "disks")
-        self.places = {
-            name: Place(name, clocks.below(_CLOCKS_APART), Disk(config.durability, disks))
-            for name in sites
-        }
         self.quiet = False  # at the end: all is delivered, and no site has anything left to do
         self.some_stay_down = total(config.faults, "crash") > total(config.faults, "restart")
         self.calm_at = horizon(config)
-        for injection in draw_injections(config.faults, sites, self.calm_at, seed):
+        self._make_site = make_site
+        self._options = config.options
+        for injection in draw_injections(config.faults, config.table.sites, self.calm_at, seed):
             self._push(injection.at, FAULT, injection)
         self._push(self.calm_at, CALM)
         self._next: Iterator[Submission] = submissions(config, seed)
@@ -86,9 +65,6 @@ class World:
     def injected(self) -> dict[str, int]:
         return self._conditions.injected
 
-    def _push(self, at: int, code: int, a: Any = None, b: Any = None, c: Any = None) -> None:
-        heappush(self._heap, (at, self._tick(), code, a, b, c))
-
     def start(self) -> None:
         for place in self.places.values():
             self._start(place)
@@ -97,52 +73,58 @@ class World:
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Until nothing is left to do, all is quiet, the bound is reached, or it is a storm."""
-        heap = self._heap
-        perform, special = self._perform, self._special
-        most = self.config.most_events or NEVER
         settle = self.config.settle
         end = self.calm_at + (min(settle, _SOME_DOWN) if self.some_stay_down else settle)
         collecting = gc.isenabled()
         gc.disable()  # there are no cycles to find; what lives long would be scanned for ever
         try:
-            while heap:
-                now, _, code, place, peer, frame = heappop(heap)
-                if now > end:
-                    break
-                self.now = now
-                if code == FRAME:
-                    site = place.running
-                    if site is None:
-                        if place.paused:
-                            place.held.append((FRAME, place, peer, frame))
-                        continue
-                    if self._bytes:
-                        frame = decode_frame(frame)
-                    site.receive(now + place.clock, peer, frame)
-                elif code == ALARM:
-                    site = place.running
-                    if site is None or place.pushed != now or place.alarm > now:
-                        self._not_yet(place, now)
-                        continue
-                    place.pushed = place.alarm = NEVER
-                    site.alarm(now + place.clock)
-                else:
-                    if not special(now, code, place):
-                        break
-                    continue
-                self.events += 1
-                perform(now, place, site.drain())
-                if not self.events & (_INSPECT_EVERY - 1):
-                    self._inspect(place, site)
-                    if self.events >= most:
-                        self._storm()
-                        break
-                    if progress is not None and not self.events & (_PROGRESS_EVERY - 1):
-                        progress(self.events, now)
+            self._loop(end, progress)
         finally:
             if collecting:
                 gc.enable()
         self.quiet = self._all_quiet()
+
+    def _loop(self, end: int, progress: Callable[[int, int], None] | None) -> None:
+        heap, pop = self._heap, heappop
+        perform, special = self._perform, self._special
+        as_bytes = self._bytes
+        events = self.events
+        pause_at = self._next_look(events)
+        while heap:
+            now, _, code, place, peer, frame = pop(heap)
+            if now > end:
+                break
+            if code == FRAME:
+                site = place.running
+                if site is None:
+                    if place.paused:
+                        place.held.append((FRAME, place, peer, frame))
+                    continue
+                if as_bytes:
+                    frame = decode_frame(frame)
+                self.now = now
+                site.receive(now + place.clock, peer, frame)
+            elif code == ALARM:
+                site = place.running
+                if site is None or place.pushed != now or place.alarm > now:
+                    self._not_yet(place, now)
+                    continue
+                place.pushed = place.alarm = NEVER
+                self.now = now
+                site.alarm(now + place.clock)
+            else:
+                self.now = now
+                if not special(now, code, place):
+                    break
+                continue
+            self.events = events = events + 1
+            perform(now, place, site.drain())
+            if events >= pause_at:
+                pause_at = self._next_look(events)
+                if self._inspect(place, site):
+                    break
+                if progress is not None:
+                    progress(events, now)
 
     def _special(self, now: int, code: int, subject: Any) -> bool:
         """Calls that are not events; False ends the run."""
@@ -167,90 +149,6 @@ class World:
             if self._heap:
                 self._push(now + _WATCH_EVERY, WATCH)
         return True
-
-    # --- the driver's duties ----------------------------------------------------------------------
-
-    def _perform(self, now: int, place: Place, box: Outbox) -> None:
-        place.outboxes += 1
-        alarm = box.alarm
-        if alarm is None:
-            place.alarm = NEVER
-        else:
-            at = alarm - place.clock
-            if at < now:
-                at = now
-            place.alarm = at
-            if at < place.pushed:  # a later call that is pushed already does no harm
-                place.pushed = at
-                heappush(self._heap, (at, self._tick(), ALARM, place, None, None))
-        disk = place.disk
-        if box.persist and disk.keeps:
-            disk.write(place.outboxes, box.persist)
-        if box.send:
-            self._transmit(now, place.name, box.send)
-        if disk.syncs and (box.persist or place.unsynced):
-            if box.persist or box.then_send or box.deliver or box.receipts or box.forget:
-                place.unsynced.append((place.outboxes, box))
-                if not place.syncing:
-                    self._sync(now, place)
-        else:
-            self._reveal(now, place, place.outboxes, box)
-
-    def _reveal(self, now: int, place: Place, number: int, box: Outbox) -> None:
-        """Duties 3 and 4: all that was to wait until the records are durable."""
-        if box.then_send:
-            self._transmit(now, place.name, box.then_send)
-        if box.deliver:
-            self.recorder.delivered(now, place.name, box.deliver)
-        for receipt in box.receipts:
-            if receipt.stage == "accepted":
-                self.recorder.accepted(place.name, receipt.group, receipt.seq)
-            elif receipt.stage == "stable" and place.waiting:  # there is room in the window
-                self._push(now, OFFER, place)
-        if box.forget is not None:
-            place.disk.checkpoint(number, box.forget)
-
-    def _sync(self, now: int, place: Place) -> None:
-        place.syncing = len(place.unsynced)
-        took = place.disk.begin_sync(self._conditions.slow.get(place.name, 0))
-        self._push(now + took, SYNCED, (place, place.boot))
-
-    def _synced(self, now: int, place: Place) -> None:
-        place.disk.end_sync()
-        covered, place.syncing = place.syncing, 0
-        for _ in range(covered):
-            self._reveal(now, place, *place.unsynced.popleft())
-        while place.unsynced and not place.unsynced[0][1].persist:
-            self._reveal(now, place, *place.unsynced.popleft())
-        if place.unsynced:
-            self._sync(now, place)
-
-    def _transmit(self, now: int, source: SiteName, sends: Sequence[Send]) -> None:
-        heap, tick, places = self._heap, self._tick, self.places
-        times = self._arrivals(now, source, sends)
-        for (peer, frame), at in zip(sends, times, strict=True):
-            if type(frame) is Data and frame.lane != CONTROL:
-                self.data += 1
-            else:
-                self.control += 1
-            if self._bytes:
-                carried: Any = encode_frame(frame)
-            else:
-                carried = frame
-            if self._faulty:
-                for late in self._conditions.fates(now, source, peer, at):
-                    heappush(heap, (late, tick(), FRAME, places[peer], source, carried))
-            else:
-                heappush(heap, (at, tick(), FRAME, places[peer], source, carried))
-
-    def _not_yet(self, place: Place, now: int) -> None:
-        """The heap called early, twice, or a site that cannot hear."""
-        if place.pushed != now:
-            return
-        place.pushed = NEVER
-        if place.running is not None and place.alarm != NEVER:
-            place.pushed = place.alarm
-            self._push(place.alarm, ALARM, place)
 
     # --- applications -----------------------------------------------------------------------------
 
@@ -337,7 +235,7 @@ class World:
         for record in (*(checkpoint.records if checkpoint else ()), *records):
             if isinstance(record, Accepted):
                 self.recorder.accepted(place.name, record.batch.group, record.batch.seq)
-        self.lost_offers += self.recorder.forget_offers(place.name)
+        self.recorder.forget_offers(place.name)
         self.recorder.crashed(now, place.name)
         place.site = place.running = None
         place.paused = False
@@ -365,8 +263,7 @@ class World:
 
     def _calm(self, now: int) -> None:
         """The safety phase is over: faults stop, and all must come to rest."""
-        self._conditions.calm()
-        self._faulty = False
+        self._calm_network()
         for place in self.places.values():
             self._resume(now, place)
         self._push(now + _WATCH_EVERY, WATCH)
@@ -379,11 +276,20 @@ class World:
             for place in self.places.values()
         )
 
-    def _inspect(self, place: Place, site: SiteLike) -> None:
-        note = self.recorder.bounds.note
-        for queue, value, limit in site.observations():
-            note(f"{place.name}: {queue}", value, limit)
+    def _next_look(self, events: int) -> int:
+        """When to look at the queues again: often at first, so that short runs are looked at."""
+        most = self.config.most_events
+        following = events + (_LOOK_OFTEN if events < _LOOK_SELDOM else _LOOK_SELDOM)
+        return following if most is None else min(following, most)
 
-    def _storm(self) -> None:
+    def _inspect(self, place: Place, site: SiteLike) -> bool:
+        """Look at a site's queues; True when this run is a storm."""
+        for queue, value, limit in site.observations():
+            if value > limit:
+                self.recorder.bounds.note(f"{place.name}: {queue}", value, limit)
+        most = self.config.most_events
+        if most is None or self.events < most:
+            return False
         witness = {"events": self.events, "at_ns": self.now}
         self.recorder.violations.append(Violation("storm", witness))
+        return True

@@ -1,0 +1,146 @@
+"""The driver's duties of `core.outbox`, done in virtual time: write, send, reveal, ring.
+
+Records are written and `send` leaves at once; `then_send`, deliveries and receipts follow when the
+disk has the records. Outboxes that wait for a sync keep their order: one that has no records of its
+own waits for those before it.
+"""
+
+from collections.abc import Sequence
+from heapq import heappush
+from itertools import count
+from typing import Any
+
+from ordercast.core.outbox import Outbox
+from ordercast.model.groups import Site as SiteName
+from ordercast.model.options import SECOND
+from ordercast.sim.chance import Stream
+from ordercast.sim.conditions import Conditions
+from ordercast.sim.config import SimConfig
+from ordercast.sim.disk import Disk
+from ordercast.sim.networks import build_network
+from ordercast.sim.place import NEVER, Place
+from ordercast.sim.recorder import Recorder
+from ordercast.wire.codec import encode_frame
+from ordercast.wire.frames import CONTROL, Data, Frame
+
+FRAME, ALARM, SYNCED, SUBMIT, OFFER, FAULT, CALM, WATCH = range(8)
+
+_CLOCKS_APART = 3600 * SECOND
+
+Send = tuple[SiteName, Frame]
+
+
+class Driver:
+    """The heap, the places of the sites, and what is done with a drained outbox."""
+
+    def __init__(self, config: SimConfig, epoch: int, seed: int) -> None:
+        sites = config.table.sites
+        self.config = config
+        self.recorder = Recorder(sites, epoch)
+        self.now = 0
+        self.data = 0
+        self.control = 0
+        self._heap: list[tuple[int, int, int, Any, Any, Any]] = []
+        self._tick = count().__next__
+        self._arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
+        self._conditions = Conditions(config.faults, seed)
+        self._faulty = bool(config.faults)
+        self._bytes = config.codec == "bytes"
+        self._straight = not self._faulty and not self._bytes
+        self._keeps = config.durability != "memory"
+        self._syncs = config.durability == "sync"
+        self._delivered = self.recorder.delivered
+        clocks, disks = Stream(seed, "clocks"), Stream(seed, "disks")
+        self.places = {
+            name: Place(name, clocks.below(_CLOCKS_APART), Disk(config.durability, disks))
+            for name in sites
+        }
+
+    def _push(self, at: int, code: int, a: Any = None, b: Any = None, c: Any = None) -> None:
+        heappush(self._heap, (at, self._tick(), code, a, b, c))
+
+    def _perform(self, now: int, place: Place, box: Outbox) -> None:
+        alarm = box.alarm
+        if alarm is None:
+            place.alarm = NEVER
+        else:
+            alarm -= place.clock
+            if alarm < now:
+                alarm = now
+            place.alarm = alarm
+            if alarm < place.pushed:  # when the heap calls too early, it is told to call again
+                place.pushed = alarm
+                heappush(self._heap, (alarm, self._tick(), ALARM, place, None, None))
+        if box.persist and self._keeps:
+            place.outboxes += 1
+            place.disk.write(place.outboxes, box.persist)
+        if box.send:
+            self._transmit(now, place.name, box.send)
+        if self._syncs and (box.persist or place.unsynced):
+            if box.persist or box.then_send or box.deliver or box.receipts or box.forget:
+                place.unsynced.append((place.outboxes, box))
+                if not place.syncing:
+                    self._sync(now, place)
+        else:
+            self._reveal(now, place, place.outboxes, box)
+
+    def _reveal(self, now: int, place: Place, number: int, box: Outbox) -> None:
+        """Duties 3 and 4: all that was to wait until the records are durable."""
+        if box.then_send:
+            self._transmit(now, place.name, box.then_send)
+        if box.deliver:
+            self._delivered(now, place.name, box.deliver)
+        if box.receipts:
+            for receipt in box.receipts:
+                if receipt.stage == "accepted":
+                    self.recorder.accepted(place.name, receipt.group, receipt.seq)
+                elif receipt.stage == "stable" and place.waiting:  # there is room in the window
+                    self._push(now, OFFER, place)
+        if box.forget is not None:
+            place.disk.checkpoint(number, box.forget)
+
+    def _sync(self, now: int, place: Place) -> None:
+        place.syncing = len(place.unsynced)
+        took = place.disk.begin_sync(self._conditions.slow.get(place.name, 0))
+        self._push(now + took, SYNCED, (place, place.boot))
+
+    def _synced(self, now: int, place: Place) -> None:
+        place.disk.end_sync()
+        covered, place.syncing = place.syncing, 0
+        for _ in range(covered):
+            self._reveal(now, place, *place.unsynced.popleft())
+        while place.unsynced and not place.unsynced[0][1].persist:
+            self._reveal(now, place, *place.unsynced.popleft())
+        if place.unsynced:
+            self._sync(now, place)
+
+    def _transmit(self, now: int, source: SiteName, sends: Sequence[Send]) -> None:
+        heap, tick, places, push = self._heap, self._tick, self.places, heappush
+        times = self._arrivals(now, source, sends)
+        data = 0
+        for (peer, frame), at in zip(sends, times, strict=False):
+            if type(frame) is Data and frame.lane != CONTROL:
+                data += 1
+            if self._straight:
+                push(heap, (at, tick(), FRAME, places[peer], source, frame))
+                continue
+            carried: Any = encode_frame(frame) if self._bytes else frame
+            arrivals = self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
+            for arrival in arrivals:
+                push(heap, (arrival, tick(), FRAME, places[peer], source, carried))
+        self.data += data
+        self.control += len(sends) - data
+
+    def _not_yet(self, place: Place, now: int) -> None:
+        """The heap called early, twice, or a site that cannot hear."""
+        if place.pushed != now:
+            return
+        place.pushed = NEVER
+        if place.running is not None and place.alarm != NEVER:
+            place.pushed = place.alarm
+            self._push(place.alarm, ALARM, place)
+
+    def _calm_network(self) -> None:
+        self._conditions.calm()
+        self._faulty = False
+        self._straight = not self._bytes
