@@ -1,0 +1,22 @@
+"""Everything on Spark, and the only room that imports it.
+
+Library functions take the caller's session and DataFrames; the verbs make a session (`session`).
+The public names are loaded when they are first asked for, so that importing the room, to find out
+what is missing for instance, needs neither Spark nor Java.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ordercast.pipeline.session import open_session as open_session
+
+_PLACES = {"open_session": "ordercast.pipeline.session"}
+
+__all__ = ["open_session"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLACES[name]), name)

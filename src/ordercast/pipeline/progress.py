@@ -1,0 +1,80 @@
+"""Progress of Spark jobs on standard error: what is being done, and how many tasks of it.
+
+Library functions tell what they are about with `logging`; this shows the last word of it, with the
+counts of the session's status tracker, on one line of a terminal that is wiped at the end.
+"""
+
+import logging
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOGGER = logging.getLogger("ordercast.pipeline")
+_EVERY_S = 0.3
+_QUIET_S = 1.0  # a bar that only flashes helps nobody
+_BAR = 24
+
+
+class _LastWord(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.text = "working"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+
+
+@contextmanager
+def show_progress(session: "SparkSession") -> Iterator[None]:
+    word = _LastWord()
+    level = LOGGER.level
+    LOGGER.addHandler(word)
+    LOGGER.setLevel(logging.INFO)
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(session, word, done), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        LOGGER.setLevel(level)
+        LOGGER.removeHandler(word)
+
+
+def _watch(session: "SparkSession", word: _LastWord, done: threading.Event) -> None:
+    tracker = session.sparkContext.statusTracker()
+    shown = done.wait(_QUIET_S)
+    while not done.wait(_EVERY_S):
+        finished = total = 0
+        for job in tracker.getActiveJobsIds():
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info else ():
+                counts = tracker.getStageInfo(stage)
+                if counts is not None:
+                    finished += counts.numCompletedTasks
+                    total += counts.numTasks
+        _write(line(word.text, finished, total, shutil.get_terminal_size().columns))
+        shown = True
+    if shown:
+        _write("")
+
+
+def line(text: str, finished: int, total: int, width: int) -> str:
+    """`text [####....] 3/12`, cut to the width of the terminal."""
+    if not total:
+        return text[: width - 1]
+    filled = _BAR * finished // total
+    bar = f" [{'#' * filled}{'.' * (_BAR - filled)}] {finished}/{total}"
+    return (text[: max(width - 1 - len(bar), 0)] + bar)[: width - 1]
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(f"\r\x1b[K{text}")
+    sys.stderr.flush()
