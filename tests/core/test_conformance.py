@@ -162,7 +162,9 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
             assert made.gate.logged == self.gate.logged
             assert made.own.last_seq == self.own.last_seq
             kept = [placed.key for placed in self.ordering.log()]
-            assert kept == [placed.key for placed in made.ordering.log()][-len(kept) or 10**9 :]
+            again = [placed.key for placed in made.ordering.log()]
+            common = min(len(kept), len(again))  # one may have forgotten more than the other
+            assert kept[len(kept) - common :] == again[len(again) - common :]
             if self.options.causal:
                 return  # a held batch would hold the probe too
             twin = copy.deepcopy(self)

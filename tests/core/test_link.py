@@ -10,7 +10,7 @@ from ordercast.model.messages import Batch
 from ordercast.model.options import Limits, Timing
 from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Repair, Submit
 
-LIMITS = Limits(link_items=8, frame_items=3, frame_bytes=64)
+LIMITS = Limits(link_items=8, frame_items=3, frame_bytes=600)
 
 
 def item(number: int) -> Submit:

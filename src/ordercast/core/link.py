@@ -17,6 +17,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from ordercast.model.groups import Site
+from ordercast.model.messages import Batch
 from ordercast.model.options import Limits, Timing
 from ordercast.wire.frames import (
     CONTROL,
@@ -30,6 +31,8 @@ from ordercast.wire.frames import (
     Item,
     Relay,
     Repair,
+    Report,
+    Settled,
     Submit,
 )
 
@@ -311,8 +314,16 @@ class Link:
 
 
 def _weight(item: Item) -> int:
+    """Roughly the bytes of an item, so that a frame of many stays below what the wire takes."""
     if type(item) is Relay:
-        return len(item.placed.batch.body)
+        return 8 * len(item.placed.key.path) + _batch_weight(item.placed.batch)
     if type(item) is Submit:
-        return len(item.batch.body)
-    return 64
+        return _batch_weight(item.batch)
+    if type(item) is Report:
+        return 64 + 96 * len(item.counts)
+    return 64 + 96 * len(item.seqs) if type(item) is Settled else 64
+
+
+def _batch_weight(batch: Batch) -> int:
+    past = sum(96 + 66 * len(members) for _, _, members in batch.past)
+    return 192 + len(batch.body) + past + 66 * len(batch.members)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from ordercast.core.gate import Gate
 from ordercast.core.link import NEVER, Link, Sends
+from ordercast.core.observe import Observation, observe
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
 from ordercast.core.own import OwnMessages
@@ -21,11 +22,11 @@ from ordercast.core.restart import restore
 from ordercast.core.retention import Retention
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure
-from ordercast.model.errors import TooLarge, WindowFull
+from ordercast.model.errors import ConfigError, TooLarge, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, Delivery, Placed, pack_payloads
+from ordercast.model.messages import Batch, Delivery, Placed, is_whole, pack_payloads
 from ordercast.model.options import Options
 from ordercast.wire.frames import (
     CONTROL,
@@ -41,6 +42,7 @@ from ordercast.wire.frames import (
     Settled,
     Submit,
 )
+from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES, ITEMS
 
 
 class Site:
@@ -56,6 +58,8 @@ class Site:
         checkpoint: Checkpoint | None = None,
         records: Sequence[Record] = (),
     ) -> None:
+        if options.limits.frame_items > ITEMS:
+            raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
         self.name = name
         self.structure = structure
         self.options = options
@@ -128,6 +132,11 @@ class Site:
             if len(payload) > limit:
                 raise TooLarge(f"a message of {len(payload)} bytes; the limit is {limit}")
         body = pack_payloads(payloads)
+        if len(payloads) > BATCH_MESSAGES or len(body) > BODY_BYTES:
+            raise TooLarge(
+                f"a batch of {len(payloads)} messages, {len(body)} bytes;"
+                f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
+            )
         self.own.require_window(len(payloads), len(body))
         if self._crowded_up and self.structure.primary(group, members) == self.name:
             raise WindowFull(f"{self.name} has no room to place more: a child lags behind")
@@ -262,7 +271,10 @@ class Site:
         elif lane == UP:
             if self._crowded_up:
                 return False
-            self.ordering.receive(peer, item)
+            if type(item) is Submit and not is_whole(item.batch):
+                self.dealt_with(peer)  # placed, it would stop every member
+            else:
+                self.ordering.receive(peer, item)
         elif type(item) is Settled:
             for group, seq in item.seqs:
                 self.own.stable(group, seq)
@@ -354,30 +366,11 @@ class Site:
         elif seqs:
             self.send(origin, CONTROL, Settled(tuple(seqs)))
 
-    # --- for judges and operators -----------------------------------------------------------------
+    # --- for judges and operators ---------------------------------------------------------------
 
-    def observations(self) -> list[tuple[str, int, int]]:
-        """(name, value, limit) of everything that is bounded."""
-        limits = self.options.limits
-        messages, size = self.own.allowance
-        most = max(limits.window_messages, messages)
-        seen = [
-            ("unstable messages", self.own.unstable, most),
-            ("unstable bytes", self.own.unstable_bytes, max(limits.window_bytes, size)),
-            # Every origin's window bounds what is not final; the rest is folded in bulk.
-            (
-                "held batches",
-                self.retention.held(),
-                max(len(self.structure.table.sites) * most, self.retention.restored),
-            ),
-        ]
-        for peer, link in self.links.items():
-            for lane, name in ((UP, "up"), (DOWN, "down")):
-                out, inc = link.outgoing[lane], link.incoming[lane]
-                bound = max(most if lane == UP else limits.link_items, out.restored)
-                seen.append((f"{name} to {peer}", len(out.items), bound))
-                seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
-        return seen
+    def observations(self) -> list[Observation]:
+        """Everything that is bounded, with its bound."""
+        return observe(self)
 
     def quiet(self) -> bool:
         """Nothing is outstanding here: all placed, sent, acknowledged, delivered and final."""

@@ -35,7 +35,7 @@ class MessageId(NamedTuple):
     seq: int
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """`count` messages with seq, seq+1, …; `members` is given for an implicit group only."""
 
     origin: Site
@@ -48,7 +48,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     members: tuple[Site, ...] = ()
 
 
-class Placed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Placed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """A batch in its place: its messages are the group's number, number+1, … of this epoch."""
 
     key: Key
@@ -90,3 +90,11 @@ def payloads_of(batch: Batch) -> list[bytes]:
             f" {len(payloads)} payloads, the batch says {batch.count}"
         )
     return payloads
+
+
+def is_whole(batch: Batch) -> bool:
+    """Whether the batch can be delivered: its body unpacks to as many payloads as it says."""
+    try:
+        return len(_unpack(batch.body)) == batch.count
+    except msgspec.DecodeError:
+        return False

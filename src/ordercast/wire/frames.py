@@ -19,26 +19,34 @@ UP, DOWN, CONTROL = 0, 1, 2
 LANES = (UP, DOWN, CONTROL)
 
 
-class Submit(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="s"):
+class Submit(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="s"
+):
     """An origin asks a primary to place a batch."""
 
     batch: Batch
 
 
-class Relay(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="r"):
+class Relay(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="r"
+):
     """A parent hands a placed batch to a child."""
 
     placed: Placed
 
 
-class Report(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="c"):
+class Report(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="c"
+):
     """Per group: how many of its messages are in the sender's durable ordered log, and how many
     of those are in its settled prefix (all of it known to be in every member's log)."""
 
     counts: tuple[tuple[Group, int, int], ...]
 
 
-class Settled(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="t"):
+class Settled(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="t"
+):
     """A primary tells an origin: per group, its messages up to this seq are stable."""
 
     seqs: tuple[tuple[Group, int], ...]
@@ -50,7 +58,9 @@ Acks: TypeAlias = tuple[tuple[int, int, int], ...]
 """(lane, got, done): received in order up to `got`; durable and dealt with up to `done`."""
 
 
-class Data(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="D"):
+class Data(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="D"
+):
     """Items `number`, number+1, … of a lane."""
 
     boot: int
@@ -61,7 +71,9 @@ class Data(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="D"):
     acks: Acks = ()
 
 
-class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="A"):
+class Ack(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="A"
+):
     """Acknowledgements alone; with none, just a sign of life that tells the sender's boot."""
 
     boot: int
@@ -69,7 +81,9 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="A"):
     acks: Acks
 
 
-class Repair(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="R"):
+class Repair(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="R"
+):
     """Send items first … last of the lane again."""
 
     boot: int

@@ -1,0 +1,31 @@
+"""How full a site's queues are, each beside its bound: for judges and operators."""
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from ordercast.wire.frames import DOWN, UP
+
+if TYPE_CHECKING:
+    from ordercast.core.site import Site
+
+Observation: TypeAlias = tuple[str, int, int]
+"""(name, value, limit)"""
+
+
+def observe(site: "Site") -> list[Observation]:
+    limits = site.options.limits
+    own, retention = site.own, site.retention
+    messages, size = own.allowance
+    most = max(limits.window_messages, messages)
+    everyones = len(site.structure.table.sites) * most  # what is not final is in someone's window
+    seen = [
+        ("unstable messages", own.unstable, most),
+        ("unstable bytes", own.unstable_bytes, max(limits.window_bytes, size)),
+        ("held batches", retention.held(), max(everyones, retention.restored)),
+    ]
+    for peer, link in site.links.items():
+        for lane, name in ((UP, "up"), (DOWN, "down")):
+            out, inc = link.outgoing[lane], link.incoming[lane]
+            bound = max(most if lane == UP else limits.link_items, out.restored)
+            seen.append((f"{name} to {peer}", len(out.items), bound))
+            seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
+    return seen
