@@ -51,7 +51,7 @@ def data_frames_and_delay(structure: Structure, group: str, protocol: str) -> tu
     world.start()
     world.run()
     assert world.quiet
-    (sent,) = world.recorder.sent
+    (sent,) = world.recorder.sent()
     times = [log[0][0] for site, log in world.recorder.seen.items() if log]
     assert len(times) == len(structure.groups[group])
     return world.data, max(times) - sent.sent_ns

@@ -119,8 +119,8 @@ def test_deliveries_and_receipts_wait_for_the_sync_too() -> None:
     seen = world.recorder.seen["a"]
     assert [item.position for _, item in seen] == [1, 2, 3]
     assert all(when >= called + 100_000 for (when, _), called in zip(seen, submitted, strict=True))
-    assert [row.seq for row in world.recorder.sent] == [1, 2, 3]
-    assert [row.sent_ns for row in world.recorder.sent] == submitted
+    assert [row.seq for row in world.recorder.sent()] == [1, 2, 3]
+    assert [row.sent_ns for row in world.recorder.sent()] == submitted
 
 
 def test_the_alarm_rings_when_it_is_due_by_the_sites_own_clock() -> None:
@@ -185,7 +185,7 @@ def test_a_full_window_is_tried_again_later() -> None:
     world, cast = run(answer, replace(QUIET, messages=1, origins=("a",)))
     first, second, third = at(world, cast, "a", "submit")
     assert (second - first, third - second) == (20 * MS, 20 * MS)
-    assert len(world.recorder.sent) == 1
+    assert len(world.recorder.sent()) == 1
     assert world.quiet
 
 
@@ -203,7 +203,7 @@ def test_a_full_window_is_tried_again_when_a_receipt_tells_of_room() -> None:
         return outbox(receipts=[accepted(site.seq)]) if call == "submit" else None
 
     world, _ = run(answer, replace(QUIET, messages=5, origins=("a",), rate=5000.0))
-    sent = world.recorder.sent
+    sent = world.recorder.sent()
     assert {row.sent_ns for row in sent} == {10 * MS}
     numbers = [row.digest for row in sent]
     assert numbers == [digest(payload_of(n, row.size)) for n, row in enumerate(sent, start=1)]
@@ -273,7 +273,7 @@ def test_a_batch_that_was_not_durable_when_its_origin_crashed_was_never_sent() -
     for seed in range(60):
         world, cast = run(answer, shortly_before, seed)
         survived = [r.batch.seq for r in cast.starts[-1][3] if hasattr(r, "batch")]
-        before = [row.seq for row in world.recorder.sent if row.sent_ns < 90_000]
+        before = [row.seq for row in world.recorder.sent() if row.sent_ns < 90_000]
         assert before == survived
         counts.add(len(before))
     assert len(counts) > 3

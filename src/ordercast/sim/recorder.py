@@ -35,11 +35,13 @@ class Violation(NamedTuple):
         return {"check": self.check, "witness": self.witness}
 
 
-class _Offered(NamedTuple):
-    """A batch that a site took and has not confirmed as accepted."""
+class Taken(NamedTuple):
+    """A batch that a site took at some time, when its application had seen `after` deliveries."""
 
     at: int
+    site: Site
     after: int
+    group: Group
     seq: int
     submission: Submission
 
@@ -48,34 +50,29 @@ class Recorder:
     def __init__(self, sites: tuple[Site, ...], epoch: int) -> None:
         self.epoch = epoch
         self.seen: dict[Site, list[tuple[int, Delivery]]] = {site: [] for site in sites}
-        self.sent: list[Sent] = []
+        self.taken: list[Taken] = []  # and accepted: durable at their origins
         self.events: list[Event] = []
         self.violations: list[Violation] = []
         self.bounds = HighWater()
         self.implicit: dict[Group, tuple[Site, ...]] = {}
-        self._offered: dict[Site, dict[tuple[Group, int], _Offered]] = {site: {} for site in sites}
+        self._offered: dict[Site, dict[tuple[Group, int], Taken]] = {site: {} for site in sites}
         self._numbers: dict[Site, int] = {}
         self._digests: dict[bytes, int] = {}
 
     # --- sending ----------------------------------------------------------------------------------
 
     def offered(self, now: int, site: Site, group: Group, seq: int, submission: Submission) -> None:
+        """The site took the batch; whether it is accepted is not known yet."""
         if submission.members:
             self.implicit[group] = submission.members
-        self._offered[site][group, seq] = _Offered(now, len(self.seen[site]), seq, submission)
+        taken = Taken(now, site, len(self.seen[site]), group, seq, submission)
+        self._offered[site][group, seq] = taken
 
     def accepted(self, site: Site, group: Group, seq: int) -> None:
         """The batch that begins with `seq` is durable at its origin."""
-        offered = self._offered[site].pop((group, seq), None)
-        if offered is None:
-            return
-        for place, payload in enumerate(offered.submission.payloads()):
-            self.sent.append(
-                Sent(
-                    site, 1, group, seq + place, offered.after, 1 if offered.after else 0,
-                    offered.at, len(payload), self._digest(payload),
-                )
-            )  # fmt: skip
+        taken = self._offered[site].pop((group, seq), None)
+        if taken is not None:
+            self.taken.append(taken)
 
     def forget_offers(self, site: Site) -> None:
         """The site has crashed: what it had not made durable was never accepted."""
@@ -132,9 +129,21 @@ class Recorder:
             for group, members in sorted(self.implicit.items())
             for site in members
         ]
-        return History([*groups, *implicit], self.sent, self._rows(), self.events, epochs, meta)
+        rows = (self.sent(), self._deliveries(), self.events, epochs)
+        return History([*groups, *implicit], *rows, meta)
 
-    def _rows(self) -> list[Delivered]:
+    def sent(self) -> list[Sent]:
+        """A row for each accepted message."""
+        return [
+            Sent(
+                site, 1, group, seq + place, after, 1 if after else 0, at, len(payload),
+                self._digest(payload),
+            )
+            for at, site, after, group, seq, submission in self.taken
+            for place, payload in enumerate(submission.payloads())
+        ]  # fmt: skip
+
+    def _deliveries(self) -> list[Delivered]:
         keys: dict[Key, bytes] = {}
         rows = []
         for site in sorted(self.seen):

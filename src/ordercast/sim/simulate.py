@@ -107,7 +107,7 @@ def _missing(recorder: Recorder, world: World) -> list[dict[str, object]]:
     groups = {**world.config.table.groups, **recorder.implicit}
     seen = {site: {item.id for _, item in log} for site, log in recorder.seen.items()}
     found: list[dict[str, object]] = []
-    for sent in recorder.sent:
+    for sent in recorder.sent():
         lacking = [site for site in groups[sent.group_name] if sent.id not in seen[site]]
         if lacking:
             found.append({"message": list(sent.id), "sites": lacking})

@@ -36,10 +36,12 @@ class Submission(NamedTuple):
 
 def payload_of(number: int, size: int) -> bytes:
     """The payload of the run's n-th message: its number, then filler, `size` bytes in all."""
+    head = number.to_bytes(_HEAD, "big")
     if size <= _HEAD:
-        return number.to_bytes(_HEAD, "big")[_HEAD - size :]
-    rest = size - _HEAD
-    return number.to_bytes(_HEAD, "big") + (_FILLER * (rest // len(_FILLER) + 1))[:rest]
+        return head[_HEAD - size :]
+    if size > len(_FILLER):
+        return head + (_FILLER * (size // len(_FILLER) + 1))[: size - _HEAD]
+    return head + _FILLER[: size - _HEAD]
 
 
 def mean_gap(config: SimConfig) -> int:
@@ -55,24 +57,25 @@ def horizon(config: SimConfig) -> int:
 def submissions(config: SimConfig, seed: int) -> Iterator[Submission]:
     """All submissions of a run in the order of time."""
     stream = Stream(seed, "workload")
+    bits, below = stream.bits, stream.below
     table = config.table
     origins = _origins(config, stream)
     groups = sorted(table.groups)
     shares = list(accumulate(int(table.rate(group) * ONE) for group in groups))
     domains = _domains(table)
     gap = mean_gap(config)
+    least = min(_HEAD, config.payload)
+    sizes_above = config.payload - least + 1
     now, number = 0, 1
     while number <= config.messages:
-        count = min(stream.between(1, config.batch), config.messages - number + 1)
+        count = min(1 + below(config.batch), config.messages - number + 1)
         now += stream.exponential(gap * count)
-        origin = stream.choice(origins)
-        group = groups[bisect_right(shares, (stream.bits(64) * shares[-1]) >> 64)]
+        origin = origins[below(len(origins))]
+        group = groups[bisect_right(shares, (bits(64) * shares[-1]) >> 64)]
         members: tuple[Site, ...] = ()
         if config.implicit and stream.chance(config.implicit):
             group, members = "", _listed(stream, domains)
-        sizes = tuple(
-            stream.between(min(_HEAD, config.payload), config.payload) for _ in range(count)
-        )
+        sizes = tuple([least + below(sizes_above) for _ in range(count)])
         yield Submission(now, origin, group, members, number, sizes)
         number += count
 
