@@ -10,7 +10,7 @@ costs least; on large tables that is tried on a part of the table.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from statistics import mean
 
@@ -49,12 +49,13 @@ def build_balanced(
     indexed = IndexedTable.of(table)
     grower = _Grower(indexed, choose_partitioner(partitioner))
     if branching is not None and leaf is not None:
-        shape = Shape(leaf=leaf, branching=branching)
+        grown = grower.grow(Shape(leaf=leaf, branching=branching))
     else:
         sample = sample_of(indexed, grower.domains)
         trial = grower if sample is None else _Grower(sample, grower.partitioner)
-        shape = _cheapest(trial, cost or mixed_cost, branching, leaf)
-    grown = grower.grow(shape)
+        shape, grown = _cheapest(trial, cost or mixed_cost, Shape(leaf=leaf, branching=branching))
+        if sample is not None:
+            grown = grower.grow(shape)
     return forest_of("balanced", indexed, grown.parent, grown.primary, grown.detail)
 
 
@@ -70,26 +71,31 @@ def mixed_cost(table: IndexedTable, parent: Sequence[int], primary: Sequence[int
     return steps + 2 * log(max(1.0, max(metrics.weighted_load)))
 
 
-def _cheapest(grower: "_Grower", cost: Cost, branching: int | None, leaf: int | None) -> Shape:
+def _cheapest(grower: "_Grower", cost: Cost, fixed: Shape) -> tuple[Shape, "_Grown"]:
     """Try caps from high to low, each half of the one before, then those in between."""
-    tried: dict[int, float] = {}
+    highest = grower.highest_step()
+    prices: dict[int, float] = {}
+    best = highest
+    kept: tuple[Shape, _Grown] | None = None
 
-    def price(step: int) -> float:
-        grown = grower.grow(Shape(_cap(step), leaf, branching))
-        tried[step] = cost(grower.table, grown.parent, grown.primary)
-        return tried[step]
+    def is_better(step: int) -> bool:
+        nonlocal best, kept
+        shape = replace(fixed, cap=_cap(step))
+        grown = grower.grow(shape)
+        prices[step] = cost(grower.table, grown.parent, grown.primary)
+        if kept is not None and prices[step] >= prices[best]:
+            return False
+        best, kept = step, (shape, grown)
+        return True
 
-    highest = best = step = grower.highest_step()
-    price(step)
-    while step >= 2:
+    step = highest
+    while is_better(step) and step >= 2:
         step -= 2
-        if price(step) >= tried[best]:
-            break
-        best = step
     for between in (best + 1, best - 1):
-        if 0 <= between <= highest:
-            price(between)
-    return Shape(_cap(min(tried, key=lambda step: (tried[step], -step))), leaf, branching)
+        if 0 <= between <= highest and between not in prices:
+            is_better(between)
+    assert kept is not None
+    return kept
 
 
 def _cap(step: int) -> float:
@@ -116,6 +122,8 @@ class _Grower:
 
     def highest_step(self) -> int:
         """The first cap at which all is flat; but a large domain is parted at least once."""
+        if not self.domains:
+            return 0
         largest = max(self.domains, key=lambda domain: domain.graph.flat_load).graph
         parted = largest.nodes > _SMALL
         step = 0

@@ -6,7 +6,7 @@ traffic that crosses there; a fixed branching replaces the cap by a number of ch
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 from ordercast.forest.hypergraph import Hypergraph
@@ -14,6 +14,7 @@ from ordercast.forest.lineup import cut_under
 from ordercast.forest.partition import Cutter, cutter_of
 from ordercast.forest.refine import Clusters, Limits
 
+_BOTH = 30_000  # sites up to which, beside METIS, the built-in partitioner is tried as well
 _FULL = 0.95  # how full clusters are made, so that there is room to move
 _BOTTOM_TOLERANCE = 0.01
 _MARGIN = 0.98  # below the cap: upper heads bring groups of their own
@@ -37,19 +38,22 @@ class Domain:
     sites: Sequence[int]
     graph: Hypergraph
     partitioner: str
-    _cutter: Cutter | None = None
+    _cutters: list[Cutter] = field(default_factory=list)
 
     @property
-    def cutter(self) -> Cutter:
-        if self._cutter is None:
-            self._cutter = cutter_of(self.partitioner, self.graph)
-        return self._cutter
+    def cutters(self) -> Sequence[Cutter]:
+        """All that are tried, the partitioner's own first."""
+        if not self._cutters:
+            self._cutters.append(cutter_of(self.partitioner, self.graph))
+            if self.partitioner != "builtin" and self.graph.nodes <= _BOTH:
+                self._cutters.append(cutter_of("builtin", self.graph))
+        return self._cutters
 
     def levels(self, shape: Shape) -> list[list[int]]:
         """First the part of each node, then of each cluster the one it is in a level above."""
         if self._is_flat(shape):
             return [[0] * self.graph.nodes]
-        return _levels(self.graph, self.cutter, self.partitioner, shape)
+        return _levels(self.graph, self.cutters, self.partitioner, shape)
 
     def _is_flat(self, shape: Shape) -> bool:
         if self.graph.nodes < 4:  # too few for two parts of two
@@ -59,8 +63,15 @@ class Domain:
         return shape.cap is not None and self.graph.flat_load - max(self.graph.work) <= shape.cap
 
 
-def _levels(graph: Hypergraph, cutter: Cutter, partitioner: str, shape: Shape) -> list[list[int]]:
-    label, count, cap = _bottom(graph, cutter, shape)
+def _levels(
+    graph: Hypergraph, cutters: Sequence[Cutter], partitioner: str, shape: Shape
+) -> list[list[int]]:
+    cap = (shape.cap or 0.0) * _MARGIN
+    if shape.leaf is None:
+        parts = min((_parts_under(graph, cutter, cap) for cutter in cutters), key=Clusters.cost)
+    else:
+        parts = min((_parts_of(graph, cutter, shape.leaf) for cutter in cutters), key=Clusters.cost)
+    label, count = parts.compact()
     labels = [label]
     upper = graph.contracted(label, count)
     while count > 1:
@@ -73,27 +84,34 @@ def _levels(graph: Hypergraph, cutter: Cutter, partitioner: str, shape: Shape) -
     return labels
 
 
-def _bottom(graph: Hypergraph, cutter: Cutter, shape: Shape) -> tuple[list[int], int, float]:
-    """The flat parts, their number, and the cap that holds for the levels above."""
-    most = graph.nodes // 2  # a part is a head and at least one more
-    cap = (shape.cap or 0.0) * _MARGIN
-    if shape.leaf is not None:
-        mean = sum(graph.work) / graph.nodes
-        sizes = [work / mean + 1 for work in graph.work]  # as even in sites as in work
-        label = cutter.cut(sizes, min(most, ceil(graph.nodes / shape.leaf)), _BOTTOM_TOLERANCE)
-        highest = max(Clusters(graph, label, Limits(cap, headed=True)).load)
-        limits = Limits(highest, headed=True, least=2)
-    else:
-        label = _cut_to(most, graph, cutter, Limits(cap, headed=True), _BOTTOM_TOLERANCE)
-        limits = Limits(cap, headed=True, least=2)
-    clusters = Clusters(graph, label, limits)
-    clusters.pair_up()
-    clusters.improve(2)
-    clusters.relieve()
-    if shape.leaf is None:
-        clusters.split()
-        clusters.improve(1)
-    return (*clusters.compact(), cap)
+def _parts_under(graph: Hypergraph, cutter: Cutter, cap: float) -> Clusters:
+    """Flat parts whose heads carry no more than the cap."""
+    limits = Limits(cap, headed=True, least=2)
+    label = _cut_to(graph.nodes // 2, graph, cutter, limits, _BOTTOM_TOLERANCE)
+    parts = _paired(graph, label, limits)
+    parts.improve(2)
+    parts.relieve()
+    parts.split()
+    parts.improve(1)
+    return parts
+
+
+def _parts_of(graph: Hypergraph, cutter: Cutter, leaf: int) -> Clusters:
+    """Flat parts of about so many sites, as even in sites as in work."""
+    mean = sum(graph.work) / graph.nodes
+    sizes = [work / mean + 1 for work in graph.work]
+    count = min(graph.nodes // 2, ceil(graph.nodes / leaf))
+    label = cutter.cut(sizes, count, _BOTTOM_TOLERANCE)
+    highest = max(Clusters(graph, label, Limits(0.0, headed=True)).load)
+    parts = _paired(graph, label, Limits(highest, headed=True, least=2))
+    parts.improve(2)
+    return parts
+
+
+def _paired(graph: Hypergraph, label: Sequence[int], limits: Limits) -> Clusters:
+    parts = Clusters(graph, label, limits)
+    parts.pair_up()
+    return parts
 
 
 def _cut_to(
@@ -113,7 +131,6 @@ def _cut_to(
 def _under_cap(graph: Hypergraph, partitioner: str, cap: float) -> tuple[list[int], int, float]:
     """Clusters of nodes, their number, and the cap, raised where little could be gathered."""
     cutter = cutter_of(partitioner, graph)
-    cap = max(cap, _needed(graph, cutter))
     while graph.flat_load > cap:
         proposals = [cut_under(graph, cap)]
         if partitioner == "metis":
@@ -124,13 +141,13 @@ def _under_cap(graph: Hypergraph, partitioner: str, cap: float) -> tuple[list[in
         found, count = best.compact()
         if count <= ceil(graph.nodes / 2):
             return found, count, cap
-        cap *= _RELAXED
+        cap = max(cap * _RELAXED, _needed(graph, cutter))
     return [0] * graph.nodes, 1, cap
 
 
 def _needed(graph: Hypergraph, cutter: Cutter) -> float:
-    """The load at which three nodes at a time can be gathered."""
-    label = cutter.cut(graph.work, ceil(graph.nodes / 3), _UPPER_TOLERANCE)
+    """The load at which two or three nodes at a time can be gathered."""
+    label = cutter.cut(graph.work, ceil(graph.nodes / 2.5), _UPPER_TOLERANCE)
     loads = Clusters(graph, label, Limits(0.0)).loads()
     return sum(loads) / len(loads)
 

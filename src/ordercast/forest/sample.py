@@ -39,7 +39,7 @@ def _whole_domains(domains: Sequence[Domain]) -> list[int]:
 def _piece_of(domain: Domain) -> list[int]:
     graph = domain.graph
     pieces = max(2, _memberships(domain) // _PIECE)
-    label = domain.cutter.cut(graph.work, pieces, 0.1)
+    label = domain.cutters[0].cut(graph.work, pieces, 0.1)
     touching = inside = 0.0
     for pins, weight in zip(graph.pins, graph.weights, strict=True):
         pieces_met = {label[node] for node in pins}
