@@ -6,11 +6,11 @@ That prefix, the settled one, is kept track of at both levels: stability receipt
 """
 
 from collections import deque
-from collections.abc import Sequence
 
 from ordercast.core.stability.interface import Stability
-from ordercast.model.groups import Site
-from ordercast.model.messages import Delivery, MessageId, Placed, unpack_payloads
+from ordercast.model.messages import Delivery, MessageId, Placed, payloads_of
+
+_make = tuple.__new__
 
 
 class Gate:
@@ -23,12 +23,12 @@ class Gate:
         self.settled = 0  # last position in the settled prefix
         self._unsettled: deque[Placed] = deque()
 
-    def append(self, placed: Placed, members: Sequence[Site]) -> bool:
+    def append(self, placed: Placed) -> bool:
         """Take the next batch of the log; whether more is stable now than before."""
         batch = placed.batch
         self.logged += batch.count
         self._unsettled.append(placed)
-        return self.stability.logged(batch.group, placed.number + batch.count - 1, members)
+        return self.stability.logged(batch.group, placed.number + batch.count - 1, batch.members)
 
     def settle(self) -> list[Placed]:
         """Move the settled prefix on; the batches that joined it."""
@@ -51,20 +51,15 @@ class Gate:
         batch, key, epoch = placed.batch, placed.key, self.epoch
         position, seq = self.delivered, batch.seq
         self.delivered += batch.count
-        if batch.count == 1:
-            name = MessageId(batch.origin, batch.incarnation, batch.group, seq)
-            return [Delivery(position + 1, 1, epoch, name, unpack_payloads(batch.body)[0], key)]
-        return [
-            Delivery(
-                position + 1 + place,
-                1,
-                epoch,
-                MessageId(batch.origin, batch.incarnation, batch.group, seq + place),
-                payload,
-                key,
-            )
-            for place, payload in enumerate(unpack_payloads(batch.body))
-        ]
+        made = []
+        origin, incarnation, group = batch.origin, batch.incarnation, batch.group
+        for payload in payloads_of(batch):
+            position += 1
+            # What NamedTuple's own constructor does, without its detour: this is the inner loop.
+            name = _make(MessageId, (origin, incarnation, group, seq))
+            made.append(_make(Delivery, (position, 1, epoch, name, payload, key)))
+            seq += 1
+        return made
 
     def unsettled(self) -> int:
         return len(self._unsettled)

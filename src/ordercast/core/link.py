@@ -58,12 +58,13 @@ class _Outgoing:
 
 
 class _Incoming:
-    __slots__ = ("done", "early", "got", "unacknowledged")
+    __slots__ = ("blocked", "done", "early", "got", "unacknowledged")
 
     def __init__(self) -> None:
         self.early: dict[int, Item] = {}  # above got: out of order, or no room
         self.got = self.done = 0
-        self.unacknowledged = 0
+        self.unacknowledged = 0  # items, or news of them, since the last acknowledgement
+        self.blocked = False  # the next item is here and waits for room
 
 
 class Link:
@@ -77,7 +78,7 @@ class Link:
         self.timing = timing
         self.outgoing = [_Outgoing() for _ in LANES]
         self.incoming = [_Incoming() for _ in LANES]
-        self.blocked = False  # an item in order waits for room
+        self.blocked = False  # so it is on some lane
         self.ack_at = NEVER
         self.resend_at = NEVER
         self.repair_at = NEVER
@@ -203,13 +204,13 @@ class Link:
         number = frame.number
         items = frame.items
         if number == inc.got + 1 and not inc.early:
-            for place, item in enumerate(items):
-                if not take(self.peer, lane, item):
-                    self.blocked = True
-                    for late, rest in enumerate(items[place:]):
-                        inc.early[number + place + late] = rest
-                    break
-                inc.got += 1
+            for item in items:
+                if inc.blocked or not take(self.peer, lane, item):
+                    self.blocked = inc.blocked = True
+                    inc.early[number] = item
+                else:
+                    inc.got += 1
+                number += 1
             inc.unacknowledged += len(items)
         else:
             self._receive_early(now, inc, lane, number, items, take)
@@ -223,6 +224,7 @@ class Link:
     ) -> None:
         last = number + len(items) - 1
         if last <= inc.got:
+            inc.unacknowledged += 1
             self.ack_at = now  # a repeat: our acknowledgement was lost
             return
         for item in items:
@@ -231,14 +233,15 @@ class Link:
             number += 1
         inc.unacknowledged += len(items)
         self._hand_up(inc, lane, take)
-        if inc.early and not self.blocked:
+        if inc.early and not inc.blocked:
             self._ask(now, lane, inc)
 
     def _hand_up(self, inc: _Incoming, lane: int, take: Take) -> None:
         early = inc.early
+        inc.blocked = False
         while (item := early.get(inc.got + 1)) is not None:
             if not take(self.peer, lane, item):
-                self.blocked = True
+                self.blocked = inc.blocked = True
                 return
             inc.got += 1
             del early[inc.got]
@@ -250,6 +253,7 @@ class Link:
             inc = self.incoming[lane]
             if inc.early:
                 self._hand_up(inc, lane, take)
+                inc.unacknowledged += 1
                 self.ack_at = min(self.ack_at, now + self.timing.ack_delay)
 
     def _ask(self, now: int, lane: int, inc: _Incoming) -> None:
@@ -272,20 +276,22 @@ class Link:
 
     def _acks(self) -> Acks:
         self.ack_at = NEVER
-        acks = []
-        for lane, inc in enumerate(self.incoming):
-            if inc.got:
-                if lane != UP:
-                    inc.done = inc.got
-                acks.append((lane, inc.got, inc.done))
+        up, down, control = self.incoming
+        acks: Acks = ()
+        if up.unacknowledged:
+            acks = ((UP, up.got, up.done),)
+            up.unacknowledged = 0
+        for lane, inc in ((DOWN, down), (CONTROL, control)):
+            if inc.unacknowledged:
+                acks = (*acks, (lane, inc.got, inc.got))
                 inc.unacknowledged = 0
-        return tuple(acks)
+        return acks
 
     def alarm(self, now: int) -> None:
         if self.repair_at <= now:
             self.repair_at = NEVER
             for lane, inc in enumerate(self.incoming):
-                if inc.early and not self.blocked:
+                if inc.early and not inc.blocked:
                     self._ask(now, lane, inc)
         if self.resend_at <= now:
             self._resend(now)

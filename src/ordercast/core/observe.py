@@ -16,11 +16,10 @@ def observe(site: "Site") -> list[Observation]:
     own, retention = site.own, site.retention
     messages, size = own.allowance
     most = max(limits.window_messages, messages)
-    everyones = len(site.structure.table.sites) * most  # what is not final is in someone's window
     seen = [
         ("unstable messages", own.unstable, most),
         ("unstable bytes", own.unstable_bytes, max(limits.window_bytes, size)),
-        ("held batches", retention.held(), max(everyones, retention.restored)),
+        ("held batches", retention.held(), max(limits.held_batches, retention.restored)),
     ]
     for peer, link in site.links.items():
         for lane, name in ((UP, "up"), (DOWN, "down")):

@@ -36,6 +36,7 @@ class Retention:
         self._forgotten = 0  # records since the last checkpoint
         self.restored = 0  # batches that a restart brought back, final or not
         self._look_at = own.limits.checkpoint_batches
+        self.due = False  # so many batches have gathered that a look is worth it
         # Counts of what was forgotten.
         self.position = 0
         self.logged: dict[Group, int] = {}
@@ -49,11 +50,16 @@ class Retention:
     def hold(self, entry: Passed, links: Sequence[tuple[Link, int]], position: int) -> None:
         """`links`: by which link and number each child gets it; `position`: its last, if ours."""
         self._held.append((entry, links, position))
+        self.grown()
         if not entry.from_parent:
             batch = entry.placed.batch
             self._not_final.setdefault(batch.group, deque()).append(
                 (entry.placed.number + batch.count - 1, batch.origin, batch.seq + batch.count - 1)
             )
+
+    def grown(self) -> None:
+        if len(self._held) + len(self.own.kept) >= self._look_at:
+            self.due = True
 
     def finals(self, group: Group) -> list[tuple[Site, int]]:
         """(origin, seq) up to which the group's messages have become final."""
@@ -77,9 +83,8 @@ class Retention:
     # --- forgetting -----------------------------------------------------------------------------
 
     def checkpoint(self) -> Checkpoint | None:
-        """When much has gathered, fold what is no longer needed; a checkpoint if that was much."""
-        if len(self._held) + len(self.own.kept) < self._look_at:
-            return None
+        """Much has gathered: fold what is no longer needed; a checkpoint if that was much."""
+        self.due = False
         self._fold_all()
         kept = len(self._held) + len(self.own.kept)
         least = self.own.limits.checkpoint_batches
@@ -154,6 +159,9 @@ class Retention:
         self.from_origin = dict(state["from_origin"])
         self.own_seqs = dict(state["own_seqs"])
         self._final_seqs = {origin: dict(seqs) for origin, seqs in state["final_seqs"].items()}
+
+    def full(self, most: int) -> bool:
+        return len(self._held) >= most and self.held() >= most
 
     def held(self) -> int:
         """Batches still needed, after forgetting those that are not."""

@@ -78,6 +78,9 @@ class Site:
         self._most_up = options.limits.link_items // 2
         self._crowded_down = 0  # children for whom no more can be taken
         self._crowded_up = 0
+        self._most_held = options.limits.held_batches
+        self._most_held_up = max(1, self._most_held // 2)
+        self._refused = False  # something was not taken because too much of the past is held
         self.replaying = False
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options.timing, eager=options.deliver == "safe"
@@ -138,14 +141,15 @@ class Site:
                 f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
             )
         self.own.require_window(len(payloads), len(body))
-        if self._crowded_up and self.structure.primary(group, members) == self.name:
-            raise WindowFull(f"{self.name} has no room to place more: a child lags behind")
+        if self.structure.primary(group, members) == self.name and not self.room():
+            raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
         seq = self.own.last_seq.get(group, 0) + 1
         batch = Batch(
             self.name, self.incarnation, group, seq, len(payloads), body, self.own.past(), members
         )
         self.persist(Accepted(batch))
         self.own.accept(batch)
+        self.retention.grown()
         return seq
 
     def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
@@ -184,7 +188,10 @@ class Site:
 
     def drain(self) -> Outbox:
         """Everything asked for since the last drain, and what the end of a burst adds to it."""
-        self.stability.flush(self.now)
+        if self._refused:
+            self._refused = False
+            self._resume()
+        at = self.stability.flush(self.now)
         down: Sends = []
         late: Sends = []
         if self._touched:
@@ -193,11 +200,9 @@ class Site:
                 link.flush(self.now, early, late)
                 self._arm(link)
             self._touched = {}
-        forget = self.retention.checkpoint()
         timers = self._timers
         while timers and self._armed.get(timers[0][1]) != timers[0][0]:
             heapq.heappop(timers)
-        at = self.stability.deadline()
         if timers and timers[0][0] < at:
             at = timers[0][0]
         outbox = Outbox(
@@ -206,7 +211,7 @@ class Site:
             late,
             self._deliveries or (),
             self.own.receipts or (),
-            forget,
+            self.retention.checkpoint() if self.retention.due else None,
             None if at == NEVER else at,
         )
         if self._persist:
@@ -254,22 +259,26 @@ class Site:
             self._crowded_up -= 1
         if before >= self._most_down > left:
             self._crowded_down -= 1
-        if not self._crowded_up:
-            self.ordering.resume()
+        self._resume()
+
+    def _resume(self) -> None:
+        """Take what had to wait, if there is room now; what comes down first."""
         if not self._crowded_down:
             for link in list(self.links.values()):  # resuming may open a new one
                 if link.blocked:
                     link.resume(self.now, self._take)
                     self._touched[link.peer] = link
+        if not self._crowded_up:
+            self.ordering.resume()
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
         if lane == DOWN:
-            if self._crowded_down:
+            if self._crowded_down or self._full(self._most_held):
                 return False
             if peer == self.parent:
                 self.ordering.receive(peer, item)
         elif lane == UP:
-            if self._crowded_up:
+            if not self.room():
                 return False
             if type(item) is Submit and not is_whole(item.batch):
                 self.dealt_with(peer)  # placed, it would stop every member
@@ -321,19 +330,26 @@ class Site:
             if entry.source == self.name and not self.replaying:
                 self.own.placed(batch)
         if mine:
-            members = batch.members or self.structure.members(batch.group)
-            news = self.gate.append(placed, members)
+            news = self.gate.append(placed)
             if not self.gate.safe:
                 self._deliver(placed)
             if news:
                 self._settle([batch.group])
 
     def room(self) -> bool:
-        return not self._crowded_up
+        return not self._crowded_up and not self._full(self._most_held_up)
+
+    def _full(self, most: int) -> bool:
+        if not self.retention.full(most):
+            return False
+        self._refused = True
+        return True
 
     def dealt_with(self, origin: SiteName) -> None:
         link = self.links[origin]
-        link.incoming[UP].done += 1
+        inc = link.incoming[UP]
+        inc.done += 1
+        inc.unacknowledged += 1
         link.ack_at = self.now
 
     def stable(self, group: Group, number: int) -> bool:

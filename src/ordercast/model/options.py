@@ -16,6 +16,7 @@ class Limits:
     link_items: int = 1_024  # sent on a lane of a link and not yet acknowledged
     frame_items: int = 256
     frame_bytes: int = 262_144  # payload bytes after which a frame is closed
+    held_batches: int = 20_000  # of the past, at a site that orders or forwards them
     checkpoint_batches: int = 256  # batches held before the past is folded into a checkpoint
 
 

@@ -119,6 +119,7 @@ def _limits(stream: Stream, batch: int, payload: int) -> Limits:
         frame_items=stream.between(1, 8),
         frame_bytes=stream.between(50, 2_000),
         checkpoint_batches=checkpoint,
+        held_batches=stream.choice((4, 12, 40, 20_000)),
     )
 
 

@@ -22,7 +22,8 @@ from ordercast.wire.frames import Item
 
 class Stability(Protocol):
     def logged(self, group: Group, number: int, members: Sequence[Site]) -> bool:
-        """This site's log holds the group's messages up to `number`; whether that made news."""
+        """This site's log holds the group's messages up to `number`; whether that made news.
+        `members`: of an implicit group, which may be new."""
 
     def settled(self, group: Group, number: int) -> None:
         """This site's settled prefix holds the group's messages up to `number`."""
@@ -41,8 +42,8 @@ class Stability(Protocol):
     def restarted(self, peer: Site | None) -> None:
         """The peer (None: this site itself) has started anew and must hear, or tell, everything."""
 
-    def flush(self, now: int) -> None:
-        """The burst ends: send what is due."""
+    def flush(self, now: int) -> int:
+        """The burst ends: send what is due; when to be called again at the latest."""
 
     def deadline(self) -> int: ...
 

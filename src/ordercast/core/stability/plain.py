@@ -137,7 +137,7 @@ class Plain:
         if shared:
             self.send(peer, self._report(shared))
 
-    def flush(self, now: int) -> None:
+    def flush(self, now: int) -> int:
         if self._urgent:
             self._send(self._urgent)
             for group in self._urgent:
@@ -151,6 +151,7 @@ class Plain:
             self._send(self._lazy)
             self._lazy.clear()
             self._lazy_at = NEVER
+        return self._lazy_at
 
     def _send(self, groups: dict[Group, None]) -> None:
         if len(groups) == 1:  # the common case
