@@ -1,11 +1,12 @@
-"""`ordercast demo`: the paper's Figure 3, planned, explained and drawn."""
+"""`ordercast demo`: the paper's Figure 3, planned, explained, drawn and simulated."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from cli.command import run
+from cli.command import ROOT, run
 from ordercast.cli import demo, main
 from support.tables import FIGURE_3, FIGURE_3_TIE
 
@@ -26,6 +27,28 @@ def test_it_explains_compares_and_draws(tmp_path: Path, capsys: pytest.CaptureFi
     assert f"Drawn to {folder / 'figure3.svg'} and {folder / 'figure3.png'}." in out
     assert (folder / "figure3.svg").read_text().startswith("<?xml")
     assert (folder / "figure3.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_it_simulates_the_groups_with_loss_and_a_partition_and_shows_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "no two sites disagree on an order" in out
+    told = re.search(r"lost +(\d+) frames, and (\d+) more at the partition", out)
+    assert told is not None
+    assert all(int(count) > 0 for count in told.groups())
+
+
+def test_the_line_that_repeats_the_simulation_does_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["demo", "--json", "--out", str(tmp_path)]) == 0
+    shown = json.loads(capsys.readouterr().out)["simulation"]
+    assert shown["violations"] == []
+    monkeypatch.chdir(ROOT)
+    assert main([*demo.AGAIN.split()[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["history_hash"] == shown["history_hash"]
 
 
 def test_json_is_that_of_plan_and_the_drawings(

@@ -58,6 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--protocol", "NAME", f"{', '.join(PROTOCOLS)} (default: propagation)")
     add("--builder", "NAME", "greedy, star, balanced or auto (default: greedy, or what fits)")
     add("--branching", "N", "balanced: children per site", whole_number(2))
+    add("--tie", "A,B,...", "greedy: sites preferred in ties")
     add("--messages", "N", "how many are sent (default: 1000)", whole_number(0))
     add("--origins", "K", "how many sites send, or which: a,b (default: all)")
     add("--rate", "R", "messages per second over all origins (default: 1000)", _rate)
@@ -128,6 +129,8 @@ def _configured(args: argparse.Namespace) -> SimConfig:
         config,
         **{name: getattr(args, name) for name in plain if getattr(args, name) is not None},
     )
+    if args.tie is not None:
+        config = replace(config, tie=_names(args.tie))
     if args.origins is not None:
         config = replace(config, origins=_origins(args.origins))
     if args.network is not None:
@@ -156,6 +159,10 @@ def _table(groups: str) -> GroupTable:
 def _origins(text: str) -> int | tuple[str, ...]:
     if text.isascii() and text.isdigit():
         return count(text, "origins", least=1)
+    return _names(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 

@@ -31,6 +31,7 @@ class SimConfig:
     protocol: str = "propagation"
     builder: str = ""
     branching: int | None = None
+    tie: tuple[Site, ...] = ()  # greedy: sites preferred in ties
     messages: int = 1000
     origins: int | tuple[Site, ...] | None = None  # how many, or which; None: all sites
     rate: float = 1000.0  # messages per second, over all origins
@@ -71,7 +72,7 @@ def check_config(config: SimConfig) -> None:
     """Raise ConfigError, naming option and value, for anything that cannot be run."""
     protocol = protocol_named(config.protocol)
     builder = config.built_by
-    check_options(builder, "delay", config.branching)
+    check_options(builder, "delay", config.branching, config.tie)
     if protocol.builders and builder not in protocol.builders:
         fit = " or ".join(repr(name) for name in protocol.builders)
         raise ConfigError(f"builder: {config.protocol} runs on {fit}, not on {builder!r}")

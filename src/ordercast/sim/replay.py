@@ -45,6 +45,7 @@ def _options(config: SimConfig) -> list[str]:
     ):  # fmt: skip
         value = getattr(config, name)
         add(f"--{name.replace('_', '-')}", value, getattr(default, name), str(value))
+    add("--tie", config.tie, (), ",".join(config.tie))
     origins = config.origins
     listed = ",".join(origins) if isinstance(origins, tuple) else str(origins)
     add("--origins", origins, None, listed)

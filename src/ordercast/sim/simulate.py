@@ -40,7 +40,9 @@ def simulate(
     """`progress` is called now and then with the events done and the virtual time."""
     begun = time.perf_counter()
     check_config(config)
-    forest = advise(config.table, config.built_by, branching=config.branching).forest
+    forest = advise(
+        config.table, config.built_by, branching=config.branching, tie=config.tie
+    ).forest
     structure = Structure(EPOCH, config.table, forest)
     world = World(config, structure, seed, make_site)
     recorder = world.recorder
