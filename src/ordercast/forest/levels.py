@@ -17,6 +17,7 @@ from ordercast.forest.refine import Clusters, Limits
 _BOTH = 30_000  # sites up to which, beside METIS, the built-in partitioner is tried as well
 _FULL = 0.95  # how full clusters are made, so that there is room to move
 _BOTTOM_TOLERANCE = 0.01
+_CROSSING = 1.04  # how much that is more than the load of one head for all, at a first guess
 _MARGIN = 0.98  # below the cap: upper heads bring groups of their own
 _UPPER_TOLERANCE = 0.1  # a few large nodes do not come out even
 _RELAXED = 1.15  # when the cap leaves too little to gather, it is raised so much at a time
@@ -119,11 +120,11 @@ def _cut_to(
 ) -> list[int]:
     """Cut into as many parts as bring their mean load near the cap; how much crosses, cuts tell."""
     load = limits.cap * _FULL
-    parts = max(1, min(most, ceil(graph.flat_load / load)))
+    parts = max(1, min(most, ceil(_CROSSING * graph.flat_load / load)))
     label = cutter.cut(graph.work, parts, tolerance)
     if parts > 1:
         better = max(2, min(most, ceil(sum(Clusters(graph, label, limits).loads()) / load)))
-        if abs(better - parts) > 0.03 * parts:
+        if abs(better - parts) > 0.04 * parts:
             label = cutter.cut(graph.work, better, tolerance)
     return label
 

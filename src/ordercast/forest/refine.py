@@ -18,7 +18,9 @@ _OVERLOAD = 8.0  # what a message above the cap costs, in hops or relays of one 
 _WIDE = 16  # an edge in more clusters than that is no reason to move one of its nodes
 _CHOICES = 3  # clusters tried for a node, those it shares most with first
 _HOPELESS = 0.25  # with more of the clusters overloaded there is nowhere to push nodes to
-_BUSY = 256  # a node with more edges is not pushed around to make room: it costs too much to try
+_BUSY = (
+    256  # a node with more edges is not pushed around, an edge with more nodes tells them no news
+)
 _ENOUGH = -1e-9
 
 
@@ -49,6 +51,7 @@ class Clusters:
         self.load = [0.0] * len(self.members)
         self.saved = [0.0] * len(self.members)  # by the head being one of the nodes
         self.spread: list[dict[int, int]] = []  # of each edge: its pins in each cluster it touches
+        self._fresh = bytearray(b"\1") * graph.nodes  # nodes with news since they were last tried
         self._size = [1.0] * graph.nodes if limits.by_count else graph.work
         self._touch = 0.0 if limits.by_count else 1.0
         for node, cluster in enumerate(label):
@@ -121,6 +124,9 @@ class Clusters:
             else:
                 counts[at] -= 1
             counts[to] = counts.get(to, 0) + 1
+            if len(self.graph.pins[edge]) <= _BUSY:
+                for other in self.graph.pins[edge]:
+                    self._fresh[other] = 1
         self.label[node] = to
         del self.members[at][node]
         self.members[to][node] = None
@@ -156,6 +162,9 @@ class Clusters:
             moved = False
             for node in range(self.graph.nodes):
                 at = self.label[node]
+                if not self._fresh[node] and self.load[at] <= cap:
+                    continue
+                self._fresh[node] = 0
                 if len(self.members[at]) <= least:
                     continue
                 shared, alone = self._reachable(node)
