@@ -1,0 +1,135 @@
+"""`ordercast sweep SPEC`: a grid of plans or simulations on Spark, with means and intervals."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
+
+if TYPE_CHECKING:
+    from ordercast.pipeline.sweep import SweepResult
+    from ordercast.pipeline.sweep_results import Row
+
+DESCRIPTION = """\
+Run every point of a grid as often as a spec file says, on Spark: on this machine, or
+on the cluster that --master names. Each measure gets its mean and 95 % interval.
+Runs have seeds of their own, so the results do not depend on who did what; what is
+done is kept, and the same command goes on where an interrupted one ended."""
+
+EXAMPLE = """\
+example:
+  sweep.toml:
+    [sweep]
+    verb = "plan"                                        # or "sim"
+    seed = 1
+    until = {measure = "depth_mean", within = "10%"}     # or: repeat = 20
+    [grid]
+    sites = [50, 100, 200]
+    builder = ["greedy", "balanced"]
+    [fixed]
+    groups = 20                                          # drawn at random, or a file
+    size = 5
+
+  ordercast sweep sweep.toml --out results"""
+
+_QUIET_S = 3.0  # between two lines about progress
+_SHOWN = 60  # rows of results on the screen
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", metavar="SPEC", help="the spec file (TOML)")
+    parser.add_argument(
+        "--out", metavar="DIR", default="out", help="where results go (default: out)"
+    )
+    parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
+    parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ordercast.pipeline.session import open_session
+    from ordercast.pipeline.sweep import points_of, sweep
+    from ordercast.pipeline.sweep_spec import read_spec
+
+    spec = read_spec(args.spec)
+    points_of(spec)  # what cannot work is told before Spark starts
+    out = Path(args.out)
+    with open_session("ordercast sweep", master=args.master, memory=args.memory) as spark:
+        try:
+            result = sweep(spark, spec, out, progress=Progress())
+        except KeyboardInterrupt:
+            print(f"what is done is kept in {out}; the same command goes on", file=sys.stderr)
+            raise
+    if args.json:
+        print_json(result.as_json())
+    else:
+        print(as_text(result))
+    return GOOD if result.ok else INCOMPLETE
+
+
+class Progress:
+    """A line on standard error now and then, where there is no bar."""
+
+    def __init__(self, what: str = "runs") -> None:
+        self._what = what
+        self._told = time.monotonic()
+
+    def __call__(self, done: int, wanted: int) -> None:
+        now = time.monotonic()
+        if sys.stderr.isatty() or now - self._told < _QUIET_S:
+            return
+        self._told = now
+        print(f"{done:,} of {wanted:,} {self._what}", file=sys.stderr, flush=True)
+
+
+def as_text(result: "SweepResult") -> str:
+    reused = f", {result.reused:,} of them from before" if result.reused else ""
+    lines = [f"{result.points:,} points, {result.runs:,} runs{reused}; {result.seconds:.1f} s", ""]
+    lines += _table(result)
+    if result.failed:
+        first = result.failed[0]
+        lines.append(f"\n{len(result.failed):,} runs failed, the first: {first.error}")
+        lines.append(f"  (seed {first.seed}: {first.key})")
+    if result.violated:
+        notes = result.violated[0].notes
+        lines.append(f"\n{len(result.violated):,} runs VIOLATE a guarantee: {notes['violation']}")
+        lines.append(f"  replay: {notes['replay']}")
+    if result.unreached:
+        lines.append(
+            f"\n{len(result.unreached):,} points were run as often as allowed, and their intervals"
+            f" are too wide all the same, e.g. {dict(result.unreached[0].config)}"
+        )
+    lines.append("\nwritten: " + ", ".join(str(file) for file in result.files))
+    return "\n".join(lines)
+
+
+def _table(result: "SweepResult") -> list[str]:
+    """The first rows, with the parameters that vary."""
+    results = result.results
+    varying = [
+        name
+        for name in results.parameters
+        if len({str(row.parameters.get(name)) for row in results.rows}) > 1
+    ]
+    cells = [[*varying, "measure", "mean", "ci95", "runs"]]
+    for row in results.rows[:_SHOWN]:
+        shown = [str(row.parameters.get(name, "")) for name in varying]
+        cells.append([*shown, row.measure, *_numbers(row)])
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    left = len(varying) + 1
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]
+    more = len(results.rows) - _SHOWN
+    return [*lines, f"... {more:,} more rows"] if more > 0 else lines
+
+
+def _numbers(row: "Row") -> list[str]:
+    mean = "" if row.mean is None else f"{row.mean:,.4g}"
+    interval = "" if row.ci95 is None else f"± {row.ci95:,.3g}"
+    return [mean, interval, f"{row.runs:,}"]

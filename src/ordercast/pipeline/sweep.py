@@ -1,0 +1,157 @@
+"""`sweep`: run every point of a spec's grid as often as asked for, on the caller's Spark session.
+
+The output folder holds `results.csv` and `results.parquet` (mean and 95 % interval of every measure
+at every point), `runs.parquet` (every run), `meta.json`, and in `rows/` what is needed to take an
+interrupted sweep up again; with `history`, the histories of all runs as one history.
+"""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline.sweep_measure import PlanRun, SimRun
+from ordercast.pipeline.sweep_options import check_point
+from ordercast.pipeline.sweep_results import Results, results_of, write_results, write_runs
+from ordercast.pipeline.sweep_run import Progress, Progressed, Runner, run_points
+from ordercast.pipeline.sweep_spark import on_spark
+from ordercast.pipeline.sweep_spec import SweepSpec
+from ordercast.pipeline.sweep_store import HISTORY, Store
+from ordercast.pipeline.sweep_tasks import Experiment, Outcome, Point
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "results"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """`reused` runs were there from before; `unreached` points were run as often as allowed, and
+    their intervals are too wide all the same."""
+
+    results: Results
+    folder: Path
+    files: Sequence[Path]
+    points: int
+    runs: int
+    reused: int
+    seconds: float
+    failed: Sequence[Outcome]
+    violated: Sequence[Outcome]
+    unreached: Sequence[Point]
+
+    @property
+    def ok(self) -> bool:
+        return not (self.failed or self.violated or self.unreached)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "points": self.points,
+            "runs": self.runs,
+            "reused": self.reused,
+            "seconds": round(self.seconds, 3),
+            "failed": [
+                {"point": run.key, "repetition": run.repetition, "seed": run.seed,
+                 "error": run.error}
+                for run in self.failed
+            ],
+            "violated": [
+                {"point": run.key, "repetition": run.repetition, "seed": run.seed, **run.notes}
+                for run in self.violated
+            ],
+            "unreached": [dict(point.config) for point in self.unreached],
+            "out": str(self.folder),
+            "files": [str(file) for file in self.files],
+            "results": [row.as_json() for row in self.results.rows],
+        }  # fmt: skip
+
+
+def sweep(
+    spark: "SparkSession",
+    spec: SweepSpec,
+    out: Path,
+    *,
+    partitions: int | None = None,
+    progress: Progress | None = None,
+) -> SweepResult:
+    """Neither makes nor stops a session. An interrupted sweep, given again, goes on."""
+    points = points_of(spec)
+    runner = on_spark(spark, experiment_of(spec), partitions=partitions)
+    return run_sweep(spec, points, out, runner, progress)
+
+
+def run_sweep(
+    spec: SweepSpec,
+    points: Sequence[Point],
+    out: Path,
+    runner: Runner,
+    progress: Progress | None = None,
+) -> SweepResult:
+    """The sweep itself; only the runner knows where the work is done."""
+    begun = time.monotonic()
+    store = Store(out, _identity(spec), history=spec.history)
+    known = store.open()
+    state = Progressed(points, spec.repeats)
+    try:
+        run_points(state, spec.seed, runner, store, known, progress)
+    finally:  # also after Ctrl-C: what is done is kept, and can be read
+        complete = not state.missing(spec.seed) and not state.under_way
+        results = results_of(state)
+        files = [*write_results(results, out, NAME), write_runs(state, out)]
+        runs = [run for point in points for run in state.runs(point)]
+        store.write_meta(
+            {"complete": complete, "source": Path(spec.source).name, "points": len(points),
+             "runs": len(runs), "grid": {k: list(v) for k, v in spec.grid.items()},
+             "fixed": dict(spec.fixed), "bounds": [b.text() for b in spec.repeats.bounds]}
+        )  # fmt: skip
+    return SweepResult(
+        results=results,
+        folder=out,
+        files=[*files, *([out / HISTORY] if spec.history else [])],
+        points=len(points),
+        runs=len(runs),
+        reused=len(runs) - state.ran,
+        seconds=time.monotonic() - begun,
+        failed=[run for run in runs if run.error],
+        violated=[run for run in runs if run.measures.get("violations")],
+        unreached=state.unreached(),
+    )
+
+
+def points_of(spec: SweepSpec) -> list[Point]:
+    """The grid; a combination that cannot work is a point that fails, unless they all do."""
+    points = []
+    for config in spec.configs():
+        try:
+            check_point(spec.verb, config, spec.read)
+        except ConfigError as error:
+            points.append(Point.of(config, str(error)))
+        else:
+            points.append(Point.of(config))
+    if all(point.trouble for point in points):
+        raise ConfigError(f"{spec.source}: {points[0].trouble}")
+    return points
+
+
+def experiment_of(spec: SweepSpec) -> Experiment:
+    if spec.verb == "plan":
+        return PlanRun(spec.files, spec.seconds)
+    return SimRun(spec.files, spec.seconds, spec.history)
+
+
+def _identity(spec: SweepSpec) -> dict[str, Any]:
+    return {
+        "kind": "sweep",
+        "verb": spec.verb,
+        "seed": spec.seed,
+        "seconds": spec.seconds,
+        "history": spec.history,
+        "files": {
+            name: hashlib.sha256(text.encode()).hexdigest() for name, text in spec.files.items()
+        },
+    }

@@ -1,0 +1,303 @@
+"""The options of `plan` and `sim` as values of a spec file, and what each one may be.
+
+An option is named as on the command line, without its dashes. Values are checked one by one before
+anything runs; whether they go together is a matter of each point of the grid.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeAlias
+
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import GroupTable, parse_groups
+from ordercast.model.names import nearest, shown
+from ordercast.model.options import Limits, Timing
+from ordercast.pipeline.sweep_draw import (
+    OPTIONS,
+    SIZES,
+    UNIFORM,
+    draw_table,
+    drawing_of,
+    site_names,
+)
+from ordercast.plan.advice import AUTO, check_options
+from ordercast.plan.candidates import BUILDERS
+from ordercast.plan.objectives import OBJECTIVES
+from ordercast.sim.config import DURABILITIES, LEVELS, POLICIES, SimConfig, check_config
+from ordercast.sim.faults import parse_faults
+from ordercast.sim.networks import parse_network
+from ordercast.sim.notation import UNITS, count, duration, pairs, require_known
+from ordercast.sim.schedules import schedule
+
+Config: TypeAlias = Mapping[str, Any]
+Read: TypeAlias = Callable[[str], str]
+"""Gives the text of a file that an option names."""
+
+Check: TypeAlias = Callable[[Any, str, Read], None]
+
+VERBS = ("plan", "sim")
+LATER_VERBS = ("stability",)
+
+
+# --- one value ------------------------------------------------------------------------------------
+
+
+def _whole(least: int) -> Check:
+    def check(value: Any, where: str, _: Read) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ConfigError(f"{where}: {shown(value)} is not a whole number from {least} on")
+
+    return check
+
+
+def _number(least: float, most: float) -> Check:
+    def check(value: Any, where: str, _: Read) -> None:
+        good = not isinstance(value, bool) and isinstance(value, int | float)
+        if not good or not least <= value <= most:
+            raise ConfigError(f"{where}: {shown(value)} is not a number from {least:g} to {most:g}")
+
+    return check
+
+
+def _one_of(*known: str) -> Check:
+    def check(value: Any, where: str, _: Read) -> None:
+        if value not in known:
+            hint = nearest(value, known) if isinstance(value, str) else ""
+            raise ConfigError(f"{where}: {shown(value)} is none of {', '.join(known)}{hint}")
+
+    return check
+
+
+def _flag(value: Any, where: str, _: Read) -> None:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where}: {shown(value)} is neither true nor false")
+
+
+def _text(value: Any, where: str, _: Read) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{where}: must be a text, not {shown(value)}")
+    return value
+
+
+def _word(value: Any, where: str, read: Read) -> None:
+    _text(value, where, read)
+
+
+def _groups(value: Any, where: str, read: Read) -> None:
+    """How many to draw, or the file they are in."""
+    if isinstance(value, str):
+        parse_groups(read(value), source=value)
+    else:
+        _whole(1)(value, where, read)
+
+
+def _spread(value: Any, where: str, read: Read) -> None:
+    if value != UNIFORM:
+        _number(0.01, 1e6)(value, where, read)
+
+
+def _names(value: Any, where: str, read: Read) -> None:
+    names = value if isinstance(value, list) else _text(value, where, read).split(",")
+    if not all(isinstance(name, str) and name.strip() for name in names):
+        raise ConfigError(f"{where}: {shown(value)} is not a list of names")
+
+
+def _origins(value: Any, where: str, read: Read) -> None:
+    (_whole(1) if isinstance(value, int) else _names)(value, where, read)
+
+
+def _network(value: Any, where: str, read: Read) -> None:
+    parse_network(_text(value, where, read), read, where)
+
+
+def _faults(value: Any, where: str, read: Read) -> None:
+    parse_faults(_as_text(value, where), read, where)
+
+
+def _duration(value: Any, where: str, _: Read) -> None:
+    duration(value, where)
+
+
+def _settings(kind: type[Limits] | type[Timing]) -> Check:
+    def check(value: Any, where: str, _: Read) -> None:
+        _numbers(value, kind, where)
+
+    return check
+
+
+_BUILDER = _one_of(*BUILDERS, AUTO)
+_DRAWN: Mapping[str, Check] = {
+    "sites": _whole(1),
+    "groups": _groups,
+    "size": _whole(1),
+    "spread": _spread,
+    "sizes": _one_of(*SIZES),
+}
+_PLAN: Mapping[str, Check] = {
+    **_DRAWN,
+    "builder": _BUILDER,
+    "objective": _one_of(*OBJECTIVES),
+    "branching": _whole(2),
+    "tie": _names,
+    "rebalance": _flag,
+}
+_SIM: Mapping[str, Check] = {
+    **_DRAWN,
+    "protocol": _one_of(*PROTOCOLS),
+    "builder": _BUILDER,
+    "branching": _whole(2),
+    "tie": _names,
+    "messages": _whole(0),
+    "origins": _origins,
+    "rate": _number(1e-9, 1e9),
+    "network": _network,
+    "faults": _faults,
+    "deliver": _one_of(*LEVELS),
+    "on_failure": _one_of(*POLICIES),
+    "causal": _flag,
+    "stability": _word,
+    "durability": _one_of(*DURABILITIES),
+    "batch": _whole(1),
+    "payload": _whole(0),
+    "implicit": _number(0, 1),
+    "codec": _one_of("objects", "bytes"),
+    "limits": _settings(Limits),
+    "timing": _settings(Timing),
+    "settle": _duration,
+    "most_events": _whole(1),
+    "schedule": _flag,
+}
+OPTIONS_OF: Mapping[str, Mapping[str, Check]] = {"plan": _PLAN, "sim": _SIM}
+
+# Options of the verbs that are no parameters of a point, and what says it instead.
+ELSEWHERE = {
+    "seed": "[sweep] seed gives every run its own",
+    "history": "write [sweep] history = true",
+    "draw": "it draws a picture",
+    "full": "it shapes the output",
+    "json": "it shapes the output",
+}
+
+
+def option_named(name: str, verb: str, where: str) -> str:
+    """The option's name as it is used here: `on-failure` is `on_failure`."""
+    plain = name.replace("-", "_")
+    if plain in ELSEWHERE:
+        raise ConfigError(f"{where}.{name}: is not swept: {ELSEWHERE[plain]}")
+    known = OPTIONS_OF[verb]
+    if plain not in known:
+        raise ConfigError(f"{where}: '{verb}' has no option {shown(name)}{nearest(plain, known)}")
+    return plain
+
+
+def check_value(verb: str, option: str, value: Any, where: str, read: Read) -> None:
+    OPTIONS_OF[verb][option](value, f"{where}.{option}", read)
+
+
+# --- one point ------------------------------------------------------------------------------------
+
+
+def check_point(verb: str, config: Config, read: Read) -> None:
+    """Raise ConfigError when the values, each of them right, do not go together."""
+    if verb == "sim" and config.get("schedule"):
+        for option in config:
+            if option not in ("schedule", "protocol"):
+                raise ConfigError(f"schedule: draws it all from the seed: leave out {option!r}")
+        return
+    table = _table_like(config, read)
+    if verb == "plan":
+        builder = config.get("builder", AUTO)
+        check_options(builder, "delay", config.get("branching"), name_list(config.get("tie", [])))
+    else:
+        check_config(sim_config(config, table, read))
+
+
+def _table_like(config: Config, read: Read) -> GroupTable:
+    """The table itself, or one with the same sites that takes no time to draw."""
+    if isinstance(config.get("groups"), int):
+        sites = site_names(drawing_of(config).sites)
+        return GroupTable(sites, {"g": sites[:1]})
+    return table_of(config, 0, read)
+
+
+def table_of(config: Config, seed: int, read: Read) -> GroupTable:
+    """The groups of a run: drawn from its seed, or those of the file."""
+    groups = config.get("groups")
+    if groups is None:
+        raise ConfigError("groups: is missing: a file, or how many to draw")
+    if isinstance(groups, int):
+        return draw_table(drawing_of(config), seed)
+    for option in OPTIONS:
+        if option != "groups" and option in config:
+            raise ConfigError(f"{option}: says how groups are drawn, but {groups!r} is a file")
+    return parse_groups(read(groups), source=groups)
+
+
+def sim_config(config: Config, table: GroupTable, read: Read) -> SimConfig:
+    """What `ordercast sim` would run with these options."""
+    made = SimConfig(table)
+    plain = (
+        "protocol", "builder", "branching", "messages", "batch", "payload", "implicit", "deliver",
+        "on_failure", "causal", "stability", "durability", "codec", "most_events",
+    )  # fmt: skip
+    made = replace(made, **{name: config[name] for name in plain if name in config})
+    if "rate" in config:
+        made = replace(made, rate=float(config["rate"]))
+    if "origins" in config:
+        origins = config["origins"]
+        made = replace(made, origins=origins if isinstance(origins, int) else name_list(origins))
+    if "tie" in config:
+        made = replace(made, tie=name_list(config["tie"]))
+    if "network" in config:
+        made = replace(made, network=parse_network(config["network"], read))
+    if "faults" in config:
+        made = replace(made, faults=parse_faults(_as_text(config["faults"], "faults"), read))
+    if "settle" in config:
+        made = replace(made, settle=duration(config["settle"], "settle"))
+    if "limits" in config:
+        numbers = _numbers(config["limits"], Limits, "limits")
+        made = replace(made, limits=replace(Limits(), **numbers))
+    if "timing" in config:
+        numbers = _numbers(config["timing"], Timing, "timing")
+        made = replace(made, timing=replace(Timing(), **numbers))
+    return made
+
+
+def scheduled(config: Config, seed: int) -> SimConfig:
+    """A whole configuration drawn from the seed."""
+    return schedule(config.get("protocol", SimConfig(GroupTable((), {})).protocol), seed)
+
+
+def name_list(names: str | list[str]) -> tuple[str, ...]:
+    """`"a,b"` or a list."""
+    return tuple(name.strip() for name in (names.split(",") if isinstance(names, str) else names))
+
+
+def _as_text(value: Any, where: str) -> str:
+    """Faults as a text, or as a table of the spec file."""
+    if isinstance(value, dict):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        raise ConfigError(f"{where}: must be a text or a table, not {shown(value)}")
+    return value
+
+
+def _numbers(value: Any, kind: type[Limits] | type[Timing], where: str) -> dict[str, int]:
+    """`a=1,b=5ms`, or a table of the spec file; a time may have a unit."""
+    if isinstance(value, dict):
+        given = [(name, str(number)) for name, number in value.items()]
+    elif isinstance(value, str):
+        given = list(pairs(value, where))
+    else:
+        raise ConfigError(f"{where}: must be a text or a table, not {shown(value)}")
+    known = [field.name for field in fields(kind)]
+    found = {}
+    for name, text in given:
+        require_known(name, known, where)
+        read = duration if text.endswith(tuple(UNITS)) else count
+        found[name] = read(text, f"{where}: {name}")
+        if found[name] < 1:
+            raise ConfigError(f"{where}: {name}: {text} is too small (1 or more)")
+    return found

@@ -1,0 +1,82 @@
+"""Runs of a sweep on Spark: one row per run, by `mapInArrow` on the caller's session.
+
+Each partition takes some of a wave's tasks, which travel with the function; what comes back is one
+encoded outcome per run. A run that kills its worker is found by halving the wave, and becomes a
+failed run like any other.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ordercast.pipeline.sweep_tasks import Experiment, Outcome, Task, failed, perform, told
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PER_SLOT = 4  # partitions: enough to even out runs of different cost, few enough to cost little
+
+
+def on_spark(
+    spark: "SparkSession", experiment: Experiment, *, partitions: int | None = None
+) -> Callable[[Sequence[Task]], list[Outcome]]:
+    """A runner on the session; `partitions` of each wave (default: by the session's cores)."""
+    most = partitions or _PER_SLOT * slots(spark)
+
+    def run(tasks: Sequence[Task]) -> list[Outcome]:
+        try:
+            return _run(spark, experiment, tasks, min(most, len(tasks)))
+        except Exception as error:
+            if not _alive(spark):
+                raise
+            if len(tasks) == 1:
+                return [failed(tasks[0], f"the worker died: {_cause(error)}")]
+            half = len(tasks) // 2
+            return run(tasks[:half]) + run(tasks[half:])
+
+    return run
+
+
+def slots(spark: "SparkSession") -> int:
+    """How many partitions the session gives to a table by itself: its cores, as a rule."""
+    from pyspark.sql import functions as sql
+
+    ids = spark.range(1 << 16).select(sql.spark_partition_id().alias("part"))
+    return int(ids.distinct().count())
+
+
+def _run(
+    spark: "SparkSession", experiment: Experiment, tasks: Sequence[Task], partitions: int
+) -> list[Outcome]:
+    places = spark.range(0, len(tasks), 1, partitions)
+    done = places.mapInArrow(partial(_perform, experiment, list(tasks)), "outcome binary")
+    decoder = msgspec.msgpack.Decoder(Outcome)
+    return [decoder.decode(row.outcome) for row in done.collect()]
+
+
+def _perform(
+    experiment: Experiment, tasks: Sequence[Task], batches: Iterator[Any]
+) -> Iterator[Any]:
+    """In a worker: a batch of places in the list of tasks in, a batch of one outcome each out."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for place in batch.column(0).to_pylist():
+            outcome = msgspec.msgpack.encode(perform(experiment, tasks[place]))
+            yield pa.RecordBatch.from_pydict({"outcome": [outcome]})
+
+
+def _alive(spark: "SparkSession") -> bool:
+    try:
+        return spark.range(1).count() == 1
+    except Exception:
+        return False
+
+
+def _cause(error: Exception) -> str:
+    """The line of Spark's long complaint that tells what became of the worker."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    crashed = [line for line in lines if "crashed" in line or "exited" in line]
+    return (crashed or [told(error)])[0][:200]
