@@ -158,7 +158,7 @@ Site.drain = drain
         ((FIGURE_3, "--network", "wan:nowhere.toml"), "nowhere.toml: no such file or directory"),
         ((FIGURE_3, "--network", "lna"), "network: there is no 'lna' (did you mean 'lan'?)"),
         ((FIGURE_3, "--rate", "0"), "rate: 0.0 is not a rate"),
-        ((FIGURE_3, "--rate", "fast"), "--rate: 'fast' is not a number"),
+        ((FIGURE_3, "--rate", "fast"), "rate: 'fast' is not a number"),
         ((FIGURE_3, "--rate", "nan"), "rate: nan is not a rate"),
         ((FIGURE_3, "--limits", "window=3"), "limits: there is no 'window' (did you mean"),
         ((FIGURE_3, "--limits", "link_items=0"), "limits: link_items: 0 is too small (1 or more)"),

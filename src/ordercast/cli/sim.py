@@ -4,7 +4,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
 from pathlib import Path
 
 from ordercast.cli.frame import (
@@ -16,13 +15,10 @@ from ordercast.cli.frame import (
     whole_number,
 )
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, parse_groups
-from ordercast.model.options import Limits, Timing
 from ordercast.sim.config import SimConfig, check_config
-from ordercast.sim.faults import parse_faults
-from ordercast.sim.networks import parse_network
-from ordercast.sim.notation import UNITS, count, duration, pairs, require_known
+from ordercast.sim.notation import require_known
+from ordercast.sim.options import OPTIONS, configure
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import schedule
 from ordercast.sim.simulate import simulate
@@ -46,8 +42,8 @@ networks: lan, p2p:P=1ms,L=5ms, broadcast:T=2ms, wan[:FILE], tree:b=3,p=4
 faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, partition,
           oneway, clog, pause, slow (counts); or a TOML file: docs/simulator.md"""
 
+PROPAGATION = "propagation"
 _QUIET_S = 2.0  # so long nothing is said about progress
-_DEFAULT = SimConfig(GroupTable((), {}))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--tie", "A,B,...", "greedy: sites preferred in ties")
     add("--messages", "N", "how many are sent (default: 1000)", whole_number(0))
     add("--origins", "K", "how many sites send, or which: a,b (default: all)")
-    add("--rate", "R", "messages per second over all origins (default: 1000)", _rate)
+    add("--rate", "R", "messages per second over all origins (default: 1000)")
     parser.add_argument("--seed", metavar="S", type=whole_number(0), default=1, help="(default: 1)")
     add("--network", "SPEC", "how long frames take (default: lan)")
     add("--faults", "SPEC", "what goes wrong (default: nothing)")
@@ -72,7 +68,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--durability", "KIND", "sync, os or memory (default: sync)")
     add("--batch", "N", "most messages per submission (default: 1)", whole_number(1))
     add("--payload", "BYTES", "most bytes per message (default: 64)", whole_number(0))
-    add("--implicit", "SHARE", "share of sends to listed sites (default: 0)", _share)
+    add("--implicit", "SHARE", "share of sends to listed sites (default: 0)")
     add("--codec", "KIND", "objects or bytes: how frames travel (default: objects)")
     add("--limits", "LIST", "e.g. window_messages=100,link_items=16")
     add("--timing", "LIST", "e.g. ack_delay=1ms,resend_after=50ms")
@@ -112,7 +108,7 @@ def _scheduled(args: argparse.Namespace) -> SimConfig:
     for name in given:
         if name not in ("json", "schedule", "protocol", "seed", "history"):
             raise UsageError(f"--schedule draws it all from the seed: leave out {name!r}")
-    protocol = args.protocol or _DEFAULT.protocol
+    protocol = args.protocol or PROPAGATION
     require_known(protocol, PROTOCOLS, "protocol")
     return schedule(protocol, args.seed)
 
@@ -120,73 +116,14 @@ def _scheduled(args: argparse.Namespace) -> SimConfig:
 def _configured(args: argparse.Namespace) -> SimConfig:
     if args.groups is None:
         raise UsageError("GROUPS is missing; see 'ordercast sim --help'")
-    config = SimConfig(_table(args.groups), source=args.groups)
-    plain = (
-        "protocol", "builder", "branching", "messages", "rate", "batch", "payload", "implicit",
-        "deliver", "on_failure", "causal", "stability", "durability", "codec", "most_events",
-    )  # fmt: skip
-    config = replace(
-        config,
-        **{name: getattr(args, name) for name in plain if getattr(args, name) is not None},
-    )
-    if args.tie is not None:
-        config = replace(config, tie=_names(args.tie))
-    if args.origins is not None:
-        config = replace(config, origins=_origins(args.origins))
-    if args.network is not None:
-        config = replace(config, network=parse_network(args.network, read_text))
-    if args.faults is not None:
-        config = replace(config, faults=parse_faults(args.faults, read_text))
-    if args.settle is not None:
-        config = replace(config, settle=duration(args.settle, "settle"))
-    if args.limits is not None:
-        config = replace(
-            config, limits=replace(Limits(), **_numbers(args.limits, Limits, "limits"))
-        )
-    if args.timing is not None:
-        config = replace(
-            config, timing=replace(Timing(), **_numbers(args.timing, Timing, "timing"))
-        )
-    return config
+    given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    return configure(_table(args.groups), given, read=read_text, source=args.groups)
 
 
 def _table(groups: str) -> GroupTable:
     if groups.lstrip().startswith("{"):
         return parse_groups(groups, source="GROUPS.json")
     return parse_groups(read_text(groups), source=groups)
-
-
-def _origins(text: str) -> int | tuple[str, ...]:
-    if text.isascii() and text.isdigit():
-        return count(text, "origins", least=1)
-    return _names(text)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))
-
-
-def _numbers(text: str, kind: type[Limits] | type[Timing], where: str) -> dict[str, int]:
-    """`name=number`; a time may have a unit."""
-    known = [field.name for field in fields(kind)]
-    found = {}
-    for name, value in pairs(text, where):
-        require_known(name, known, where)
-        read = duration if value.endswith(tuple(UNITS)) else count
-        found[name] = read(value, f"{where}: {name}")
-        if found[name] < 1:
-            raise ConfigError(f"{where}: {name}: {value} is too small (1 or more)")
-    return found
-
-
-def _rate(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-
-
-_share = _rate
 
 
 class _Progress:
