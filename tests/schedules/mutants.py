@@ -22,9 +22,18 @@ from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, Delivery, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Data, Item, Relay
 
-CHAIN = GroupTable.of(
-    {"top": ["a", "b", "c", "d"], "mid": ["b", "c", "d"], "low": ["c", "d"], "side": ["a", "e"]}
-)  # three levels: places where a batch can arrive before its past
+# r orders `top` and m, below it, `low`: x may know of a message to `top` before m does.
+TWO_LEVELS = GroupTable.of(
+    {
+        "a1": ["r", "m"],
+        "a2": ["r", "m", "x"],
+        "a3": ["r", "x"],
+        "a4": ["r", "x"],
+        "low": ["m", "l"],
+        "top": ["r", "m", "l", "x"],
+    },
+    rates={"a1": 1.0, "a2": 1.0, "a3": 1.0, "a4": 1.0, "low": 10.0, "top": 10.0},
+)
 
 MUTANTS: "dict[str, type[Broken]]" = {}
 
@@ -227,6 +236,7 @@ class DeliversToNonMembers(Broken):
     class ordering_kind(Propagation):  # noqa: N801
         def _route(self, batch: Batch) -> tuple[bool, tuple[SiteName, ...]]:
             _, children = super()._route(batch)
+            self._routes.clear()
             return (True, children)
 
 
@@ -325,19 +335,19 @@ class SafeIgnoresThePrefix(Broken):
 
 @mutant
 class CausalHoldIgnoresAGroup(Broken):
-    """The primary does not wait for the first group in a batch's past."""
+    """The primary does not wait for the last group in a batch's past."""
 
     focus: ClassVar[dict[str, Any]] = {
         "causal": True,
         "deliver": "agreed",
-        "table": CHAIN,
+        "table": TWO_LEVELS,
         "origins": None,
         "builder": "greedy",
     }
 
     class ordering_kind(Propagation):  # noqa: N801
         def _past_has_passed(self, past: Vector) -> bool:
-            return super()._past_has_passed(past[1:])
+            return super()._past_has_passed(past[:-1])
 
 
 @mutant

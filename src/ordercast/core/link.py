@@ -44,7 +44,9 @@ Sends: TypeAlias = list[tuple[Site, Frame]]
 NEVER = 1 << 62
 
 
-class _Outgoing:
+class Outgoing:
+    """One lane to the peer."""
+
     __slots__ = ("done", "got", "items", "last", "restored", "sent")
 
     def __init__(self) -> None:
@@ -76,7 +78,7 @@ class Link:
         self.peer_boot = 1
         self.limits = limits
         self.timing = timing
-        self.outgoing = [_Outgoing() for _ in LANES]
+        self.outgoing = [Outgoing() for _ in LANES]
         self.incoming = [_Incoming() for _ in LANES]
         self.blocked = False  # so it is on some lane
         self.ack_at = NEVER
@@ -96,10 +98,6 @@ class Link:
         out.last += 1
         return out.last - out.done
 
-    def last(self, lane: int) -> int:
-        """The number of the item pushed last."""
-        return self.outgoing[lane].last
-
     def flush(self, now: int, down: Sends, late: Sends) -> None:
         """Send what may be sent now: DOWN into `down`, all else, which may promise, into `late`."""
         before = len(late)
@@ -109,9 +107,13 @@ class Link:
             for lane, first, last in self._repairs:
                 late.append((self.peer, Repair(self.boot, self.peer_boot, lane, first, last)))
             self._again, self._repairs, self.urgent = [], [], False
-        for lane, out in enumerate(self.outgoing):
-            if out.sent < out.last:
-                self._send_new(now, lane, out, down if lane == DOWN else late)
+        to_primary, to_child, other = self.outgoing
+        if to_child.sent < to_child.last:
+            self._send_new(now, DOWN, to_child, down)
+        if to_primary.sent < to_primary.last:
+            self._send_new(now, UP, to_primary, late)
+        if other.sent < other.last:
+            self._send_new(now, CONTROL, other, late)
         if self.ack_at == NEVER:
             return
         if len(late) > before and type(first_late := late[before][1]) is Data:
@@ -119,7 +121,7 @@ class Link:
         elif self.ack_at <= now:
             late.append((self.peer, Ack(self.boot, self.peer_boot, self._acks())))
 
-    def _send_new(self, now: int, lane: int, out: _Outgoing, sends: Sends) -> None:
+    def _send_new(self, now: int, lane: int, out: Outgoing, sends: Sends) -> None:
         sent, limit = out.sent, out.done + self.limits.link_items
         if out.last < limit:
             limit = out.last
@@ -188,7 +190,7 @@ class Link:
         if boot < self.peer_boot:
             return None
         self.peer_boot = boot
-        self.outgoing[CONTROL] = _Outgoing()
+        self.outgoing[CONTROL] = Outgoing()
         self.incoming[CONTROL] = _Incoming()
         for out in self.outgoing:
             out.got = out.sent = out.done

@@ -17,7 +17,6 @@ A driver may crash between any two duties. It must not reorder within a duty, mu
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -51,8 +50,7 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
     records: tuple[Record, ...]
 
 
-@dataclass(slots=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True, gc=False):
     """`stage` is accepted, ordered or stable, for this site's messages seq … seq+count-1."""
 
     stage: str
@@ -61,8 +59,9 @@ class Receipt:
     count: int
 
 
-@dataclass(slots=True)
-class Outbox:
+class Outbox(msgspec.Struct):
+    """One per burst, so made cheaply: a struct, not a dataclass."""
+
     persist: Sequence[Record]
     send: Sequence[tuple[Site, Frame]]
     then_send: Sequence[tuple[Site, Frame]]

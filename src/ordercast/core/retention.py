@@ -9,16 +9,18 @@ is the truth and link cursors are indexes into it: those below are counts of for
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ordercast.core.gate import Gate
-from ordercast.core.link import Link
+from ordercast.core.link import Outgoing
 from ordercast.core.order.interface import Ordering
 from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
 from ordercast.core.own import OwnMessages
 from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
-from ordercast.wire.frames import DOWN
+
+Owed: TypeAlias = tuple[Outgoing, int, Site]
+"""The lane to a child, the number under which it gets the batch, and its name."""
 
 
 class Retention:
@@ -30,7 +32,7 @@ class Retention:
         self.own = own
         self.stability = stability
         self.gate = gate
-        self._held: deque[tuple[Passed, Sequence[tuple[Link, int]], int]] = deque()
+        self.batches: deque[tuple[Passed, Sequence[Owed], int]] = deque()
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
         self._forgotten = 0  # records since the last checkpoint
@@ -47,10 +49,11 @@ class Retention:
         self.from_origin: dict[Site, int] = {}
         self.own_seqs: dict[Group, int] = {}
 
-    def hold(self, entry: Passed, links: Sequence[tuple[Link, int]], position: int) -> None:
-        """`links`: by which link and number each child gets it; `position`: its last, if ours."""
-        self._held.append((entry, links, position))
-        self.grown()
+    def hold(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
+        """`owed`: under which number each child gets it; `position`: its last here, if ours."""
+        self.batches.append((entry, owed, position))
+        if len(self.batches) >= self._look_at:
+            self.due = True
         if not entry.from_parent:
             batch = entry.placed.batch
             self._not_final.setdefault(batch.group, deque()).append(
@@ -58,7 +61,7 @@ class Retention:
             )
 
     def grown(self) -> None:
-        if len(self._held) + len(self.own.kept) >= self._look_at:
+        if len(self.batches) + len(self.own.kept) >= self._look_at:
             self.due = True
 
     def finals(self, group: Group) -> list[tuple[Site, int]]:
@@ -86,18 +89,18 @@ class Retention:
         """Much has gathered: fold what is no longer needed; a checkpoint if that was much."""
         self.due = False
         self._fold_all()
-        kept = len(self._held) + len(self.own.kept)
+        kept = len(self.batches) + len(self.own.kept)
         least = self.own.limits.checkpoint_batches
         self._look_at = max(least, 2 * kept)
         if self._forgotten < max(least // 2, kept):
             return None
         self._forgotten = 0
         records: list[Record] = [Accepted(batch) for batch in self.own.kept]
-        records.extend(entry for entry, _, _ in self._held)
+        records.extend(entry for entry, _, _ in self.batches)
         return Checkpoint(self._state(), tuple(records))
 
     def _fold_all(self) -> None:
-        held = self._held
+        held = self.batches
         while held and self._done_with(*held[0]):
             self._fold(*held.popleft())
         for batch in self.own.forgettable():
@@ -107,22 +110,22 @@ class Retention:
                 self.sent_up[primary] = self.sent_up.get(primary, 0) + 1
             self._forgotten += 1
 
-    def _done_with(self, entry: Passed, links: Sequence[tuple[Link, int]], position: int) -> bool:
+    def _done_with(self, entry: Passed, owed: Sequence[Owed], position: int) -> bool:
         if position > self.gate.settled:
             return False
-        for link, number in links:
-            if link.outgoing[DOWN].done < number:
+        for out, number, _ in owed:
+            if out.done < number:
                 return False
         placed = entry.placed
         last = placed.number + placed.batch.count - 1
         return entry.from_parent or self.stability.final(placed.batch.group) >= last
 
-    def _fold(self, entry: Passed, links: Sequence[tuple[Link, int]], position: int) -> None:
+    def _fold(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
         self._forgotten += 1
         self.ordering.forget(entry)
         batch = entry.placed.batch
-        for link, number in links:
-            self.sent_down[link.peer] = number
+        for _, number, child in owed:
+            self.sent_down[child] = number
         if entry.from_parent:
             self.from_parent += 1
         elif entry.source != self.site:
@@ -160,10 +163,7 @@ class Retention:
         self.own_seqs = dict(state["own_seqs"])
         self._final_seqs = {origin: dict(seqs) for origin, seqs in state["final_seqs"].items()}
 
-    def full(self, most: int) -> bool:
-        return len(self._held) >= most and self.held() >= most
-
     def held(self) -> int:
         """Batches still needed, after forgetting those that are not."""
         self._fold_all()
-        return len(self._held)
+        return len(self.batches)

@@ -3,15 +3,12 @@
 A driver calls `submit`, `receive` and `alarm` with integer nanoseconds, any number of them, then
 `drain`s once and does its duties (see `outbox`). After a crash a new Site is made from the last
 durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
-
-Flow control has two lanes. A relay takes nothing more, from above or from origins, while it holds
-`link_items` for some child, and nothing more from origins from half of that on: so what comes down
-never waits for what goes up. What is not taken is not acknowledged, and fills the sender's window.
 """
 
 import heapq
 from collections.abc import Sequence
 
+from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
 from ordercast.core.link import NEVER, Link, Sends
 from ordercast.core.observe import Observation, observe
@@ -70,17 +67,11 @@ class Site:
         self.links: dict[SiteName, Link] = {}
         self._persist: list[Record] = []
         self._deliveries: list[Delivery] = []
-        self._touched: dict[SiteName, Link] = {}
+        self._touched: dict[SiteName, Link] = {}  # with something to send
+        self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
         self._timers: list[tuple[int, SiteName]] = []
         self._armed: dict[SiteName, int] = {}
         self._relay_before_durable = options.on_failure == "exclude"
-        self._most_down = options.limits.link_items
-        self._most_up = options.limits.link_items // 2
-        self._crowded_down = 0  # children for whom no more can be taken
-        self._crowded_up = 0
-        self._most_held = options.limits.held_batches
-        self._most_held_up = max(1, self._most_held // 2)
-        self._refused = False  # something was not taken because too much of the past is held
         self.replaying = False
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options.timing, eager=options.deliver == "safe"
@@ -91,6 +82,7 @@ class Site:
             structure, options.limits, self.stability, self.ordering.submit, causal=options.causal
         )
         self.retention = Retention(name, self.ordering, self.own, self.stability, self.gate)
+        self.flow = Flow(options.limits, self.retention)
         if checkpoint is not None or records:
             restore(self, checkpoint, records)
 
@@ -169,6 +161,8 @@ class Site:
             self._acknowledged(link, frame.of, frame.acks)
         elif type(frame) is Repair and (frame.lane != CONTROL or frame.of == self.boot):
             link.repair(now, frame)
+        if link.blocked:
+            self._blocked[peer] = link
         if link.urgent or link.ack_at <= now:
             self._touched[peer] = link
         elif peer not in self._touched:
@@ -188,8 +182,8 @@ class Site:
 
     def drain(self) -> Outbox:
         """Everything asked for since the last drain, and what the end of a burst adds to it."""
-        if self._refused:
-            self._refused = False
+        if self.flow.refused:
+            self.flow.refused = False
             self._resume()
         at = self.stability.flush(self.now)
         down: Sends = []
@@ -252,33 +246,27 @@ class Site:
                         self.own.placed(item.batch)
             elif lane == DOWN:
                 left = len(link.outgoing[DOWN].items)
-                self._uncrowd(left, left + len(items))
-
-    def _uncrowd(self, left: int, before: int) -> None:
-        if before >= self._most_up > left:
-            self._crowded_up -= 1
-        if before >= self._most_down > left:
-            self._crowded_down -= 1
-        self._resume()
+                if self.flow.done(left + len(items), left):
+                    self._resume()
 
     def _resume(self) -> None:
         """Take what had to wait, if there is room now; what comes down first."""
-        if not self._crowded_down:
-            for link in list(self.links.values()):  # resuming may open a new one
-                if link.blocked:
-                    link.resume(self.now, self._take)
-                    self._touched[link.peer] = link
-        if not self._crowded_up:
-            self.ordering.resume()
+        blocked, self._blocked = self._blocked, {}
+        for peer, link in blocked.items():
+            link.resume(self.now, self._take)
+            self._touched[peer] = link
+            if link.blocked:
+                self._blocked[peer] = link
+        self.ordering.resume()
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
         if lane == DOWN:
-            if self._crowded_down or self._full(self._most_held):
+            if not self.flow.room_down():
                 return False
             if peer == self.parent:
                 self.ordering.receive(peer, item)
         elif lane == UP:
-            if not self.room():
+            if not self.flow.room_up():
                 return False
             if type(item) is Submit and not is_whole(item.batch):
                 self.dealt_with(peer)  # placed, it would stop every member
@@ -306,10 +294,7 @@ class Site:
         self._touched[peer] = link
         waiting = link.push(lane, item)
         if lane == DOWN:
-            if waiting == self._most_up:
-                self._crowded_up += 1
-            if waiting == self._most_down:
-                self._crowded_down += 1
+            self.flow.pushed(waiting)
 
     def persist(self, record: Record) -> None:
         if not self.replaying:
@@ -318,10 +303,9 @@ class Site:
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
         placed = entry.placed
         batch = placed.batch
-        links = self.links
         self.retention.hold(
             entry,
-            [(link := links[child], link.last(DOWN)) for child in children],
+            [(out := self.links[child].outgoing[DOWN], out.last, child) for child in children],
             self.gate.logged + batch.count if mine else 0,
         )
         if not entry.from_parent:
@@ -337,13 +321,7 @@ class Site:
                 self._settle([batch.group])
 
     def room(self) -> bool:
-        return not self._crowded_up and not self._full(self._most_held_up)
-
-    def _full(self, most: int) -> bool:
-        if not self.retention.full(most):
-            return False
-        self._refused = True
-        return True
+        return self.flow.room_up()
 
     def dealt_with(self, origin: SiteName) -> None:
         link = self.links[origin]

@@ -95,7 +95,7 @@ class Propagation:
         self._numbers[batch.group] = placed.number + batch.count - 1
         environment = self.environment
         environment.persist(entry)
-        mine, children = self._route(batch)
+        mine, children = self._routes.get(batch.group) or self._route(batch)
         for child in children:
             environment.send(child, DOWN, item)
         if mine:

@@ -82,9 +82,17 @@ class Plain:
         news: list[Group] = []
         if type(item) is Report:
             for group, logged, settled in item.counts:
-                heard = self._heard.setdefault(group, {})
-                before = heard.get(peer, (0, 0))
-                heard[peer] = (max(before[0], logged), max(before[1], settled))
+                heard = self._heard.get(group)
+                if heard is None:
+                    heard = self._heard[group] = {}
+                before = heard.get(peer)
+                if before is None:
+                    heard[peer] = (logged, settled)
+                else:
+                    heard[peer] = (max(before[0], logged), max(before[1], settled))
+                    least = self._others.get(group)
+                    if least is not None and before[0] > least[0] and before[1] > least[1]:
+                        continue  # others hold this group up, not this peer
                 if self._recount(group):
                     news.append(group)
         return news
