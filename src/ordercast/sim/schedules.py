@@ -21,6 +21,7 @@ from ordercast.sim.networks import (
 
 LONG_EVERY = 50
 MOST_EVENTS = 500_000  # a run with more never comes to rest
+SETTLE = 600 * SECOND  # narrow limits over slow links take their time
 
 _NAMES = "abcdefghijk"
 
@@ -52,6 +53,7 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         codec="bytes" if stream.chance(0.2) else "objects",
         limits=_limits(stream, batch, payload),
         timing=_timing(stream),
+        settle=SETTLE,
         most_events=MOST_EVENTS,
         source=f"--schedule --protocol {protocol}",
     )
@@ -87,11 +89,12 @@ def _builder(stream: Stream, protocol: str) -> str:
 
 def _messages(stream: Stream, table: GroupTable, network: NetworkSpec, *, long: bool) -> int:
     """Fewer where a message costs more frames: in large groups, and where answers come late."""
+    slow = isinstance(network, WanSpec)
     if long:
-        return stream.between(300, 600)
+        return stream.between(100, 200) if slow else stream.between(300, 600)
     size = max(len(members) for members in table.groups.values())
     most = 240 // (size + 1)
-    return stream.between(8, most // 3 if isinstance(network, WanSpec) else most)
+    return stream.between(8, most // 3 if slow else most)
 
 
 def _network(stream: Stream) -> NetworkSpec:

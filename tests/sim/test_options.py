@@ -1,0 +1,75 @@
+"""A configuration from options by name, as the command line, scenarios and sweeps give them."""
+
+from typing import Any
+
+import pytest
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import GroupTable
+from ordercast.model.options import Limits, Timing
+from ordercast.sim.config import SimConfig
+from ordercast.sim.faults import Fault
+from ordercast.sim.networks import PointToPointSpec
+from ordercast.sim.options import configure
+
+TABLE = GroupTable.of({"g": ["a", "b"]})
+
+
+def no_file(name: str) -> str:
+    raise AssertionError(f"{name} is not to be read")
+
+
+def made(**given: Any) -> SimConfig:
+    return configure(TABLE, given, read=no_file)
+
+
+def test_no_options_are_the_defaults() -> None:
+    assert made() == SimConfig(TABLE)
+
+
+def test_numbers_may_be_numbers_or_text() -> None:
+    assert made(messages=5, rate=2, origins=2) == made(messages="5", rate="2.0", origins="2")
+
+
+def test_each_kind_of_option_is_read() -> None:
+    config = configure(
+        TABLE,
+        {
+            "on-failure": "wait", "causal": True, "origins": "a,b", "tie": "b, a",
+            "network": "p2p:P=1ms,L=2ms", "faults": "loss=0.5", "settle": "2s",
+            "limits": "link_items=7", "timing": "ack_delay=3ms,resend_after=5",
+        },
+        read=no_file,
+    )  # fmt: skip
+    assert config == SimConfig(
+        TABLE,
+        on_failure="wait",
+        causal=True,
+        origins=("a", "b"),
+        tie=("b", "a"),
+        network=PointToPointSpec(1_000_000, 2_000_000),
+        faults=(Fault("loss", probability=0.5),),
+        settle=2_000_000_000,
+        limits=Limits(link_items=7),
+        timing=Timing(ack_delay=3_000_000, resend_after=5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mesages": 5}, "options: there is no 'mesages' (did you mean 'messages'?)"),
+        ({"messages": "five"}, "messages: five is not a count (0 or more)"),
+        ({"rate": "fast"}, "rate: 'fast' is not a number"),
+        ({"rate": True}, "rate: True is not a number"),
+        ({"causal": "yes"}, "causal: 'yes' is neither true nor false"),
+        ({"protocol": 7}, "protocol: 7 is not a text"),
+        ({"origins": 0}, "origins: 0 is not a count (1 or more)"),
+        ({"settle": 5}, "settle: 5 is not a duration (write 250us, 5ms or 1.5s)"),
+        ({"limits": "links=3"}, "limits: there is no 'links' (did you mean 'link_items'?)"),
+    ],
+)
+def test_a_wrong_option_is_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configure(TABLE, given, read=no_file)
+    assert str(caught.value) == message
