@@ -32,6 +32,14 @@ class Shape:
     branching: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """labels[0]: the part of each node; labels[i]: the cluster of each cluster of level i - 1."""
+
+    labels: Sequence[Sequence[int]]
+    within_cap: bool = True  # False: so much crosses that more had to be allowed
+
+
 @dataclass(slots=True)
 class Domain:
     """A connected part of a table: what is cut, with its cutter, which all shapes share."""
@@ -50,10 +58,9 @@ class Domain:
                 self._cutters.append(cutter_of("builtin", self.graph))
         return self._cutters
 
-    def levels(self, shape: Shape) -> list[list[int]]:
-        """First the part of each node, then of each cluster the one it is in a level above."""
+    def levels(self, shape: Shape) -> Levels:
         if self._is_flat(shape):
-            return [[0] * self.graph.nodes]
+            return Levels([[0] * self.graph.nodes])
         return _levels(self.graph, self.cutters, self.partitioner, shape)
 
     def _is_flat(self, shape: Shape) -> bool:
@@ -64,10 +71,8 @@ class Domain:
         return shape.cap is not None and self.graph.flat_load - max(self.graph.work) <= shape.cap
 
 
-def _levels(
-    graph: Hypergraph, cutters: Sequence[Cutter], partitioner: str, shape: Shape
-) -> list[list[int]]:
-    cap = (shape.cap or 0.0) * _MARGIN
+def _levels(graph: Hypergraph, cutters: Sequence[Cutter], partitioner: str, shape: Shape) -> Levels:
+    allowed = cap = (shape.cap or 0.0) * _MARGIN
     if shape.leaf is None:
         parts = min((_parts_under(graph, cutter, cap) for cutter in cutters), key=Clusters.cost)
     else:
@@ -79,10 +84,10 @@ def _levels(
         if shape.branching is not None:
             label, count = _by_branching(upper, partitioner, shape.branching)
         else:
-            label, count, cap = _under_cap(upper, partitioner, cap)
+            label, count, allowed = _under_cap(upper, partitioner, allowed)
         labels.append(label)
         upper = upper.contracted(label, count)
-    return labels
+    return Levels(labels, within_cap=allowed <= cap)
 
 
 def _parts_under(graph: Hypergraph, cutter: Cutter, cap: float) -> Clusters:

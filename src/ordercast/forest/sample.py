@@ -14,8 +14,12 @@ _PIECE = 10_000  # memberships of a sample
 _LIKE = 0.8  # of the groups that touch it are wholly inside
 
 
+def is_large(table: IndexedTable) -> bool:
+    return sum(len(members) for members in table.members) > _LARGE
+
+
 def sample_of(table: IndexedTable, domains: Sequence[Domain]) -> IndexedTable | None:
-    if sum(len(members) for members in table.members) <= _LARGE:
+    if not is_large(table):
         return None
     chosen = _whole_domains(domains)
     if not chosen:
