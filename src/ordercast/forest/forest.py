@@ -49,7 +49,7 @@ def problems(forest: Forest, table: GroupTable) -> list[str]:
         odd = sorted(set(forest.primary) ^ set(table.groups))
         found.append(f"groups of forest and table differ: {', '.join(odd)}")
         return found
-    root = _roots(forest.parent)
+    root = roots_of(forest.parent)
     if root is None:
         return ["the parents form a cycle or name an unknown site"]
     indexed = IndexedTable.of(table)
@@ -67,7 +67,7 @@ def problems(forest: Forest, table: GroupTable) -> list[str]:
     return found
 
 
-def _roots(parent: Mapping[Site, Site | None]) -> dict[Site, Site] | None:
+def roots_of(parent: Mapping[Site, Site | None]) -> dict[Site, Site] | None:
     """The root of every site, or None when following parents does not end at one."""
     root: dict[Site, Site] = {}
     for start in parent:

@@ -21,7 +21,7 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ordercast.forest.forest import Forest
+from ordercast.forest.forest import Forest, roots_of
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import Group, GroupTable, Site
@@ -206,7 +206,9 @@ def _lowest_primaries(
 def _join_trees(parent: dict[Site, Site | None], members: Mapping[Group, Sequence[Site]]) -> None:
     """Hang all trees of the domain below the largest, those linked to it by a group first."""
     above = _Above(parent)
-    root_of = _root_of(parent)
+    root_of = roots_of(parent)
+    if root_of is None:
+        raise ValueError("the forest to be tended has a cycle")
     size: dict[Site, int] = {}
     for root in root_of.values():
         size[root] = size.get(root, 0) + 1
@@ -230,23 +232,6 @@ def _join_trees(parent: dict[Site, Site | None], members: Mapping[Group, Sequenc
             for site in members[group]:
                 if root_of[site] not in joined:
                     heapq.heappush(waiting, (-size[root_of[site]], root_of[site]))
-
-
-def _root_of(parent: Mapping[Site, Site | None]) -> dict[Site, Site]:
-    root_of: dict[Site, Site] = {}
-    for start in parent:
-        path = []
-        site = start
-        while site not in root_of:
-            path.append(site)
-            higher = parent[site]
-            if higher is None:
-                root_of[site] = site
-                break
-            site = higher
-        for passed in path:
-            root_of[passed] = root_of[site]
-    return root_of
 
 
 def _best_place(
