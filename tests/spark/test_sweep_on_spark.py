@@ -1,0 +1,174 @@
+"""Sweeps on Spark: the same rows however the work is split and wherever it is done."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from ordercast.cli import main
+from ordercast.history.reader import read_history
+from ordercast.pipeline import sweep_run
+from ordercast.pipeline.sweep import SweepResult, sweep
+from ordercast.pipeline.sweep_measure import Measured
+from ordercast.pipeline.sweep_spark import on_spark, slots
+from ordercast.pipeline.sweep_spec import parse_spec
+from ordercast.pipeline.sweep_tasks import Point, tasks_of
+
+SIM = """
+[sweep]
+verb = "sim"
+seed = 5
+repeat = 3
+history = true
+[grid]
+protocol = ["propagation", "centralized"]
+faults = ["", "loss=0.1"]
+[fixed]
+groups = 3
+sites = 6
+size = 3
+messages = 30
+"""
+PLAN = """
+[sweep]
+verb = "plan"
+seed = 2
+until = {measure = "depth_mean", within = "10%"}
+[grid]
+sites = [10, 40]
+sizes = ["fixed", "exponential"]
+[fixed]
+builder = "greedy"
+groups = 10
+size = 4
+"""
+
+
+def run(
+    spark: SparkSession, text: str, out: Path, partitions: int | None = None, **options: Any
+) -> SweepResult:
+    spec = parse_spec(text, source="s.toml")
+    return sweep(spark, spec, out, partitions=partitions, **options)
+
+
+def deliveries(out: Path) -> list[tuple[Any, ...]]:
+    return sorted(msgspec.structs.astuple(row) for row in read_history(out / "history").deliveries)
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """Every run with its seed, its measures and the hash of its history."""
+    found: list[dict[str, Any]] = pq.read_table(out / "runs.parquet").to_pylist()
+    return found
+
+
+def test_rows_are_identical_with_1_2_and_7_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    tables = {}
+    for partitions in (1, 2, 7):
+        result = run(spark, SIM, tmp_path / str(partitions), partitions)
+        assert result.ok
+        tables[partitions] = rows(tmp_path / str(partitions))
+    assert len(tables[1]) == 12
+    assert len({row["history_hash"] for row in tables[1]}) == 12
+    assert tables[1] == tables[2] == tables[7]
+    assert deliveries(tmp_path / "1") == deliveries(tmp_path / "7")
+
+
+IN_A_CLUSTER = """
+import sys
+from pathlib import Path
+from ordercast.pipeline.session import open_session
+from ordercast.pipeline.sweep import sweep
+from ordercast.pipeline.sweep_spec import parse_spec
+
+with open_session("cluster", master="local-cluster[2,1,1024]", memory="512m") as spark:
+    sweep(spark, parse_spec(sys.argv[1], source="s.toml"), Path(sys.argv[2]), partitions=4)
+"""
+
+
+def test_rows_are_identical_on_a_cluster_of_processes(spark: SparkSession, tmp_path: Path) -> None:
+    """Two executors in processes of their own, which have Python workers of their own."""
+    run(spark, SIM, tmp_path / "local")
+    command = [sys.executable, "-c", IN_A_CLUSTER, SIM, str(tmp_path / "cluster")]
+    environment = {name: text for name, text in os.environ.items() if "PYSPARK" not in name}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=170, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "cluster") == rows(tmp_path / "local")
+    csv = [(tmp_path / place / "results.csv").read_text() for place in ("cluster", "local")]
+    assert csv[0] == csv[1]
+
+
+def test_a_sweep_that_is_killed_goes_on_and_ends_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed by a signal after its first waves, on the way from one Spark job to the next."""
+    monkeypatch.setattr(sweep_run, "_FIRST_WAVE", 4)
+    monkeypatch.setattr(sweep_run, "_WAVE_GROWTH", 1)
+
+    def interrupt(done: int, _wanted: int) -> None:
+        if done >= 8:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(spark, SIM, tmp_path / "cut", progress=interrupt)
+    assert len(rows(tmp_path / "cut")) == 8
+    resumed = run(spark, SIM, tmp_path / "cut")
+    assert (resumed.runs, resumed.reused) == (12, 8)
+    run(spark, SIM, tmp_path / "whole")
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+    assert (tmp_path / "cut" / "results.csv").read_text() == (
+        tmp_path / "whole" / "results.csv"
+    ).read_text()
+    assert deliveries(tmp_path / "cut") == deliveries(tmp_path / "whole")
+
+
+def dies(config: Any, _seed: int, _run: str) -> Measured:
+    if config["n"] == 3:
+        os._exit(9)
+    if config["n"] == 4:
+        raise ValueError("bad luck")
+    return Measured({"n": float(config["n"])})
+
+
+def test_a_run_that_kills_its_worker_is_one_failed_run(spark: SparkSession) -> None:
+    tasks = [task for n in range(6) for task in tasks_of(Point.of({"n": n}), [1], 1)]
+    outcomes = on_spark(spark, dies)(tasks)
+    by_key = {outcome.key: outcome for outcome in outcomes}
+    assert len(outcomes) == len(by_key) == 6
+    assert by_key['{"n":3}'].error.startswith("the worker died: ")
+    assert by_key['{"n":4}'].error == "ValueError: bad luck"
+    assert by_key['{"n":5}'].measures == {"n": 5.0}
+    assert by_key['{"n":3}'].seed == tasks[3].seed
+
+
+def test_the_session_is_asked_how_many_cores_it_has(spark: SparkSession) -> None:
+    assert slots(spark) == 2
+
+
+def test_the_command_writes_files_and_prints_one_object(
+    spark: SparkSession,  # the command uses the session that is there
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert spark.version
+    spec = tmp_path / "s.toml"
+    spec.write_text(PLAN.replace("size = 4", "size = 11"))
+    arguments = ["sweep", str(spec), "--out", str(tmp_path / "out"), "--json"]
+    assert main(arguments) == 1  # groups of 11 do not fit 10 sites
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["ok"], printed["points"]) == (False, 4)
+    assert {run["error"] for run in printed["failed"]} == {"size: groups of 11 do not fit 10 sites"}
+    for file in printed["files"]:
+        assert Path(file).exists()
+    good = [row for row in printed["results"] if row["measure"] == "depth_mean"]
+    assert [row["sites"] for row in good] == [40, 40]
+    assert all(row["ci95"] <= 0.1 * row["mean"] for row in good)
