@@ -11,10 +11,12 @@ All moves are deterministic, and the work is bounded by the number of nodes, nev
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from ordercast.forest.hypergraph import Hypergraph
 
 _OVERLOAD = 8.0  # what a message above the cap costs, in hops or relays of one group
+_FORBIDDEN = 1e9  # what a node above a fixed number costs
 _WIDE = 16  # an edge in more clusters than that is no reason to move one of its nodes
 _CHOICES = 3  # clusters tried for a node, those it shares most with first
 _HOPELESS = 0.25  # with more of the clusters overloaded there is nowhere to push nodes to
@@ -54,6 +56,7 @@ class Clusters:
         self._fresh = bytearray(b"\1") * graph.nodes  # nodes with news since they were last tried
         self._size = [1.0] * graph.nodes if limits.by_count else graph.work
         self._touch = 0.0 if limits.by_count else 1.0
+        self._overload = _FORBIDDEN if limits.by_count else _OVERLOAD
         for node, cluster in enumerate(label):
             self.members[cluster][node] = None
             self.load[cluster] += self._size[node]
@@ -78,7 +81,7 @@ class Clusters:
         """Of all groups being spread over clusters, and of the overload."""
         weights = self.graph.weights
         spread = sum([weights[e] * _spread(len(counts)) for e, counts in enumerate(self.spread)])
-        return spread + _OVERLOAD * sum([self._excess(c) for c in range(len(self.load))])
+        return spread + self._overload * sum([self._excess(c) for c in range(len(self.load))])
 
     def loads(self) -> list[float]:
         return [load for load, nodes in zip(self.load, self.members, strict=True) if nodes]
@@ -113,7 +116,7 @@ class Clusters:
         at_load, to_load = self.load[at], self.load[to]
         excess = max(0.0, at_load - out - cap) - max(0.0, at_load - cap)
         excess += max(0.0, to_load + into - cap) - max(0.0, to_load - cap)
-        return cost + _OVERLOAD * excess, out, into
+        return cost + self._overload * excess, out, into
 
     def _move(self, node: int, to: int, out: float, into: float) -> None:
         at = self.label[node]
@@ -255,7 +258,9 @@ class Clusters:
     def split(self) -> None:
         """Give each overloaded cluster a new one beside it that takes what is too much."""
         least = self.limits.least
-        for at in range(len(self.members)):
+        for at in count():
+            if at == len(self.members):  # new ones included: they may be overloaded as well
+                return
             if self._excess(at) <= 0 or len(self.members[at]) < 2 * least:
                 continue
             to = len(self.members)
