@@ -169,7 +169,7 @@ def test_sites_read_clocks_that_differ() -> None:
 
 def test_frames_are_counted_by_kind_and_events_are_frames_and_alarms() -> None:
     world, _ = run(at_start(send=[("b", frame(1))], then_send=[("b", frame(2))], alarm=0))
-    assert (world.data, world.control) == (0, 2)
+    assert (world.data, world.frames) == (0, 2)
     assert world.events == 3
 
 

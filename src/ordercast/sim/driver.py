@@ -38,8 +38,8 @@ class Driver:
         self.config = config
         self.recorder = Recorder(sites, epoch)
         self.now = 0
-        self.data = 0
-        self.control = 0
+        self.frames = 0  # handed to the network, of which
+        self.data = 0  # on the lanes UP and DOWN
         self._heap: list[tuple[int, int, int, Any, Any, Any]] = []
         self._tick = count().__next__
         self._arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
@@ -81,21 +81,28 @@ class Driver:
                 place.unsynced.append((place.outboxes, box))
                 if not place.syncing:
                     self._sync(now, place)
-        else:
-            self._reveal(now, place, place.outboxes, box)
-
-    def _reveal(self, now: int, place: Place, number: int, box: Outbox) -> None:
-        """Duties 3 and 4: all that was to wait until the records are durable."""
+            return
         if box.then_send:
             self._transmit(now, place.name, box.then_send)
         if box.deliver:
             self._delivered(now, place.name, box.deliver)
-        if box.receipts:
-            for receipt in box.receipts:
-                if receipt.stage == "accepted":
-                    self.recorder.accepted(place.name, receipt.group, receipt.seq)
-                elif receipt.stage == "stable" and place.waiting:  # there is room in the window
-                    self._push(now, OFFER, place)
+        if box.receipts or box.forget is not None:
+            self._confirm(now, place, place.outboxes, box)
+
+    def _reveal(self, now: int, place: Place, number: int, box: Outbox) -> None:
+        """Duties 3 and 4 of an outbox that had to wait for a sync."""
+        if box.then_send:
+            self._transmit(now, place.name, box.then_send)
+        if box.deliver:
+            self._delivered(now, place.name, box.deliver)
+        self._confirm(now, place, number, box)
+
+    def _confirm(self, now: int, place: Place, number: int, box: Outbox) -> None:
+        for receipt in box.receipts:
+            if receipt.stage == "accepted":
+                self.recorder.accepted(place.name, receipt.group, receipt.seq)
+            elif receipt.stage == "stable" and place.waiting:  # there is room in the window
+                self._push(now, OFFER, place)
         if box.forget is not None:
             place.disk.checkpoint(number, box.forget)
 
@@ -115,21 +122,31 @@ class Driver:
             self._sync(now, place)
 
     def _transmit(self, now: int, source: SiteName, sends: Sequence[Send]) -> None:
-        heap, tick, places, push = self._heap, self._tick, self.places, heappush
         times = self._arrivals(now, source, sends)
+        if not self._straight:
+            self._carry(now, source, sends, times)
+            return
+        heap, tick, places = self._heap, self._tick, self.places
         data = 0
         for (peer, frame), at in zip(sends, times, strict=False):
+            heappush(heap, (at, tick(), FRAME, places[peer], source, frame))
             if type(frame) is Data and frame.lane != CONTROL:
                 data += 1
-            if self._straight:
-                push(heap, (at, tick(), FRAME, places[peer], source, frame))
-                continue
+        self.data += data
+        self.frames += len(times)
+
+    def _carry(
+        self, now: int, source: SiteName, sends: Sequence[Send], times: Sequence[int]
+    ) -> None:
+        """The same where frames are bytes, or something may happen to them."""
+        for (peer, frame), at in zip(sends, times, strict=True):
+            self.frames += 1
+            if type(frame) is Data and frame.lane != CONTROL:
+                self.data += 1
             carried: Any = encode_frame(frame) if self._bytes else frame
             arrivals = self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
             for arrival in arrivals:
-                push(heap, (arrival, tick(), FRAME, places[peer], source, carried))
-        self.data += data
-        self.control += len(sends) - data
+                self._push(arrival, FRAME, self.places[peer], source, carried)
 
     def _not_yet(self, place: Place, now: int) -> None:
         """The heap called early, twice, or a site that cannot hear."""

@@ -12,6 +12,7 @@ doubling and reordering are faults (`conditions`). Who is charged for a frame di
 - `tree`: sites at the nodes of a b-ary tree of routers; each hop takes its time.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -173,18 +174,15 @@ class _Uniform:
         self._bits = stream.bits
         self._least = least
         self._span = most - least + 1
-        self._last: dict[Site, dict[Site, int]] = {site: {} for site in sites}
+        self._last: dict[Site, dict[Site, int]] = {site: defaultdict(int) for site in sites}
 
     def arrivals(self, now: int, source: Site, sends: Sends) -> list[int]:
-        bits, span = self._bits, self._span
-        earliest = now + self._least
         last = self._last[source]
         times = []
         for peer, _ in sends:
-            at = earliest + ((bits(32) * span) >> 32)
-            before = last.get(peer, 0)
-            if at < before:
-                at = before
+            at = now + self._least + ((self._bits(32) * self._span) >> 32)
+            if at < last[peer]:
+                at = last[peer]
             last[peer] = at
             times.append(at)
         return times

@@ -68,7 +68,7 @@ def simulate(
         sent=len(history.sent),
         delivered=len(history.deliveries),
         data_frames=world.data,
-        control_frames=world.control,
+        control_frames=world.frames - world.data,
         latency=Latency.of(_latencies(history)),
         epochs=len({row.epoch for row in history.epochs}),
         violations=tuple(violations),

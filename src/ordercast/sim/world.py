@@ -67,7 +67,7 @@ class World(Driver):
 
     def start(self) -> None:
         for place in self.places.values():
-            self._start(place)
+            self._start(0, place)
 
     # --- the loop ---------------------------------------------------------------------------------
 
@@ -88,43 +88,43 @@ class World(Driver):
         heap, pop = self._heap, heappop
         perform, special = self._perform, self._special
         as_bytes = self._bytes
-        events = self.events
-        pause_at = self._next_look(events)
-        while heap:
-            now, _, code, place, peer, frame = pop(heap)
-            if now > end:
-                break
-            if code == FRAME:
-                site = place.running
-                if site is None:
-                    if place.paused:
-                        place.held.append((FRAME, place, peer, frame))
-                    continue
-                if as_bytes:
-                    frame = decode_frame(frame)
-                self.now = now
-                site.receive(now + place.clock, peer, frame)
-            elif code == ALARM:
-                site = place.running
-                if site is None or place.pushed != now or place.alarm > now:
-                    self._not_yet(place, now)
-                    continue
-                place.pushed = place.alarm = NEVER
-                self.now = now
-                site.alarm(now + place.clock)
-            else:
-                self.now = now
-                if not special(now, code, place):
+        events, now = self.events, self.now
+        look_at = self._next_look(events)
+        try:
+            while heap:
+                now, _, code, place, peer, frame = pop(heap)
+                if now > end:
                     break
-                continue
-            self.events = events = events + 1
-            perform(now, place, site.drain())
-            if events >= pause_at:
-                pause_at = self._next_look(events)
-                if self._inspect(place, site):
-                    break
-                if progress is not None:
-                    progress(events, now)
+                if code == FRAME:
+                    site = place.running
+                    if site is None:
+                        if place.paused:
+                            place.held.append((FRAME, place, peer, frame))
+                        continue
+                    if as_bytes:
+                        frame = decode_frame(frame)
+                    site.receive(now + place.clock, peer, frame)
+                elif code == ALARM:
+                    site = place.running
+                    if site is None or place.pushed != now or place.alarm > now:
+                        self._not_yet(place, now)
+                        continue
+                    place.pushed = place.alarm = NEVER
+                    site.alarm(now + place.clock)
+                else:
+                    if not special(now, code, place):
+                        break
+                    continue
+                events += 1
+                perform(now, place, site.drain())
+                if events >= look_at:
+                    look_at = self._next_look(events)
+                    if self._inspect(now, events, place, site):
+                        break
+                    if progress is not None:
+                        progress(events, now)
+        finally:
+            self.events, self.now = events, min(now, end)
 
     def _special(self, now: int, code: int, subject: Any) -> bool:
         """Calls that are not events; False ends the run."""
@@ -200,7 +200,7 @@ class World(Driver):
         elif injection.kind == "restart":
             if place.site is None:
                 self._conditions.count("restart")
-                self._start(place)
+                self._start(now, place)
         elif injection.kind == "pause":
             if place.running is not None:
                 self._conditions.count("pause")
@@ -210,7 +210,7 @@ class World(Driver):
         else:
             self._conditions.inject(injection)
 
-    def _start(self, place: Place) -> None:
+    def _start(self, now: int, place: Place) -> None:
         """Start a site, for the first time or on what its disk has kept."""
         place.boot += 1
         checkpoint, records = place.disk.restore()
@@ -224,10 +224,10 @@ class World(Driver):
             records=records,
         )
         if place.boot > 1:
-            self.recorder.restarted(self.now, place.name, place.boot)
-        place.site.start(self.now + place.clock)
-        self._perform(self.now, place, place.site.drain())
-        self._offer(self.now, place)
+            self.recorder.restarted(now, place.name, place.boot)
+        place.site.start(now + place.clock)
+        self._perform(now, place, place.site.drain())
+        self._offer(now, place)
 
     def _crash(self, now: int, place: Place) -> None:
         place.disk.crash()
@@ -282,14 +282,14 @@ class World(Driver):
         following = events + (_LOOK_OFTEN if events < _LOOK_SELDOM else _LOOK_SELDOM)
         return following if most is None else min(following, most)
 
-    def _inspect(self, place: Place, site: SiteLike) -> bool:
+    def _inspect(self, now: int, events: int, place: Place, site: SiteLike) -> bool:
         """Look at a site's queues; True when this run is a storm."""
         for queue, value, limit in site.observations():
             if value > limit:
                 self.recorder.bounds.note(f"{place.name}: {queue}", value, limit)
         most = self.config.most_events
-        if most is None or self.events < most:
+        if most is None or events < most:
             return False
-        witness = {"events": self.events, "at_ns": self.now}
+        witness = {"events": events, "at_ns": now}
         self.recorder.violations.append(Violation("storm", witness))
         return True
