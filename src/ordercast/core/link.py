@@ -47,12 +47,15 @@ NEVER = 1 << 62
 class Outgoing:
     """One lane to the peer."""
 
-    __slots__ = ("done", "got", "items", "last", "restored", "sent")
+    __slots__ = ("done", "got", "items", "last", "resend_at", "restored", "sent", "wait")
 
-    def __init__(self) -> None:
+    def __init__(self, wait: int) -> None:
         self.items: deque[Item] = deque()  # numbers done+1 … last
         self.done = self.got = self.sent = self.last = 0
         self.restored = 0  # items that a restart brought back, done or not
+        # Each lane has its own time: progress on one must not put off another's loss.
+        self.resend_at = NEVER
+        self.wait = wait  # before it is sent again; doubles
 
     def start_at(self, number: int) -> None:
         """Nothing queued yet, and everything up to `number` was done before a restart."""
@@ -78,13 +81,12 @@ class Link:
         self.peer_boot = 1
         self.limits = limits
         self.timing = timing
-        self.outgoing = [Outgoing() for _ in LANES]
+        self.outgoing = [Outgoing(timing.resend_after) for _ in LANES]
         self.incoming = [_Incoming() for _ in LANES]
         self.blocked = False  # so it is on some lane
         self.ack_at = NEVER
-        self.resend_at = NEVER
+        self.resend_at = NEVER  # the earliest of the lanes'
         self.repair_at = NEVER
-        self._resend_wait = timing.resend_after
         self._repairs: list[tuple[int, int, int]] = []  # (lane, first, last) to ask for
         self._again: list[Data] = []  # to be sent again
         self.urgent = False  # there is something in these two lists
@@ -134,8 +136,10 @@ class Link:
         else:
             for frame in self._cut(lane, sent + 1, limit):
                 sends.append((self.peer, frame))
-        if self.resend_at == NEVER:
-            self.resend_at = now + self._resend_wait
+        if out.resend_at == NEVER:
+            out.resend_at = now + out.wait
+            if out.resend_at < self.resend_at:
+                self.resend_at = out.resend_at
 
     def _cut(self, lane: int, first: int, last: int) -> list[Data]:
         """Items first … last as frames within the limits on items and bytes."""
@@ -160,6 +164,7 @@ class Link:
     def acknowledged(self, now: int, acks: Acks) -> list[tuple[int, list[Item]]]:
         """Take the peer's acknowledgements; per lane, the items that are now done."""
         finished: list[tuple[int, list[Item]]] = []
+        progress = False
         for lane, got, done in acks:
             out = self.outgoing[lane]
             # After a restart the peer may have more than we have queued again so far.
@@ -169,17 +174,23 @@ class Link:
                 out.got = got
                 if got > out.sent:
                     out.sent = got
-                self._resend_wait = self.timing.resend_after
-                self.resend_at = now + self._resend_wait
+                out.wait = self.timing.resend_after
+                out.resend_at = now + out.wait
+                progress = True
             if done > out.done:
                 popleft = out.items.popleft
                 finished.append((lane, [popleft() for _ in range(done - out.done)]))
                 out.done = done
-        if finished:
-            up, down, control = self.outgoing
-            if not (up.items or down.items or control.items):
-                self.resend_at = NEVER
+                if not out.items:
+                    out.resend_at = NEVER
+                progress = True
+        if progress:
+            self._find_resend()
         return finished
+
+    def _find_resend(self) -> None:
+        up, down, control = self.outgoing
+        self.resend_at = min(up.resend_at, down.resend_at, control.resend_at)
 
     # --- receiving ----------------------------------------------------------------------------
 
@@ -190,7 +201,8 @@ class Link:
         if boot < self.peer_boot:
             return None
         self.peer_boot = boot
-        self.outgoing[CONTROL] = Outgoing()
+        self.outgoing[CONTROL] = Outgoing(self.timing.resend_after)
+        self._find_resend()
         self.incoming[CONTROL] = _Incoming()
         for out in self.outgoing:
             out.got = out.sent = out.done
@@ -272,7 +284,8 @@ class Link:
         if first <= last:
             self._again.extend(self._cut(frame.lane, first, last))
             self.urgent = True
-            self.resend_at = now + self._resend_wait
+            out.resend_at = now + out.wait
+            self._find_resend()
 
     # --- acknowledging and time ---------------------------------------------------------------
 
@@ -299,21 +312,19 @@ class Link:
             self._resend(now)
 
     def _resend(self, now: int) -> None:
-        """Send again the first frame of each lane that is not done; wait longer each time."""
-        waiting = False
+        """Send again the first frame of each lane that is due; wait longer each time."""
         for lane, out in enumerate(self.outgoing):
-            if not out.items or out.sent == out.done:
+            if out.resend_at > now:
                 continue
-            waiting = True
+            if out.sent == out.done:
+                out.resend_at = NEVER
+                continue
             first = out.got + 1 if out.got < out.sent else out.done + 1
-            frames = self._cut(lane, first, out.sent)
-            self._again.append(frames[0])
+            self._again.append(self._cut(lane, first, out.sent)[0])
             self.urgent = True
-        if waiting:
-            self._resend_wait = min(2 * self._resend_wait, self.timing.resend_at_most)
-            self.resend_at = now + self._resend_wait
-        else:
-            self.resend_at = NEVER
+            out.wait = min(2 * out.wait, self.timing.resend_at_most)
+            out.resend_at = now + out.wait
+        self._find_resend()
 
     def idle(self) -> bool:
         return not any(out.items for out in self.outgoing) and not any(

@@ -1,0 +1,125 @@
+"""Defects that a hostile reading of the core has found, each driven by hand to its symptom."""
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+
+from ordercast.core.outbox import Checkpoint, Receipt, Record
+from ordercast.core.site import Site
+from ordercast.core.structure import Structure
+from ordercast.forest.forest import Forest, problems
+from ordercast.model.groups import GroupTable
+from ordercast.model.options import MILLISECOND, Options
+from ordercast.wire.frames import UP, Data, Frame
+
+Drop = Callable[[str, str, Frame], bool]
+
+
+def tree(
+    groups: Mapping[str, Sequence[str]], parent: Mapping[str, str | None], primary: dict[str, str]
+) -> Structure:
+    """A forest given outright; a site without a parent that is in no group is an outsider."""
+    table = GroupTable.of({g: list(sites) for g, sites in groups.items()}, sites=list(parent))
+    forest = Forest("greedy", parent, primary)
+    assert problems(forest, table) == []
+    return Structure(1, table, forest)
+
+
+class Network:
+    """Sites in virtual time, every frame 1 ms under way; what `drop` says is lost. Each record is
+    durable at once, so that a crash takes only what was in memory."""
+
+    def __init__(self, structure: Structure, options: Options) -> None:
+        names = structure.table.sites
+        self.structure, self.options = structure, options
+        self.now = 0
+        self.drop: Drop = lambda *_: False
+        self.delivered: dict[str, list[bytes]] = {name: [] for name in names}
+        self.receipts: dict[str, list[Receipt]] = {name: [] for name in names}
+        self.sites: dict[str, Site] = {}
+        self._stores: dict[str, tuple[Checkpoint | None, list[Record]]] = {
+            name: (None, []) for name in names
+        }
+        self._boots = dict.fromkeys(names, 0)
+        self._alarms: dict[str, int | None] = {}
+        self._heap: list[tuple[int, int, str, str, Frame]] = []
+        self._tick = count()
+        for name in names:
+            self.start(name)
+
+    def start(self, name: str) -> None:
+        self._boots[name] += 1
+        checkpoint, records = self._stores[name]
+        self.sites[name] = Site(
+            name,
+            self.structure,
+            self.options,
+            boot=self._boots[name],
+            checkpoint=checkpoint,
+            records=records,
+        )
+        self.sites[name].start(self.now)
+        self.drain(name)
+
+    def crash(self, name: str) -> None:
+        del self.sites[name]
+        del self._alarms[name]
+
+    def drain(self, name: str) -> None:
+        box = self.sites[name].drain()
+        checkpoint, records = self._stores[name]
+        records = [*records, *box.persist]
+        for peer, frame in (*box.send, *box.then_send):
+            if not self.drop(name, peer, frame):
+                at = self.now + MILLISECOND
+                heapq.heappush(self._heap, (at, next(self._tick), name, peer, frame))
+        self.delivered[name] += [delivery.payload for delivery in box.deliver]
+        self.receipts[name] += box.receipts
+        self._stores[name] = (box.forget, []) if box.forget else (checkpoint, records)
+        self._alarms[name] = box.alarm
+
+    def submit(self, name: str, group: str, *payloads: bytes) -> None:
+        self.sites[name].submit(self.now, group, list(payloads))
+        self.drain(name)
+
+    def run(self, milliseconds: int) -> None:
+        end = self.now + milliseconds * MILLISECOND
+        while True:
+            alarms = [(at, name) for name, at in self._alarms.items() if at is not None]
+            ring = min(alarms, default=(end + 1, ""))
+            arrival = self._heap[0][0] if self._heap else end + 1
+            if min(ring[0], arrival) > end:
+                break
+            self.now = max(self.now, min(ring[0], arrival))
+            if arrival <= ring[0]:
+                _, _, source, name, frame = heapq.heappop(self._heap)
+                if name not in self.sites:
+                    continue
+                self.sites[name].receive(self.now, source, frame)
+            else:
+                name = ring[1]
+                self.sites[name].alarm(self.now)
+            self.drain(name)
+        self.now = end
+
+    def stages(self, name: str) -> list[str]:
+        return [receipt.stage for receipt in self.receipts[name]]
+
+
+PAIR = tree({"g": "ab"}, {"a": None, "b": "a"}, {"g": "a"})
+
+
+def is_submission(frame: Frame) -> bool:
+    return isinstance(frame, Data) and frame.lane == UP
+
+
+def test_progress_on_one_lane_does_not_put_off_what_was_lost_on_another() -> None:
+    """b's only submission is lost, while its reports of a's steady messages are acknowledged."""
+    network = Network(PAIR, Options())
+    network.drop = lambda source, _, frame: source == "b" and is_submission(frame)
+    network.submit("b", "g", b"lost once")
+    network.drop = lambda *_: False
+    for _ in range(50):
+        network.submit("a", "g", b"steady")
+        network.run(10)
+    assert network.delivered["a"].count(b"lost once") == 1
