@@ -4,12 +4,15 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
+import pytest
+
 from ordercast.core.outbox import Checkpoint, Receipt, Record
 from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, problems
+from ordercast.model.errors import WindowFull
 from ordercast.model.groups import GroupTable
-from ordercast.model.options import MILLISECOND, Options
+from ordercast.model.options import MILLISECOND, Limits, Options
 from ordercast.wire.frames import UP, Data, Frame
 
 Drop = Callable[[str, str, Frame], bool]
@@ -123,3 +126,17 @@ def test_progress_on_one_lane_does_not_put_off_what_was_lost_on_another() -> Non
         network.submit("a", "g", b"steady")
         network.run(10)
     assert network.delivered["a"].count(b"lost once") == 1
+
+
+def test_a_link_of_one_item_holds_one_item() -> None:
+    """Half of one is nothing, which once meant no bound at all."""
+    network = Network(PAIR, Options(limits=Limits(link_items=1)))
+    network.drop = lambda _, peer, __: peer == "b"
+    network.submit("a", "g", b"first")
+    with pytest.raises(WindowFull):
+        network.submit("a", "g", b"second")
+    network.drop = lambda *_: False
+    network.run(1000)
+    network.submit("a", "g", b"second")
+    network.run(1000)
+    assert network.delivered["b"] == [b"first", b"second"]

@@ -13,7 +13,7 @@ class Flow:
     def __init__(self, limits: Limits, retention: Retention) -> None:
         self.retention = retention
         self._most_down = limits.link_items
-        self._most_up = limits.link_items // 2
+        self._most_up = max(1, limits.link_items // 2)
         self._most_held_down = limits.held_batches
         self._most_held_up = max(1, limits.held_batches // 2)
         self._crowded_down = 0  # children for whom so many wait
