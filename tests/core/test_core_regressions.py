@@ -140,3 +140,30 @@ def test_a_link_of_one_item_holds_one_item() -> None:
     network.submit("a", "g", b"second")
     network.run(1000)
     assert network.delivered["b"] == [b"first", b"second"]
+
+
+DEEP = tree(
+    {"g": "xy", "top": "pmn", "left": "mx", "right": "ny"},
+    {"p": None, "m": "p", "n": "p", "x": "m", "y": "n", "o": None},
+    {"g": "p", "top": "p", "left": "m", "right": "n"},
+)
+"""p orders g for two sites two levels below it, and is no member itself."""
+
+
+@pytest.mark.parametrize("level", ["agreed", "safe"])
+def test_a_restarted_primary_that_is_no_member_learns_again_what_is_final(level: str) -> None:
+    """Its children are relays, so nobody that has something to report hears of its restart."""
+    network = Network(DEEP, Options(deliver=level, on_failure="wait"))
+    network.drop = lambda source, peer, frame: (
+        source == "p" and peer == "o" and isinstance(frame, Data)
+    )
+    network.submit("o", "g", b"x")
+    network.run(100)
+    assert network.stages("o") == ["accepted", "ordered"]  # only word of its stability is lost
+    network.crash("p")
+    network.drop = lambda *_: False
+    network.run(100)
+    network.start("p")
+    network.run(5000)
+    assert network.stages("o") == ["accepted", "ordered", "stable"]
+    assert network.sites["p"].retention.held() == 0

@@ -140,6 +140,15 @@ class Plain:
         mine = [group for group, counts in self._mine.items() if counts[0] != NEVER]
         if peer is None:
             self._urgent.update(dict.fromkeys(mine))
+            # Where this site orders and is no member, it has nothing to tell: it asks instead.
+            asked = dict.fromkeys(
+                member
+                for group in self._members
+                if self._mine.get(group) == (NEVER, NEVER)
+                for member in self._members[group]
+            )
+            for member in asked:
+                self.send(member, Report(()))
             return
         shared = [group for group in mine if peer in self._listeners[group]]
         if shared:
