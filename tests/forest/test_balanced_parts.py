@@ -180,10 +180,10 @@ def test_lonely_nodes_move_to_where_they_share_most() -> None:
 
 
 def test_a_piece_of_a_local_table_is_a_sample_of_it() -> None:
-    table = IndexedTable.of(random_table(5000, 5000, 5, 1, spread=10.0))
+    table = IndexedTable.of(random_table(6000, 6000, 5, 1, spread=10.0))
     sample = sample_of(table, Grower(table, "builtin").domains)
     assert sample is not None
-    assert 1000 <= len(sample.sites) <= 4000
+    assert 2000 <= len(sample.sites) <= 4000
     assert all(members for members in sample.members)
     whole = {g: set(m) for g, m in zip(table.groups, table.members, strict=True)}
     number = {site: i for i, site in enumerate(table.sites)}
@@ -196,6 +196,6 @@ def test_a_piece_of_a_local_table_is_a_sample_of_it() -> None:
 
 
 def test_random_groups_have_no_sample_and_small_tables_need_none() -> None:
-    for table in (random_table(5000, 5000, 5, 1), random_table(200, 200, 5, 1, spread=10.0)):
+    for table in (random_table(6000, 6000, 5, 1), random_table(200, 200, 5, 1, spread=10.0)):
         indexed = IndexedTable.of(table)
         assert sample_of(indexed, Grower(indexed, "metis").domains) is None

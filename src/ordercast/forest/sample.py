@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.levels import Domain
 
-_LARGE = 20_000  # memberships of a table that is tried as a whole
-_PIECE = 10_000  # memberships of a sample
+_LARGE = 25_000  # memberships of a table that is tried as a whole
+_PIECE = 15_000  # memberships of a sample
 _LIKE = 0.8  # of the groups that touch it are wholly inside
 
 
