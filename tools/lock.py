@@ -24,7 +24,8 @@ OLDEST = "3.11"
 LOCKS = {  # name: what goes into it, as options of `uv pip compile`
     "core": (),
     "all": ("--all-extras",),
-    "dev": ("--extra=history", "--extra=plot", "--extra=partition", "--group=dev"),
+    "dev": ("--extra=history", "--extra=plot", "--extra=partition", "--extra=spark", "--group=dev"),
+    "java": ("--group=java", "--no-annotate"),  # a runtime for machines that have none
 }
 FOREIGN = re.compile(r"\w+://|--(?:extra-)?index-url|--find-links|--trusted-host|@ |^\s*(?:-e|/)")
 

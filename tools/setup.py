@@ -27,11 +27,12 @@ PYTHON = SCRIPTS / ("python.exe" if os.name == "nt" else "python")
 STAMP = VENV / "stamp.json"
 LOG = VENV / "install.log"
 LOCK = ROOT / "requirements" / "dev.txt"
+JAVA_LOCK = ROOT / "requirements" / "java.txt"
 PROJECT = ROOT / "pyproject.toml"
 
 OLDEST = (3, 11)
 SUCCESSORS = ("python3.14", "python3.13", "python3.12", "python3.11")
-DISK_MB = 1200  # .venv takes about half of it; pip unpacks and caches the other half
+DISK_MB = 4000  # .venv takes under half of it; pip builds Spark's package in the rest
 CACHES = (
     ".hypothesis",
     ".import_linter_cache",
@@ -109,10 +110,9 @@ def require_ensurepip() -> None:
 
 
 def setup() -> None:
-    """Make `.venv` what the lock and pyproject.toml say.
+    """Make `.venv` what the lock and pyproject.toml say, and see to a Java for Spark.
 
-    Whatever else a checkout needs on the machine (a Java for Spark) is one more step here, with
-    its own entry in the stamp.
+    Each step has its own entry in the stamp.
     """
     wanted = {
         "lock": digest(LOCK),
@@ -129,6 +129,7 @@ def setup() -> None:
         write_stamp(have)
     if have.get("project") != wanted["project"]:
         install_project()
+        provide_java()
         write_stamp(wanted)
         say(f"ready in {time.monotonic() - begun:.0f} s: {relative(SCRIPTS)}")
 
@@ -191,6 +192,24 @@ def install_packages() -> None:
 def install_project() -> None:
     arguments = ("--no-deps", "--no-build-isolation", "--no-index", "-e", str(ROOT))
     pip("install", *arguments, what="the project itself")
+
+
+def provide_java() -> None:
+    """Say which Java Spark will use; bring one along only when none that is new enough answers."""
+    if not (java := ask_java()):
+        say(f"no Java for Spark answers: downloading one, about 60 MB ({relative(JAVA_LOCK)})")
+        pip("install", "--require-hashes", "-r", str(JAVA_LOCK), what=relative(JAVA_LOCK))
+        java = ask_java()
+    if not java:
+        raise Trouble("Spark needs Java 17 or newer, and the one that was installed does not run")
+    say(f"Spark uses {java}")
+
+
+def ask_java() -> str:
+    """The project's own answer (`ordercast.pipeline.java`); empty when there is none."""
+    command = [str(PYTHON), "-m", "ordercast.pipeline.java"]
+    answer = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=ROOT)
+    return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
 def pip(*arguments: str, what: str, count: int = 0) -> None:

@@ -18,11 +18,12 @@ DIRECT = {  # lock: what must be in it
         *PROJECT["project"]["dependencies"],
         *(
             requirement
-            for extra in ("history", "plot", "partition")
+            for extra in ("history", "plot", "partition", "spark")
             for requirement in EXTRAS[extra]
         ),
         *PROJECT["dependency-groups"]["dev"],
     ],
+    "java": PROJECT["dependency-groups"]["java"],
 }
 
 
