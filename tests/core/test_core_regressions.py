@@ -167,3 +167,35 @@ def test_a_restarted_primary_that_is_no_member_learns_again_what_is_final(level:
     network.run(5000)
     assert network.stages("o") == ["accepted", "ordered", "stable"]
     assert network.sites["p"].retention.held() == 0
+
+
+CAUSAL = tree(
+    {"z": "rqc", "x": "rs", "m": "qc"},
+    {"r": None, "q": "r", "c": "q", "s": "r", "o": None},
+    {"z": "r", "x": "r", "m": "q"},
+)
+
+
+@pytest.mark.parametrize("checkpoint", [1, 256])
+@pytest.mark.parametrize("level", ["agreed", "safe"])
+def test_a_restart_does_not_cut_off_the_causal_past(level: str, checkpoint: int) -> None:
+    """o sends to z, which is slow, then to x; s, no member of z, delivers x, restarts and sends."""
+    limits = Limits(checkpoint_batches=checkpoint)
+    network = Network(CAUSAL, Options(deliver=level, on_failure="wait", causal=True, limits=limits))
+    network.drop = lambda source, peer, _: (source, peer) == ("r", "q")
+    network.submit("o", "z", b"cause")
+    network.submit("o", "x", b"link")
+    network.run(200)
+    if checkpoint == 1:  # one more, so that s folds the first into a checkpoint
+        network.submit("r", "x", b"more")
+        network.run(200)
+        assert network.sites["s"].retention.position > 0
+    assert b"link" in network.delivered["s"]
+    network.crash("s")
+    network.start("s")
+    network.submit("s", "m", b"effect")
+    network.run(200)
+    assert network.delivered["c"] == []
+    network.drop = lambda *_: False
+    network.run(5000)
+    assert network.delivered["c"] == [b"cause", b"effect"]

@@ -8,7 +8,8 @@ nothing overtakes a batch that waits (DESIGN §2).
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from ordercast.core.outbox import Accepted, Receipt
 from ordercast.core.stability.interface import Stability
@@ -17,6 +18,9 @@ from ordercast.model.errors import WindowFull
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, Vector
 from ordercast.model.options import Limits
+
+Seen: TypeAlias = tuple[Group, int, Sequence[Site]]
+"""An entry of a causal past, as a checkpoint carries it."""
 
 
 class OwnMessages:
@@ -160,10 +164,13 @@ class OwnMessages:
 
     # --- after a restart ----------------------------------------------------------------------
 
-    def restore(self, last_seq: dict[Group, int], final_here: dict[Group, int]) -> None:
+    def restore(
+        self, last_seq: dict[Group, int], final_here: dict[Group, int], past: Iterable[Seen]
+    ) -> None:
         """Everything forgotten was stable, and what this site had placed and seen become final.
         (Such a batch may still be kept, behind one of another group that is not stable.)"""
         self.last_seq = dict(last_seq)
+        self._past = {group: (number, tuple(members)) for group, number, members in past}
         self._stable_seq = {**last_seq, **final_here}
 
     def replay(self, record: Accepted) -> None:

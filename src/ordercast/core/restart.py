@@ -55,7 +55,8 @@ def _load(site: "Site", state: dict[str, Any]) -> None:
         members = retention.implicit.get(group) or site.structure.members(group)
         site.stability.logged(group, number, members)
         site.stability.settled(group, number)
-    site.own.restore(retention.own_seqs, dict(retention.final_seqs(site.name)))
+    final_here = dict(retention.final_seqs(site.name))
+    site.own.restore(retention.own_seqs, final_here, state["past"])
     for lane, counts in ((DOWN, retention.sent_down), (UP, retention.sent_up)):
         for peer, count in counts.items():
             site.link(peer).outgoing[lane].start_at(count)

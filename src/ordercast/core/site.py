@@ -317,6 +317,8 @@ class Site:
             news = self.gate.append(placed)
             if not self.gate.safe:
                 self._deliver(placed)
+            elif self.replaying and self.options.causal:
+                self.own.delivered(placed)  # before the restart, perhaps: what is sent now follows
             if news:
                 self._settle([batch.group])
 
