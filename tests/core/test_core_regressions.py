@@ -199,3 +199,37 @@ def test_a_restart_does_not_cut_off_the_causal_past(level: str, checkpoint: int)
     network.drop = lambda *_: False
     network.run(5000)
     assert network.delivered["c"] == [b"cause", b"effect"]
+
+
+def test_an_acknowledgement_makes_the_next_items_leave_at_once() -> None:
+    """o, an outsider, queues ten windows; nothing else but acknowledgements comes back to it."""
+    structure = tree({"g": "ab"}, {"a": None, "b": "a", "o": None}, {"g": "a"})
+    network = Network(structure, Options(deliver="agreed", limits=Limits(link_items=20)))
+    network.drop = lambda source, peer, frame: (
+        (source, peer) == ("a", "o") and isinstance(frame, Data)
+    )
+    for _ in range(200):
+        network.sites["o"].submit(0, "g", [b"x"])
+    network.drain("o")
+    network.run(150)  # less than one time to send again
+    assert len(network.delivered["a"]) == 200
+
+
+def test_a_held_batch_is_acknowledged_when_it_is_placed() -> None:
+    """r's message comes late to p, which holds o's until then; c's silence keeps all unstable."""
+    structure = tree(
+        {"top": "rpco", "low": "pc"},
+        {"r": None, "p": "r", "c": "p", "o": "r"},
+        {"top": "r", "low": "p"},
+    )
+    network = Network(structure, Options(deliver="agreed", causal=True))
+    network.drop = lambda source, peer, _: (source, peer) == ("r", "p") or peer == "c"
+    network.submit("r", "top", b"cause")
+    network.run(150)
+    network.submit("o", "low", b"effect")
+    network.run(30)
+    assert network.delivered["p"] == []
+    network.drop = lambda _, peer, frame: peer == "c" or is_submission(frame)
+    network.run(40)
+    assert network.delivered["p"] == [b"cause", b"effect"]
+    assert network.stages("o") == ["accepted", "ordered"]

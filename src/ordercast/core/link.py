@@ -89,7 +89,7 @@ class Link:
         self.repair_at = NEVER
         self._repairs: list[tuple[int, int, int]] = []  # (lane, first, last) to ask for
         self._again: list[Data] = []  # to be sent again
-        self.urgent = False  # there is something in these two lists
+        self.urgent = False  # there is something in these two lists, or room for queued items
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -183,6 +183,8 @@ class Link:
                 out.done = done
                 if not out.items:
                     out.resend_at = NEVER
+                elif out.sent < out.last:
+                    self.urgent = True  # items that waited for the window may go
                 progress = True
         if progress:
             self._find_resend()

@@ -331,6 +331,7 @@ class Site:
         inc.done += 1
         inc.unacknowledged += 1
         link.ack_at = self.now
+        self._touched[origin] = link  # what was held is placed while another peer is heard
 
     def stable(self, group: Group, number: int) -> bool:
         return self.stability.stable(group) >= number
