@@ -320,6 +320,28 @@ def test_frames_travel_as_bytes_when_asked() -> None:
     assert got == ("a", frame(1))
 
 
+def test_a_site_that_wakes_late_takes_in_one_burst_all_that_has_come() -> None:
+    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+        if site.name == "a" and call == "start":
+            return outbox(send=[("b", frame(1)), ("b", frame(2))], alarm=site.calls[-1][2] + MS)
+        if site.name == "a" and call == "alarm":
+            return outbox(send=[("b", frame(3))])
+        return outbox(send=[("a", frame(9))]) if site.name == "b" and call == "receive" else None
+
+    config = replace(QUIET, wake=MS // 2)
+    world, cast = run(answer, config)
+    assert at(world, cast, "b", "receive") == [3 * MS // 2, 3 * MS // 2, 5 * MS // 2]
+    assert [drained for name, drained in cast.drains if name == "b"][1:3] == [2, 1]
+    assert world.events == 3 + 1 + 3  # at b, the alarm, and b's answers at a
+
+
+def test_a_crash_loses_the_frames_that_the_site_had_not_taken() -> None:
+    crash = (Fault("crash", count=1, start=MS, stop=MS + 1, length=5 * MS, sites=("b",)),)
+    config = replace(CRASHES, faults=(*crash, Fault("restart", count=1)), wake=2 * MS)
+    _, cast = run(at_start(send=[("b", frame(1))]), config)
+    assert cast.of("b", "receive") == []
+
+
 def test_a_run_that_never_rests_is_stopped_as_a_storm() -> None:
     def answer(site: StandIn, _call: str, _: Any) -> Outbox | None:
         return outbox(alarm=site.calls[-1][2])  # now, again and again

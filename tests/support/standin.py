@@ -50,9 +50,16 @@ class StandIn:
     Outboxes of one burst are joined; the alarm stays as it was last set until it rings.
     """
 
-    def __init__(self, name: str, calls: list[Call], answer: Callable[..., Outbox | None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        calls: list[Call],
+        drains: list[tuple[str, int]],
+        answer: Callable[..., Outbox | None],
+    ) -> None:
         self.name = name
         self.calls = calls
+        self.drains = drains
         self.answer = answer
         self.seq = 0
         self._alarm: int | None = None
@@ -92,6 +99,7 @@ class StandIn:
 
     def drain(self) -> Outbox:
         burst, self._burst = self._burst, []
+        self.drains.append((self.name, len(burst)))
         forgets = [box.forget for box in burst if box.forget is not None]
         return outbox(
             persist=[record for box in burst for record in box.persist],
@@ -116,6 +124,7 @@ class Cast:
     def __init__(self, answer: Callable[..., Outbox | None]) -> None:
         self.answer = answer
         self.calls: list[Call] = []
+        self.drains: list[tuple[str, int]] = []  # site, and answers joined in the burst
         self.starts: list[tuple[str, int, Checkpoint | None, list[Record]]] = []
 
     def __call__(
@@ -130,7 +139,7 @@ class Cast:
         records: list[Record],
     ) -> StandIn:
         self.starts.append((name, boot, checkpoint, records))
-        return StandIn(name, self.calls, self.answer)
+        return StandIn(name, self.calls, self.drains, self.answer)
 
     def of(self, site: str, what: str) -> list[Any]:
         """Arguments of the calls of one kind at a site, in order."""

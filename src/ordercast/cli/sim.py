@@ -60,6 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--rate", "R", "messages per second over all origins (default: 1000)")
     parser.add_argument("--seed", metavar="S", type=whole_number(0), default=1, help="(default: 1)")
     add("--network", "SPEC", "how long frames take (default: lan)")
+    add("--wake", "TIME", "a site takes frames in bursts, so long after the first (default: 0ms)")
     add("--faults", "SPEC", "what goes wrong (default: nothing)")
     add("--deliver", "LEVEL", "safe or agreed (default: safe)")
     add("--on-failure", "POLICY", "exclude or wait (default: exclude)")

@@ -39,6 +39,7 @@ class SimConfig:
     payload: int = 64  # most bytes per message
     implicit: float = 0.0  # share of submissions to listed sites instead of a group
     network: NetworkSpec = field(default_factory=LanSpec)
+    wake: int = 0  # a site takes all that came in so long after the first frame, in one burst
     faults: Faults = ()
     deliver: str = "safe"
     on_failure: str = "exclude"
@@ -101,6 +102,7 @@ def _check_workload(config: SimConfig) -> None:
         ("batch", config.batch, 1),
         ("payload", config.payload, 0),
         ("settle", config.settle, 1),
+        ("wake", config.wake, 0),
     ):
         if value < least:
             raise ConfigError(f"{name}: {value} is too small ({least} or more)")

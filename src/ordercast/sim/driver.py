@@ -23,7 +23,7 @@ from ordercast.sim.recorder import Recorder
 from ordercast.wire.codec import encode_frame
 from ordercast.wire.frames import CONTROL, Data, Frame
 
-FRAME, ALARM, SYNCED, SUBMIT, OFFER, FAULT, CALM, WATCH = range(8)
+FRAME, ALARM, ARRIVED, BURST, SYNCED, SUBMIT, OFFER, FAULT, CALM, WATCH = range(10)
 
 _CLOCKS_APART = 3600 * SECOND
 
@@ -47,6 +47,7 @@ class Driver:
         self._faulty = bool(config.faults)
         self._bytes = config.codec == "bytes"
         self._straight = not self._faulty and not self._bytes
+        self._arrive = ARRIVED if config.wake else FRAME
         self._keeps = config.durability != "memory"
         self._syncs = config.durability == "sync"
         self._delivered = self.recorder.delivered
@@ -126,10 +127,10 @@ class Driver:
         if not self._straight:
             self._carry(now, source, sends, times)
             return
-        heap, tick, places = self._heap, self._tick, self.places
+        heap, tick, places, arrive = self._heap, self._tick, self.places, self._arrive
         data = 0
         for (peer, frame), at in zip(sends, times, strict=False):
-            heappush(heap, (at, tick(), FRAME, places[peer], source, frame))
+            heappush(heap, (at, tick(), arrive, places[peer], source, frame))
             if type(frame) is Data and frame.lane != CONTROL:
                 data += 1
         self.data += data
@@ -146,7 +147,7 @@ class Driver:
             carried: Any = encode_frame(frame) if self._bytes else frame
             arrivals = self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
             for arrival in arrivals:
-                self._push(arrival, FRAME, self.places[peer], source, carried)
+                self._push(arrival, self._arrive, self.places[peer], source, carried)
 
     def _not_yet(self, place: Place, now: int) -> None:
         """The heap called early, twice, or a site that cannot hear."""

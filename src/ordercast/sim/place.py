@@ -51,8 +51,8 @@ class Place:
     """A site's state, clock, disk and alarm. `running` is None while it is down or paused."""
 
     __slots__ = (
-        "alarm", "asking", "boot", "clock", "disk", "held", "name", "outboxes", "paused",
-        "pushed", "running", "site", "syncing", "unsynced", "waiting",
+        "alarm", "asking", "boot", "clock", "disk", "held", "inbox", "name", "outboxes",
+        "paused", "pushed", "running", "site", "syncing", "unsynced", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: SiteName, clock: int, disk: Disk) -> None:
@@ -68,6 +68,7 @@ class Place:
         self.outboxes = 0  # drained so far, over all starts
         self.unsynced: deque[tuple[int, Outbox]] = deque()  # drained, waiting for a sync
         self.syncing = 0  # how many of those the sync under way covers; 0: none is under way
+        self.inbox: list[tuple[SiteName, Any]] = []  # frames that came since it last woke
         self.held: list[tuple[int, Any, Any, Any]] = []  # calls that came while it was paused
         self.waiting: deque[Submission] = deque()  # what its application could not submit yet
         self.asking = False  # the heap holds a call to offer those again

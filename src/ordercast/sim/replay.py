@@ -50,6 +50,7 @@ def _options(config: SimConfig) -> list[str]:
     listed = ",".join(origins) if isinstance(origins, tuple) else str(origins)
     add("--origins", origins, None, listed)
     add("--network", config.network, default.network, config.network.text())
+    add("--wake", config.wake, default.wake, show_duration(config.wake))
     add("--faults", config.faults, (), show_faults(config.faults))
     add("--settle", config.settle, default.settle, show_duration(config.settle))
     add("--most-events", config.most_events, None, str(config.most_events))

@@ -45,6 +45,7 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         payload=payload,
         implicit=stream.choice((0.0, 0.0, 0.2)),
         network=network,
+        wake=stream.choice((0, 0, 20_000, MILLISECOND)),
         faults=random_faults(seed, crashes=wait),
         deliver=stream.choice(("safe", "safe", "agreed")),
         on_failure="wait" if wait else "exclude",

@@ -16,10 +16,13 @@ from ordercast.core.outbox import Accepted
 from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.errors import WindowFull
+from ordercast.model.groups import Site as SiteName
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.config import SimConfig
 from ordercast.sim.driver import (
     ALARM,
+    ARRIVED,
+    BURST,
     CALM,
     FAULT,
     FRAME,
@@ -49,6 +52,7 @@ class World(Driver):
         super().__init__(config, structure.epoch, seed)
         self.structure = structure
         self.events = 0
+        self._in_bursts = 0  # of those events
         self.untaken = 0  # submissions that were due and that no site has taken
         self.quiet = False  # at the end: all is delivered, and no site has anything left to do
         self.some_stay_down = total(config.faults, "crash") > total(config.faults, "restart")
@@ -88,7 +92,7 @@ class World(Driver):
         heap, pop = self._heap, heappop
         perform, special = self._perform, self._special
         as_bytes = self._bytes
-        events, now = self.events, self.now
+        events, now = 0, self.now
         look_at = self._next_look(events)
         try:
             while heap:
@@ -112,23 +116,29 @@ class World(Driver):
                     place.pushed = place.alarm = NEVER
                     site.alarm(now + place.clock)
                 else:
-                    if not special(now, code, place):
+                    if not special(now, code, place, peer, frame):
                         break
                     continue
                 events += 1
                 perform(now, place, site.drain())
                 if events >= look_at:
                     look_at = self._next_look(events)
-                    if self._inspect(now, events, place, site):
+                    self._inspect(place, site)
+                    if self._is_storm(now, events):
                         break
                     if progress is not None:
                         progress(events, now)
         finally:
-            self.events, self.now = events, min(now, end)
+            self.events, self.now = self._in_bursts + events, min(now, end)
 
-    def _special(self, now: int, code: int, subject: Any) -> bool:
-        """Calls that are not events; False ends the run."""
-        if code == SYNCED:
+    def _special(self, now: int, code: int, subject: Any, peer: Any, frame: Any) -> bool:
+        """Calls that are not one event; False ends the run."""
+        if code == ARRIVED:
+            self._arrived(now, subject, peer, frame)
+        elif code == BURST:
+            self._burst(now, subject)
+            return not self._is_storm(now, self._in_bursts)
+        elif code == SYNCED:
             place, boot = subject
             if place.paused:
                 place.held.append((SYNCED, subject, None, None))
@@ -149,6 +159,29 @@ class World(Driver):
             if self._heap:
                 self._push(now + _WATCH_EVERY, WATCH)
         return True
+
+    def _arrived(self, now: int, place: Place, peer: SiteName, frame: Any) -> None:
+        """The frame waits until the site wakes, with those that come meanwhile."""
+        if place.site is None:
+            return
+        place.inbox.append((peer, frame))
+        if len(place.inbox) == 1:
+            self._push(now + self.config.wake, BURST, place)
+
+    def _burst(self, now: int, place: Place) -> None:
+        """The site takes all that has come, then is drained once, as a real driver would."""
+        if place.paused:
+            place.held.append((BURST, place, None, None))
+            return
+        site, inbox = place.running, place.inbox
+        if site is None or not inbox:  # it has crashed meanwhile
+            return
+        place.inbox = []
+        for peer, frame in inbox:
+            site.receive(now + place.clock, peer, decode_frame(frame) if self._bytes else frame)
+        self._in_bursts += len(inbox)
+        self._perform(now, place, site.drain())
+        self._inspect(place, site)
 
     # --- applications -----------------------------------------------------------------------------
 
@@ -243,6 +276,7 @@ class World(Driver):
         place.unsynced.clear()
         place.syncing = 0
         place.held.clear()
+        place.inbox = []
 
     def _resume(self, now: int, place: Place) -> None:
         """What came meanwhile is handed over at once, in the order in which it came."""
@@ -282,11 +316,12 @@ class World(Driver):
         following = events + (_LOOK_OFTEN if events < _LOOK_SELDOM else _LOOK_SELDOM)
         return following if most is None else min(following, most)
 
-    def _inspect(self, now: int, events: int, place: Place, site: SiteLike) -> bool:
-        """Look at a site's queues; True when this run is a storm."""
+    def _inspect(self, place: Place, site: SiteLike) -> None:
         for queue, value, limit in site.observations():
             if value > limit:
                 self.recorder.bounds.note(f"{place.name}: {queue}", value, limit)
+
+    def _is_storm(self, now: int, events: int) -> bool:
         most = self.config.most_events
         if most is None or events < most:
             return False
