@@ -10,7 +10,7 @@ from ordercast.core.outbox import Checkpoint, Receipt, Record
 from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, problems
-from ordercast.model.errors import WindowFull
+from ordercast.model.errors import ConfigError, WindowFull
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, Limits, Options
 from ordercast.wire.frames import UP, Data, Frame
@@ -233,3 +233,19 @@ def test_a_held_batch_is_acknowledged_when_it_is_placed() -> None:
     network.run(40)
     assert network.delivered["p"] == [b"cause", b"effect"]
     assert network.stages("o") == ["accepted", "ordered"]
+
+
+def test_a_batch_of_no_messages_is_refused() -> None:
+    """No window would bound such batches, no codec takes them, and their seq is the next one's."""
+    with pytest.raises(ConfigError, match="a batch of no messages"):
+        Site("a", PAIR, Options()).submit(0, "g", [])
+
+
+@pytest.mark.parametrize("sites", [["nosuch"], ["a", "nosuch"], []])
+def test_listed_sites_that_are_unknown_or_none_are_refused_before_anything_is_kept(
+    sites: list[str],
+) -> None:
+    site = Site("a", PAIR, Options())
+    with pytest.raises(ConfigError, match="sites: "):
+        site.submit_to(0, sites, [b"x"])
+    assert site.drain().persist == ()

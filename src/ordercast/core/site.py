@@ -113,7 +113,7 @@ class Site:
         self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
     ) -> tuple[Group, int]:
         """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
-        members = tuple(sorted(dict.fromkeys(sites)))
+        members = self.structure.listed(sites)
         group = implicit_group(members)
         self.structure.primary(group, members)
         return group, self._submit(now, group, members, payloads)
@@ -122,6 +122,8 @@ class Site:
         self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes]
     ) -> int:
         self.now = now
+        if not payloads:
+            raise ConfigError("payloads: a batch of no messages")
         limit = self.options.limits.message_bytes
         for payload in payloads:
             if len(payload) > limit:

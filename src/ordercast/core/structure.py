@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ordercast.forest.forest import Forest
-from ordercast.model.errors import CrossDomain, UnknownGroup
+from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
+from ordercast.wire.limits import MEMBERS
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,20 @@ class Structure:
             raise UnknownGroup(
                 f"there is no group {group!r}{nearest(group, self.groups)}"
             ) from None
+
+    def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
+        """The members of an implicit group, sorted, each once; refused if that makes none."""
+        members = tuple(sorted(dict.fromkeys(sites)))
+        if not members:
+            raise ConfigError("sites: none is listed")
+        for site in members:
+            if site not in self.forest.parent:
+                raise ConfigError(
+                    f"sites: there is no site {site!r}{nearest(site, self.forest.parent)}"
+                )
+        if len(members) > MEMBERS:
+            raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
+        return members
 
     def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
         """Of a named group, or of listed members: the lowest site above them all (on a star, the
