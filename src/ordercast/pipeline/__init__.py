@@ -9,11 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ordercast.pipeline.auditing.face import AuditResult as AuditResult
+    from ordercast.pipeline.auditing.face import audit as audit
     from ordercast.pipeline.session import open_session as open_session
 
-_PLACES = {"open_session": "ordercast.pipeline.session"}
+_PLACES = {
+    "AuditResult": "ordercast.pipeline.auditing.face",
+    "audit": "ordercast.pipeline.auditing.face",
+    "open_session": "ordercast.pipeline.session",
+}
 
-__all__ = ["open_session"]
+__all__ = ["AuditResult", "audit", "open_session"]
 
 
 def __getattr__(name: str) -> Any:

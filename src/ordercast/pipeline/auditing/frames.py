@@ -1,0 +1,147 @@
+"""The tables of a history as DataFrames: are they what docs/history.md says, and reading them.
+
+What is wrong with a caller's table is told in one line, before anything runs where that can be.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from ordercast.history.reader import LEVELS, read_meta
+from ordercast.history.rows import GAP, EpochRow, Event, GroupRow, gap_message, require_kind
+from ordercast.history.schema import arrow, is_readable_as, parquet
+from ordercast.history.tables import BINARY, BOOL, INT32, INT64, STRING, TABLES, Table
+from ordercast.history.writer import META_FILE
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import nearest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_INTEGERS = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
+_TYPES: Mapping[str, tuple[type[t.DataType], ...]] = {
+    INT64: _INTEGERS,
+    INT32: _INTEGERS[:3],
+    STRING: (t.StringType, t.VarcharType, t.CharType),
+    BOOL: (t.BooleanType,),
+    BINARY: (t.BinaryType,),
+}
+_OURS: Mapping[str, t.DataType] = {
+    INT64: t.LongType(),
+    INT32: t.IntegerType(),
+    STRING: t.StringType(),
+    BOOL: t.BooleanType(),
+    BINARY: t.BinaryType(),
+}
+_UNUSED = ("order_key", "size")
+AnyRow = TypeVar("AnyRow", GroupRow, Event, EpochRow)
+
+
+def normal(table: str, frame: "DataFrame") -> "DataFrame":
+    """The columns that the audit reads, with our types; missing optional ones are null."""
+    found = {field.name: field.dataType for field in frame.schema.fields}
+    columns = []
+    for column in TABLES[table].columns:
+        if column.name in _UNUSED:
+            continue
+        if column.name not in found:
+            if not column.optional:
+                raise ConfigError(f"{table}: field {column.name!r} ({column.type}) is missing")
+            columns.append(f.lit(None).cast(_OURS[column.type]).alias(column.name))
+            continue
+        kind = found[column.name]
+        if not isinstance(kind, _TYPES[column.type]):
+            raise ConfigError(
+                f"{table}: field {column.name!r}: type {kind.simpleString()}"
+                f" instead of {column.type}"
+            )
+        columns.append(f.col(column.name).cast(_OURS[column.type]).alias(column.name))
+    return frame.select(*columns)
+
+
+def collect(table: str, frame: "DataFrame | None", kind: type[AnyRow]) -> list[AnyRow]:
+    """A small table as rows of the history format, with its values checked."""
+    if frame is None:
+        return []
+    rows = []
+    for number, values in enumerate(normal(table, frame).toArrow().to_pylist(), 1):
+        if values.get("detail", "") is None:
+            values["detail"] = "{}"
+        for column in TABLES[table].columns:
+            if not column.optional and values[column.name] is None:
+                raise ConfigError(f"{table}: field {column.name!r}: null in row {number}")
+        rows.append(kind(**values))
+    for row in rows:
+        if isinstance(row, Event):
+            require_kind(row.kind, table)
+            if row.kind == GAP:
+                gap_message(row, table)
+        elif isinstance(row, EpochRow) and row.deliver not in LEVELS:
+            raise ConfigError(
+                f"{table}: epoch {row.epoch}: field 'deliver': {row.deliver!r} is not a level"
+                f"{nearest(row.deliver, LEVELS)}"
+            )
+    return rows
+
+
+def read_frames(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
+    """The five tables of a folder, or of any place that Spark can read."""
+    if "://" not in history:
+        _check_folder(Path(history))
+    frames = {}
+    for name, table in TABLES.items():
+        columns = [
+            t.StructField(column.name, _OURS[column.type])
+            for column in table.columns
+            if column.name not in _UNUSED
+        ]
+        reader = spark.read.schema(t.StructType(columns))
+        # Files may lie in folders of their own; these are no columns.
+        reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+        frames[name] = reader.parquet(f"{history.rstrip('/')}/{name}")
+    return frames
+
+
+def _check_folder(folder: Path) -> None:
+    """Every file has the columns: Spark would read what is missing as null."""
+    if not folder.exists():
+        raise ConfigError(f"{folder}: there is no such folder")
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file; a history is a folder")
+    if not any(folder.iterdir()):
+        raise ConfigError(f"{folder}: is empty; a history has {META_FILE} and {', '.join(TABLES)}")
+    read_meta(folder / META_FILE)
+    for name, table in TABLES.items():
+        if not (folder / name).is_dir():
+            raise ConfigError(f"{folder / name}: the table is missing (a folder of Parquet files)")
+        files = [
+            path
+            for path in sorted((folder / name).rglob("*.parquet"))
+            if not any(p[0] in "_." for p in path.relative_to(folder / name).parts)
+        ]
+        if not files:
+            raise ConfigError(f"{folder / name}: there is no Parquet file in it")
+        for path in files:
+            _check_file(path, table)
+
+
+def _check_file(path: Path, table: Table) -> None:
+    try:
+        schema = parquet().read_schema(path)
+    except (arrow().ArrowException, OSError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ConfigError(f"{path}: cannot be read as Parquet: {reason}") from None
+    for column in table.columns:
+        if column.name in schema.names:
+            found = schema.field(column.name).type
+            if not is_readable_as(found, column):
+                raise ConfigError(
+                    f"{path}: field {column.name!r}: type {found} instead of {column.type}"
+                )
+        elif not column.optional:
+            raise ConfigError(
+                f"{path}: field {column.name!r} ({column.type}) is missing from {table.name}"
+            )

@@ -1,0 +1,146 @@
+"""The two steps of a pass, as functions of a share of the rows and of what is known so far.
+
+`judge_messages` sees all rows of some messages and hands on every live row with its part;
+`judge_part` sees all rows of a part. A task is plain data and travels to the workers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ordercast.pipeline.auditing.by_message import judge_agreement, judge_integrity, judge_lost
+from ordercast.pipeline.auditing.by_part import (
+    CROSSES,
+    FIRST,
+    SEND,
+    Carry,
+    Crossing,
+    Hubs,
+    judge_fifo,
+    judge_order,
+    read_part,
+    tell_positions,
+    tell_reach,
+)
+from ordercast.pipeline.auditing.causal import judge_causal, tell_sends
+from ordercast.pipeline.auditing.cuts import Cuts
+from ordercast.pipeline.auditing.facts import Facts
+from ordercast.pipeline.auditing.findings import Finding
+from ordercast.pipeline.auditing.numbers import Columns, Ints, StreamArrays
+from ordercast.pipeline.auditing.places import starts
+from ordercast.pipeline.auditing.rows import Deliveries, Sends, read_deliveries, read_sends
+from ordercast.pipeline.auditing.survey import Known, survey
+
+MOST_CROSSING = 10_000  # crossing messages that a share tells by name; more mean bad cuts
+
+PART_COLUMNS = ("part", "site", "position", "attempt", "epoch", "message", "flag")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is known so far, and what is asked for now."""
+
+    facts: Facts
+    streams: StreamArrays
+    sites_run: Ints
+    cuts: Cuts
+    causal: bool = False
+    wanted: Ints | None = None  # survey these members instead of judging
+    known: Known | None = None
+    reach: bool = False  # tell what reaches what instead of judging
+    carries: Mapping[int, Carry] = field(default_factory=dict)
+    hubs: Mapping[int, Hubs] = field(default_factory=dict)
+    crossing: Crossing | None = None
+
+    @property
+    def needs_parts(self) -> bool:
+        return self.wanted is None
+
+    def judge_messages(self, columns: Columns) -> tuple[Columns, Finding]:
+        finding = Finding()
+        deliveries = read_deliveries(columns, self.facts, self.streams)
+        if self.wanted is not None:
+            survey(deliveries, self.facts, self.streams, self.wanted, finding)
+            return {}, finding
+        sends = read_sends(columns)
+        if not self.reach:
+            self._judge(deliveries, sends, finding)
+        return self._rows(deliveries, sends, finding), finding
+
+    def _judge(self, deliveries: Deliveries, sends: Sends, finding: Finding) -> None:
+        finding.count("rows", len(deliveries))
+        finding.count("annulled", deliveries.annulled)
+        finding.count("unagreed", int(np.count_nonzero(~deliveries.agreed)))
+        sent_too = int(np.count_nonzero(sends.find(deliveries.messages)[0]))
+        finding.count("messages", len(deliveries.messages) + len(sends.message) - sent_too)
+        judge_integrity(deliveries, sends, self.streams, self.sites_run, finding)
+        judge_agreement(deliveries, self.facts, self.streams, self.known, finding)
+        judge_lost(deliveries, sends, self.facts, self.streams, self.known, finding)
+
+    def _rows(self, deliveries: Deliveries, sends: Sends, finding: Finding) -> Columns:
+        part = self.cuts.part_of(deliveries.site, deliveries.place.position)
+        crosses = self._tell_crossing(deliveries, part, finding)
+        flag = deliveries.first * FIRST + crosses[deliveries.index] * CROSSES
+        position, attempt, epoch, message = deliveries.place
+        values = [part, deliveries.site, position, attempt, epoch, message, flag]
+        if self.causal:
+            sent = self._send_rows(deliveries, sends, part)
+            values = [np.concatenate(both) for both in zip(values, sent, strict=True)]
+        return dict(zip(PART_COLUMNS, values, strict=True))
+
+    def _tell_crossing(self, deliveries: Deliveries, part: Ints, finding: Finding) -> Ints:
+        """Messages whose first deliveries are in several parts."""
+        crosses = np.zeros(len(deliveries.messages), np.int64)
+        rows = np.flatnonzero(deliveries.first)
+        if self.cuts.parts == 1 or not len(rows):
+            return crosses
+        begins = starts(deliveries.index[rows])
+        lowest = np.minimum.reduceat(part[rows], begins)
+        highest = np.maximum.reduceat(part[rows], begins)
+        over = np.flatnonzero(lowest < highest)
+        if len(over):
+            crosses[deliveries.index[rows[begins[over]]]] = 1
+            steps = np.zeros(self.cuts.parts + 1, np.int64)
+            np.add.at(steps, lowest[over] + 1, 1)
+            np.add.at(steps, highest[over] + 1, -1)
+            over_cut = np.cumsum(steps)[1:-1]
+            at = np.flatnonzero(over_cut)
+            finding.table("over_cuts", at, over_cut[at])
+            named = deliveries.index[rows[begins[over[:MOST_CROSSING]]]]
+            mine = rows[np.isin(deliveries.index[rows], named)]
+            finding.table(
+                "crossing", part[mine], deliveries.site[mine], *deliveries.place.take(mine)
+            )
+        return crosses
+
+    def _send_rows(self, deliveries: Deliveries, sends: Sends, part: Ints) -> list[Ints]:
+        """A send is in the part of its deliveries; where there are none, in the last."""
+        where = self.cuts.last_part(sends.site)
+        rows = np.flatnonzero(deliveries.first)
+        begins = starts(deliveries.index[rows])
+        found, at = sends.find(deliveries.place.message[rows[begins]])
+        where[at[found]] = part[rows[begins[found]]]
+        flag = np.full(len(where), SEND)
+        after = (sends.after_position, sends.after_attempt)
+        return [where, sends.site, *after, sends.sent_ns, sends.message, flag]
+
+    def judge_part(self, columns: Columns) -> Finding:
+        """`columns` are those of PART_COLUMNS, all of one part."""
+        finding = Finding()
+        part = int(columns["part"][0])
+        rows = read_part(columns, self.streams)
+        if self.reach:
+            tell_reach(rows, part, finding)
+            return finding
+        several = self.cuts.parts > 1
+        carry = self.carries.get(part)
+        judge_fifo(rows, self.streams, part, carry, several, finding)
+        tell_positions(rows, self.facts, finding)
+        hubs = self.hubs.get(part)
+        judge_order(rows, self.streams, self.sites_run, part, hubs, self.crossing, finding)
+        if self.causal:
+            judge_causal(columns, self.streams, finding)
+            if several:
+                tell_sends(columns, self.streams, self.cuts, part, finding)
+        return finding
