@@ -7,7 +7,7 @@ import pytest
 from ordercast.model.groups import GroupTable
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
-from ordercast.sim.workload import Submission, horizon, payload_of, submissions
+from ordercast.sim.workload import Replies, Submission, horizon, payload_of, submissions
 
 TABLE = GroupTable.of(
     {"g": ["a", "b", "c"], "h": ["c", "d"], "x": ["y", "z"]},
@@ -72,3 +72,18 @@ def test_payloads_differ_and_have_their_size() -> None:
     sizes = [0, 1, 8, 9, 64, 700]
     assert [len(payload_of(5, size)) for size in sizes] == sizes
     assert len({payload_of(number, 8) for number in range(1000)}) == 1000
+
+
+def test_answers_are_taken_from_the_messages_and_have_numbers_of_their_own() -> None:
+    config = SimConfig(TABLE, messages=100, replies=0.4)
+    assert sum(len(s.sizes) for s in drawn(config)) == 60
+    replies = Replies(config, 1)
+    made = [answer for _ in range(300) if (answer := replies.answer(7, "b"))]
+    assert [answer.number for answer in made] == list(range(61, 101))
+    assert {(answer.at, answer.origin) for answer in made} == {(7, "b")}
+    assert len({answer.group for answer in made}) == 2
+
+
+def test_about_every_other_delivery_is_answered() -> None:
+    replies = Replies(SimConfig(TABLE, messages=1000, replies=1.0), 1)
+    assert 400 < sum(replies.answer(0, "a") is not None for _ in range(1000)) < 600

@@ -18,7 +18,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
 from ordercast.sim.networks import PointToPointSpec
-from ordercast.sim.workload import payload_of
+from ordercast.sim.workload import payload_of, submissions
 from ordercast.sim.world import World
 from support.standin import Cast, StandIn, accepted, delivery, frame, outbox, record
 
@@ -207,6 +207,25 @@ def test_a_full_window_is_tried_again_when_a_receipt_tells_of_room() -> None:
     assert {row.sent_ns for row in sent} == {10 * MS}
     numbers = [row.digest for row in sent]
     assert numbers == [digest(payload_of(n, row.size)) for n, row in enumerate(sent, start=1)]
+
+
+def test_applications_answer_what_is_delivered_to_them_at_once_and_only_once() -> None:
+    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+        if call != "submit":
+            return None
+        seen = [delivery(position) for position in range(1, site.seq + 1)]  # all again, and one
+        return outbox(deliver=seen, receipts=[accepted(site.seq)])
+
+    config = replace(QUIET, messages=40, replies=0.5, origins=("a",), rate=100.0)
+    world, cast = run(answer, config)
+    sent = world.recorder.sent()
+    planned = {row.at for row in submissions(config, 1)}
+    assert len(planned) == 20
+    answering = [row.sent_ns for row in sent if row.sent_ns not in planned]
+    assert answering == []  # an answer leaves at the time of the delivery, here of the submission
+    assert 25 < len(sent) < 40
+    assert len(sent) == len(cast.of("a", "submit"))
+    assert world.untaken == 0
 
 
 def test_a_frame_for_a_paused_site_waits_until_it_resumes() -> None:

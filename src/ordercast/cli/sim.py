@@ -70,6 +70,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--batch", "N", "most messages per submission (default: 1)", whole_number(1))
     add("--payload", "BYTES", "most bytes per message (default: 64)", whole_number(0))
     add("--implicit", "SHARE", "share of sends to listed sites (default: 0)")
+    add("--replies", "SHARE", "share of sends that answer a delivery, at once (default: 0)")
     add("--codec", "KIND", "objects or bytes: how frames travel (default: objects)")
     add("--limits", "LIST", "e.g. window_messages=100,link_items=16")
     add("--timing", "LIST", "e.g. ack_delay=1ms,resend_after=50ms")

@@ -5,13 +5,14 @@ disk has the records. Outboxes that wait for a sync keep their order: one that h
 own waits for those before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappush
 from itertools import count
 from typing import Any
 
 from ordercast.core.outbox import Outbox
 from ordercast.model.groups import Site as SiteName
+from ordercast.model.messages import Delivery
 from ordercast.model.options import SECOND
 from ordercast.sim.chance import Stream
 from ordercast.sim.conditions import Conditions
@@ -23,11 +24,12 @@ from ordercast.sim.recorder import Recorder
 from ordercast.wire.codec import encode_frame
 from ordercast.wire.frames import CONTROL, Data, Frame
 
-FRAME, ALARM, ARRIVED, BURST, SYNCED, SUBMIT, OFFER, FAULT, CALM, WATCH = range(10)
+FRAME, ALARM, ARRIVED, BURST, SYNCED, SUBMIT, ANSWER, OFFER, FAULT, CALM, WATCH = range(11)
 
 _CLOCKS_APART = 3600 * SECOND
 
 Send = tuple[SiteName, Frame]
+Delivered = Callable[[int, SiteName, Sequence[Delivery]], None]
 
 
 class Driver:
@@ -50,7 +52,7 @@ class Driver:
         self._arrive = ARRIVED if config.wake else FRAME
         self._keeps = config.durability != "memory"
         self._syncs = config.durability == "sync"
-        self._delivered = self.recorder.delivered
+        self._delivered: Delivered = self.recorder.delivered
         clocks, disks = Stream(seed, "clocks"), Stream(seed, "disks")
         self.places = {
             name: Place(name, clocks.below(_CLOCKS_APART), Disk(config.durability, disks))

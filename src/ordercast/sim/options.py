@@ -23,7 +23,7 @@ _TEXTS = (
     "protocol", "builder", "deliver", "on_failure", "stability", "durability", "codec",
 )  # fmt: skip
 _COUNTS = ("branching", "messages", "batch", "payload", "most_events")
-_NUMBERS = ("rate", "implicit")
+_NUMBERS = ("rate", "implicit", "replies")
 
 
 def configure(

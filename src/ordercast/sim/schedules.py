@@ -44,6 +44,7 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         batch=batch,
         payload=payload,
         implicit=stream.choice((0.0, 0.0, 0.2)),
+        replies=stream.choice((0.0, 0.5, 0.8)),
         network=network,
         wake=stream.choice((0, 0, 20_000, MILLISECOND)),
         faults=random_faults(seed, crashes=wait),

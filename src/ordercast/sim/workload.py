@@ -2,7 +2,8 @@
 
 Drawn from a stream of its own, one submission after the other, so the n-th submission is the same
 whatever becomes of the ones before. Origins may be any site of the roster: members, sites outside
-the group, sites of other domains. Arrivals are a Poisson process.
+the group, sites of other domains. Arrivals are a Poisson process. A share of the messages may
+instead answer deliveries, at once and where they happen.
 """
 
 from bisect import bisect_right
@@ -55,29 +56,67 @@ def horizon(config: SimConfig) -> int:
 
 
 def submissions(config: SimConfig, seed: int) -> Iterator[Submission]:
-    """All submissions of a run in the order of time."""
+    """The submissions of a run that answer nothing, in the order of time."""
     stream = Stream(seed, "workload")
-    bits, below = stream.bits, stream.below
-    table = config.table
     origins = _origins(config, stream)
-    groups = sorted(table.groups)
-    shares = list(accumulate(int(table.rate(group) * ONE) for group in groups))
-    domains = _domains(table)
+    letters = _Letters(config, stream)
     gap = mean_gap(config)
-    least = min(_HEAD, config.payload)
-    sizes_above = config.payload - least + 1
+    last = config.messages - answers(config)
     now, number = 0, 1
-    while number <= config.messages:
-        count = min(1 + below(config.batch), config.messages - number + 1)
+    while number <= last:
+        count = min(1 + stream.below(config.batch), last - number + 1)
         now += stream.exponential(gap * count)
-        origin = origins[below(len(origins))]
-        group = groups[bisect_right(shares, (bits(64) * shares[-1]) >> 64)]
-        members: tuple[Site, ...] = ()
-        if config.implicit and stream.chance(config.implicit):
-            group, members = "", _listed(stream, domains)
-        sizes = tuple([least + below(sizes_above) for _ in range(count)])
-        yield Submission(now, origin, group, members, number, sizes)
+        origin = origins[stream.below(len(origins))]
+        yield letters.write(now, origin, number, count)
         number += count
+
+
+def answers(config: SimConfig) -> int:
+    """How many of the messages answer a delivery."""
+    return int(config.messages * config.replies)
+
+
+class Replies:
+    """Submissions that an application makes when something is delivered to it.
+
+    Every other delivery is answered, to any group, until there have been enough. What was
+    delivered happened before the answer: that is what causal order is about.
+    """
+
+    def __init__(self, config: SimConfig, seed: int) -> None:
+        self._stream = Stream(seed, "replies")
+        self._letters = _Letters(config, self._stream)
+        self._number = config.messages - answers(config) + 1
+        self._last = config.messages
+
+    def answer(self, now: int, site: Site) -> Submission | None:
+        if self._number > self._last or self._stream.bits(1):
+            return None
+        number, self._number = self._number, self._number + 1
+        return self._letters.write(now, site, number, 1)
+
+
+class _Letters:
+    """Draws to whom a submission goes and how large its messages are."""
+
+    def __init__(self, config: SimConfig, stream: Stream) -> None:
+        table = config.table
+        self._stream = stream
+        self._groups = sorted(table.groups)
+        self._shares = list(accumulate(int(table.rate(group) * ONE) for group in self._groups))
+        self._domains = _domains(table)
+        self._implicit = config.implicit
+        self._least = min(_HEAD, config.payload)
+        self._sizes = config.payload - self._least + 1
+
+    def write(self, at: int, origin: Site, number: int, count: int) -> Submission:
+        stream, shares = self._stream, self._shares
+        group = self._groups[bisect_right(shares, (stream.bits(64) * shares[-1]) >> 64)]
+        members: tuple[Site, ...] = ()
+        if self._implicit and stream.chance(self._implicit):
+            group, members = "", _listed(stream, self._domains)
+        sizes = tuple([self._least + stream.below(self._sizes) for _ in range(count)])
+        return Submission(at, origin, group, members, number, sizes)
 
 
 def _origins(config: SimConfig, stream: Stream) -> list[Site]:

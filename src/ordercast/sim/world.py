@@ -8,7 +8,7 @@ drawn amount: no protocol may compare two sites' times.
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop
 from typing import Any
 
@@ -17,10 +17,12 @@ from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.errors import WindowFull
 from ordercast.model.groups import Site as SiteName
+from ordercast.model.messages import Delivery
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.config import SimConfig
 from ordercast.sim.driver import (
     ALARM,
+    ANSWER,
     ARRIVED,
     BURST,
     CALM,
@@ -36,7 +38,7 @@ from ordercast.sim.faults import total
 from ordercast.sim.injections import Injection, draw_injections
 from ordercast.sim.place import NEVER, MakeSite, Place, SiteLike
 from ordercast.sim.recorder import Violation
-from ordercast.sim.workload import Submission, horizon, submissions
+from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
 
 _TRY_AGAIN = 20 * MILLISECOND  # after WindowFull, if no receipt says that there is room
@@ -53,7 +55,7 @@ class World(Driver):
         self.structure = structure
         self.events = 0
         self._in_bursts = 0  # of those events
-        self.untaken = 0  # submissions that were due and that no site has taken
+        self.untaken = 0  # submissions that are planned and that no site has taken
         self.quiet = False  # at the end: all is delivered, and no site has anything left to do
         self.some_stay_down = total(config.faults, "crash") > total(config.faults, "restart")
         self.calm_at = horizon(config)
@@ -64,6 +66,9 @@ class World(Driver):
         self._push(self.calm_at, CALM)
         self._next: Iterator[Submission] = submissions(config, seed)
         self._push_next_submission()
+        self._replies = Replies(config, seed)
+        if config.replies:
+            self._delivered = self._deliver_and_answer
 
     @property
     def injected(self) -> dict[str, int]:
@@ -145,6 +150,9 @@ class World(Driver):
             elif place.boot == boot and place.syncing:
                 self._synced(now, place)
         elif code == SUBMIT:
+            self._push_next_submission()
+            self._submit(now, subject)
+        elif code == ANSWER:
             self._submit(now, subject)
         elif code == OFFER:
             subject.asking = False
@@ -192,11 +200,21 @@ class World(Driver):
             self._push(submission.at, SUBMIT, submission)
 
     def _submit(self, now: int, submission: Submission) -> None:
-        self._push_next_submission()
         place = self.places[submission.origin]
         place.waiting.append(submission)
         if len(place.waiting) == 1:
             self._offer(now, place)
+
+    def _deliver_and_answer(self, now: int, site: SiteName, deliveries: Sequence[Delivery]) -> None:
+        """Record, then let the application answer; only what it sees for the first time."""
+        seen = self.recorder.seen[site]
+        before = len(seen)
+        self.recorder.delivered(now, site, deliveries)
+        for _ in range(len(seen) - before):
+            submission = self._replies.answer(now, site)
+            if submission is not None:
+                self.untaken += 1
+                self._push(now, ANSWER, submission)
 
     def _offer(self, now: int, place: Place) -> None:
         """Hand the site what its application wants to send, until it has no room."""
