@@ -12,8 +12,9 @@ from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, problems
 from ordercast.model.errors import ConfigError, WindowFull
 from ordercast.model.groups import GroupTable
+from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import MILLISECOND, Limits, Options
-from ordercast.wire.frames import UP, Data, Frame
+from ordercast.wire.frames import UP, Ack, Data, Frame, Submit
 
 Drop = Callable[[str, str, Frame], bool]
 
@@ -249,3 +250,27 @@ def test_listed_sites_that_are_unknown_or_none_are_refused_before_anything_is_ke
     with pytest.raises(ConfigError, match="sites: "):
         site.submit_to(0, sites, [b"x"])
     assert site.drain().persist == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Batch("b", 1, "other", 1, 1, pack_payloads([b"x"])),
+        Batch("b", 1, "@0123", 1, 1, pack_payloads([b"x"]), (), ("nosuch",)),
+        Batch("b", 1, "g", 1, 2, pack_payloads([b"x"])),
+    ],
+    ids=["unknown group", "unknown sites", "not whole"],
+)
+def test_a_submission_that_cannot_be_placed_is_neither_kept_nor_acknowledged(wrong: Batch) -> None:
+    """A record of it would stop every restart; an acknowledgement without one, the lane."""
+    site = Site("a", PAIR, Options(on_failure="wait"))
+    site.receive(0, "b", Data(1, 1, UP, 1, (Submit(wrong),)))
+    box = site.drain()
+    assert box.persist == ()
+    site.alarm(MILLISECOND * 10)
+    acks = [
+        ack for _, frame in site.drain().then_send if isinstance(frame, Ack) for ack in frame.acks
+    ]
+    assert acks == [(UP, 0, 0)]
+    site.submit(MILLISECOND * 20, "g", [b"others go on"])
+    assert len(site.drain().persist) == 2

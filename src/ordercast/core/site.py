@@ -19,7 +19,7 @@ from ordercast.core.restart import restore
 from ordercast.core.retention import Retention
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure
-from ordercast.model.errors import ConfigError, TooLarge, WindowFull
+from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
@@ -270,10 +270,9 @@ class Site:
         elif lane == UP:
             if not self.flow.room_up():
                 return False
-            if type(item) is Submit and not is_whole(item.batch):
-                self.dealt_with(peer)  # placed, it would stop every member
-            else:
-                self.ordering.receive(peer, item)
+            if type(item) is Submit and not self._placeable(item.batch):
+                return False
+            self.ordering.receive(peer, item)
         elif type(item) is Settled:
             for group, seq in item.seqs:
                 self.own.stable(group, seq)
@@ -284,6 +283,16 @@ class Site:
             if type(item) is Report and not item.counts:
                 self._tell_settled(peer, self.retention.final_seqs(peer))
         return True
+
+    def _placeable(self, batch: Batch) -> bool:
+        """Placed, a batch that does not unpack or goes to a group unknown here would stop every
+        member, also after restarts. It stays where it is: nothing may be acknowledged that no
+        record stands for."""
+        try:
+            self.structure.primary(batch.group, batch.members)
+        except Error:
+            return False
+        return is_whole(batch)
 
     def _peer_restarted(self, link: Link) -> None:
         self.stability.restarted(link.peer)

@@ -87,7 +87,7 @@ class Structure:
             return self.forest.primary[group]
         found = self._implicit.get(members)
         if found is None:
-            found = self._implicit[members] = self._lowest_above(members)
+            found = self._implicit[members] = self._lowest_above(self.listed(members))
         return found
 
     def _lowest_above(self, members: tuple[Site, ...]) -> Site:
