@@ -11,7 +11,7 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest
-from ordercast.model.options import SECOND, Limits, Options, Timing
+from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.plan.advice import check_options
 from ordercast.sim.faults import Faults, check_faults
 from ordercast.sim.networks import LanSpec, NetworkSpec, check_network
@@ -47,6 +47,7 @@ class SimConfig:
     causal: bool = False
     stability: str = "plain"
     durability: str = "sync"
+    longest_sync: int = MILLISECOND  # a sync takes a tenth of this to all of it
     codec: str = "objects"
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
@@ -104,6 +105,7 @@ def _check_workload(config: SimConfig) -> None:
         ("payload", config.payload, 0),
         ("settle", config.settle, 1),
         ("wake", config.wake, 0),
+        ("longest-sync", config.longest_sync, 0),
     ):
         if value < least:
             raise ConfigError(f"{name}: {value} is too small ({least} or more)")

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from ordercast.core.outbox import Checkpoint, Record
+from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Stream
-
-_SYNC = (100_000, 1_000_000)  # how long one takes
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_checkpoint = msgspec.msgpack.Decoder(Checkpoint).decode
@@ -32,10 +31,11 @@ class _Written(NamedTuple):
 class Disk:
     """`write` and `checkpoint` as the site asks; `sync` is begun and ended by the world."""
 
-    def __init__(self, durability: str, stream: Stream) -> None:
+    def __init__(self, durability: str, stream: Stream, longest_sync: int = MILLISECOND) -> None:
         self.syncs = durability == "sync"
         self.keeps = durability != "memory"
         self._stream = stream
+        self._sync = (longest_sync // 10, longest_sync)  # how long one takes
         self._unsynced: deque[_Written] = deque()
         self._covered = 0  # of the unsynced, how many the sync under way will make durable
         self._checkpoint: Checkpoint | None = None
@@ -56,7 +56,7 @@ class Disk:
     def begin_sync(self, slow: int) -> int:
         """Begin to make durable all that is written; how long it will take."""
         self._covered = len(self._unsynced)
-        return self._stream.between(*_SYNC) + slow
+        return self._stream.between(*self._sync) + slow
 
     def end_sync(self) -> None:
         self._harden(self._covered)

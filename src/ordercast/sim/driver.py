@@ -55,7 +55,11 @@ class Driver:
         self._delivered: Delivered = self.recorder.delivered
         clocks, disks = Stream(seed, "clocks"), Stream(seed, "disks")
         self.places = {
-            name: Place(name, clocks.below(_CLOCKS_APART), Disk(config.durability, disks))
+            name: Place(
+                name,
+                clocks.below(_CLOCKS_APART),
+                Disk(config.durability, disks, config.longest_sync),
+            )
             for name in sites
         }
 

@@ -104,8 +104,9 @@ OPTIONS: Mapping[str, Callable[[str, Any, Read], Any]] = {
     "origins": _origins,
     "network": lambda name, value, read: parse_network(_text(name, value, read), read, name),
     "faults": lambda name, value, read: parse_faults(_text(name, value, read), read, name),
-    "wake": lambda name, value, _: duration(value, name),
-    "settle": lambda name, value, _: duration(value, name),
+    **dict.fromkeys(
+        ("wake", "settle", "longest_sync"), lambda name, value, _: duration(value, name)
+    ),
     "limits": _limits,
     "timing": _timing,
 }

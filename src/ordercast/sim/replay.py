@@ -50,9 +50,11 @@ def _options(config: SimConfig) -> list[str]:
     listed = ",".join(origins) if isinstance(origins, tuple) else str(origins)
     add("--origins", origins, None, listed)
     add("--network", config.network, default.network, config.network.text())
-    add("--wake", config.wake, default.wake, show_duration(config.wake))
+    for name in ("wake", "longest_sync", "settle"):
+        value = getattr(config, name)
+        option = f"--{name.replace('_', '-')}"
+        add(option, value, getattr(default, name), show_duration(value))
     add("--faults", config.faults, (), show_faults(config.faults))
-    add("--settle", config.settle, default.settle, show_duration(config.settle))
     add("--most-events", config.most_events, None, str(config.most_events))
     add("--limits", config.limits, default.limits, _changed(config.limits, default.limits))
     add("--timing", config.timing, default.timing, _changed(config.timing, default.timing))

@@ -52,6 +52,7 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         on_failure="wait" if wait else "exclude",
         causal=stream.chance(0.35),
         durability=durability,
+        longest_sync=stream.choice((1, 10, 50)) * MILLISECOND,
         codec="bytes" if stream.chance(0.2) else "objects",
         limits=_limits(stream, batch, payload),
         timing=_timing(stream),
