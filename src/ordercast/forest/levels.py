@@ -95,6 +95,7 @@ def _parts_under(graph: Hypergraph, cutter: Cutter, cap: float) -> Clusters:
     limits = Limits(cap, headed=True, least=2)
     label = _cut_to(graph.nodes // 2, graph, cutter, limits, _BOTTOM_TOLERANCE)
     parts = _paired(graph, label, limits)
+    parts.gather_strays()
     parts.improve(2)
     parts.relieve()
     parts.split()
@@ -160,6 +161,7 @@ def _needed(graph: Hypergraph, cutter: Cutter) -> float:
 
 def _settled(graph: Hypergraph, label: Sequence[int], cap: float) -> Clusters:
     clusters = Clusters(graph, label, Limits(cap))
+    clusters.gather_strays()
     clusters.improve(4)
     clusters.relieve()
     clusters.split()

@@ -255,6 +255,38 @@ class Clusters:
     def _touched(self, node: int) -> list[int]:
         return sorted({c for edge in self.graph.edges_of[node] for c in self.spread[edge]})
 
+    def gather_strays(self) -> None:
+        """Move pieces of clusters that hang together with none of the rest to where they belong."""
+        for at in range(len(self.members)):
+            pieces = sorted(self._pieces(at), key=len)
+            for piece in pieces[:-1]:
+                shared: dict[int, float] = {}
+                for node in piece:
+                    for cluster, weight in self._reachable(node)[0].items():
+                        shared[cluster] = shared.get(cluster, 0.0) + weight
+                if shared and len(self.members[at]) - len(piece) >= self.limits.least:
+                    to = _most_shared(shared)[0]
+                    for node in piece:
+                        _, out, into = self._weigh(node, to)
+                        self._move(node, to, out, into)
+
+    def _pieces(self, cluster: int) -> Iterator[list[int]]:
+        """The nodes of a cluster in connected pieces, by the edges between them."""
+        waiting = dict(self.members[cluster])
+        while waiting:
+            piece = [waiting.popitem()[0]]
+            used: dict[int, None] = {}
+            for node in piece:  # grows while it is read: a breadth-first search
+                for edge in self.graph.edges_of[node]:
+                    if edge in used or self.spread[edge][cluster] == 1:
+                        continue
+                    used[edge] = None
+                    for other in self.graph.pins[edge]:
+                        if other in waiting:
+                            del waiting[other]
+                            piece.append(other)
+            yield piece
+
     def split(self) -> None:
         """Give each overloaded cluster a new one beside it that takes what is too much."""
         least = self.limits.least
