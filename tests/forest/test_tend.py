@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ordercast.forest.balanced import build_balanced
 
+from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest, problems
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import measure
