@@ -224,7 +224,8 @@ def print_scale(row: Row) -> None:
     print(
         f"  {row['partitioner']:<8} {row['sites']:,} sites: parse {row['parse_s']:.2f} s"
         f" + build {row['build_s']:.2f} s = {row['together_s']:.2f} s (goal {row['goal_s']} s,"
-        f" processor {row['processor_s']:.2f} s), measure {row['measure_s']:.2f} s, peak {row['peak_bytes'] / 2**20:.0f} MiB"
+        f" processor {row['processor_s']:.2f} s), measure {row['measure_s']:.2f} s,"
+        f" peak {row['peak_bytes'] / 2**20:.0f} MiB"
         f" (goal {GOAL_BYTES / 2**20:.0f})   {verdict(row['reached'])}"
     )
     print(
