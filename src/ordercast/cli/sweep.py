@@ -71,16 +71,15 @@ def run(args: argparse.Namespace) -> int:
 class Progress:
     """A line on standard error now and then, where there is no bar."""
 
-    def __init__(self, what: str = "runs") -> None:
-        self._what = what
+    def __init__(self) -> None:
         self._told = time.monotonic()
 
-    def __call__(self, done: int, wanted: int) -> None:
+    def __call__(self, done: int, wanted: int, of: str = "") -> None:
         now = time.monotonic()
         if sys.stderr.isatty() or now - self._told < _QUIET_S:
             return
         self._told = now
-        print(f"{done:,} of {wanted:,} {self._what}", file=sys.stderr, flush=True)
+        print(f"{of}{done:,} of {wanted:,} runs", file=sys.stderr, flush=True)
 
 
 def as_text(result: "SweepResult") -> str:

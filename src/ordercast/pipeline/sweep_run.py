@@ -23,8 +23,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Told after each wave: runs done, and runs known to be wanted."""
 
 _WAVE_S = 5.0
-_FIRST_WAVE = 16
-_WAVE_GROWTH = 4
+_FIRST_WAVE = 8
+_WAVE_GROWTH = 8
 _MOST_RUNS = 20_000  # of a wave
 _MOST_BYTES = 128 << 20  # of histories in a wave
 
@@ -40,6 +40,7 @@ class Progressed:
         self.points = points
         self.repeats = repeats
         self.ran = 0  # the others were known from before
+        self.wave = _FIRST_WAVE  # runs of the next wave
         self.under_way = True
         self._done: dict[str, dict[int, Outcome]] = {point.key: {} for point in points}
         self._wanted = {p.key: 1 if p.trouble else repeats.at_least for p in points}
@@ -119,9 +120,9 @@ def _run_all(
         state.add(hopeless)
         state.ran += len(hopeless)
     waiting = [task for task in tasks if not task.point.trouble]
-    size, begin = _FIRST_WAVE, 0
+    begin = 0
     while begin < len(waiting):
-        wave = waiting[begin : begin + size]
+        wave = waiting[begin : begin + state.wave]
         begun = time.monotonic()
         # Neighbours cost alike; by their seeds they are mixed, and parts of a wave are alike.
         outcomes = runner(sorted(wave, key=lambda task: task.seed))
@@ -134,12 +135,13 @@ def _run_all(
         LOGGER.info("%s of %s runs", f"{begin:,}", f"{len(waiting):,}")
         if progress is not None:
             progress(begin, len(waiting))
-        size = _next_size(len(wave), took, sum(len(outcome.history) for outcome in outcomes))
+        size_bytes = sum(len(outcome.history) for outcome in outcomes)
+        state.wave = _next_size(len(wave), took, size_bytes)
 
 
 def _next_size(runs: int, took: float, size_bytes: int) -> int:
     """As many runs as fill a wave's time, and whose histories fit into its memory."""
-    wanted = min(runs * _WAVE_GROWTH, _MOST_RUNS)
+    wanted = min(max(runs, _FIRST_WAVE) * _WAVE_GROWTH, _MOST_RUNS)
     if took > 0:
         wanted = min(wanted, int(runs * _WAVE_S / took))
     if size_bytes:

@@ -1,0 +1,92 @@
+"""`ordercast reproduce`: the papers' tables and figures from scratch, beside what they say."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
+from ordercast.cli.sweep import Progress
+
+if TYPE_CHECKING:
+    from ordercast.pipeline.reproduce.run import Reproduced
+
+DESCRIPTION = """\
+Redo the tables and figures of the papers on Spark, and set each beside what its paper
+says about it: NAME.csv, NAME.parquet and NAME.png for each, and index.html with all of
+them. What is done is kept, and the same command goes on where an interrupted one ended."""
+
+EXAMPLE = """\
+example:
+  ordercast reproduce --only gs-graph1 gs-graph2 --quick --out figures
+
+names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
+       scale-forest; those of the other papers come with their protocols"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only", metavar="NAME", nargs="+", action="extend", default=[],
+        help="only these (default: all)",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="fewer points and runs: a minute")
+    parser.add_argument("--out", metavar="DIR", default="out", help="where they go (default: out)")
+    parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
+    parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ordercast.pipeline.reproduce.catalogue import named
+    from ordercast.pipeline.reproduce.figures import require_figures
+    from ordercast.pipeline.reproduce.run import INDEX, reproduce
+    from ordercast.pipeline.session import open_session
+
+    wanted = named(args.only)
+    require_figures()
+    out = Path(args.out)
+    begun = time.monotonic()
+    with open_session("ordercast reproduce", master=args.master, memory=args.memory) as spark:
+        try:
+            done = reproduce(
+                spark, wanted, out, quick=args.quick, tell=None if args.json else _tell,
+                progress=_Progress(),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            print(f"what is done is kept in {out}; the same command goes on", file=sys.stderr)
+            raise
+    complete = not any(each.failed or each.unreached for each in done)
+    if args.json:
+        print_json(
+            {
+                "ok": complete,
+                "seconds": round(time.monotonic() - begun, 3),
+                "out": str(out),
+                "index": str(out / INDEX),
+                "reproduced": {each.name: each.as_json() for each in done},
+            }
+        )
+    else:
+        print(f"\nwritten: {out / INDEX} ({time.monotonic() - begun:.0f} s)")
+    return GOOD if complete else INCOMPLETE
+
+
+class _Progress:
+    """The sweeps' line of progress, with a name before it."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def __call__(self, name: str, done: int, wanted: int) -> None:
+        self._progress(done, wanted, f"{name}: ")
+
+
+def _tell(done: "Reproduced") -> None:
+    print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s")
+    for finding in done.findings:
+        print(f"  {finding.verdict:8}  {finding.statement}")
+    if done.failed:
+        print(f"  {len(done.failed):,} runs failed, the first: {done.failed[0].error}")
+    if done.unreached:
+        print(f"  {len(done.unreached):,} points did not reach the interval asked for")
+    sys.stdout.flush()
