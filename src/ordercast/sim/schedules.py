@@ -20,8 +20,10 @@ from ordercast.sim.networks import (
 )
 
 LONG_EVERY = 50
-MOST_EVENTS = 500_000  # a run with more never comes to rest
-SETTLE = 600 * SECOND  # narrow limits over slow links take their time
+# A run with more events, or that takes longer to settle, never comes to rest. Narrow limits over
+# slow links take their time.
+MOST_EVENTS, MOST_EVENTS_LONG = 30_000, 500_000
+SETTLE, SETTLE_LONG = 120 * SECOND, 600 * SECOND
 
 _NAMES = "abcdefghijk"
 
@@ -29,6 +31,7 @@ _NAMES = "abcdefghijk"
 def schedule(protocol: str, seed: int) -> SimConfig:
     """The configuration of one schedule; run it with the same seed."""
     stream = Stream(seed, f"schedule {protocol}")
+    long = seed % LONG_EVERY == 0
     table = _table(stream)
     network = _network(stream)
     wait = stream.chance(0.5)
@@ -38,7 +41,7 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         table,
         protocol=protocol,
         builder=_builder(stream, protocol),
-        messages=_messages(stream, table, network, long=seed % LONG_EVERY == 0),
+        messages=_messages(stream, table, network, long=long),
         origins=stream.between(1, len(table.sites)) if stream.chance(0.3) else None,
         rate=float(stream.choice((100, 500, 500, 5000))),
         batch=batch,
@@ -56,8 +59,8 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         codec="bytes" if stream.chance(0.2) else "objects",
         limits=_limits(stream, batch, payload),
         timing=_timing(stream),
-        settle=SETTLE,
-        most_events=MOST_EVENTS,
+        settle=SETTLE_LONG if long else SETTLE,
+        most_events=MOST_EVENTS_LONG if long else MOST_EVENTS,
         source=f"--schedule --protocol {protocol}",
     )
 
