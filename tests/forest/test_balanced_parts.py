@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ordercast.forest.grow import Grower
 from ordercast.forest.hypergraph import Hypergraph
 from ordercast.forest.indexed import IndexedTable
-from ordercast.forest.lineup import cut_line, cut_under, line_up
+from ordercast.forest.lineup import cut_line, cut_line_under, line_up
 from ordercast.forest.partition import cutter_of
 from ordercast.forest.refine import Clusters, Limits
 from ordercast.forest.sample import sample_of
@@ -103,7 +103,7 @@ def test_no_other_cuts_of_the_line_let_less_cross(graph: Hypergraph, limit: int)
 @given(connected_graphs(), st.integers(5, 60))
 @settings(max_examples=60, deadline=None)
 def test_runs_under_a_cap_are_single_nodes_or_within_it(graph: Hypergraph, cap: int) -> None:
-    label = cut_under(graph, float(cap))
+    label = cut_line_under(graph, line_up(graph), float(cap))
     clusters = Clusters(graph, label, Limits(float(cap)))
     for nodes, load in zip(clusters.members, clusters.load, strict=True):
         assert len(nodes) == 1 or load <= cap

@@ -15,6 +15,7 @@ from ordercast.forest.sample import is_large, sample_of
 
 _LOWEST_CAP = 10.0
 _PATIENCE = 2  # caps in a row that may cost more before lower ones are given up
+_CLEARLY = 1.01  # times the lowest cost: so much more, and they are given up at once
 _SMALL = 32  # sites of a domain that may become a single flat part, whatever its load
 
 
@@ -73,12 +74,13 @@ class _Trials:
         worse = 0
         for step in range(highest, -1, -2):
             self._try(step)
-            worse = worse + 1 if self.price[step] > self.price[self.best()] else 0
-            if worse == patience:
+            price, lowest = self.price[step], self.price[self.best()]
+            worse = worse + 1 if price > lowest else 0
+            if worse == patience or price > _CLEARLY * lowest:
                 break
         best = self.best()
         for step in (best + 1, best - 1):
-            if 0 <= step <= highest:
+            if 0 <= step <= highest and step not in self.price:
                 self._try(step)
 
     def _try(self, step: int) -> None:

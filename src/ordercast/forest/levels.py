@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from ordercast.forest.hypergraph import Hypergraph
-from ordercast.forest.lineup import cut_under
+from ordercast.forest.lineup import LineupCutter
 from ordercast.forest.partition import Cutter, cutter_of
 from ordercast.forest.refine import Clusters, Limits
 
@@ -92,9 +92,8 @@ def _levels(graph: Hypergraph, cutters: Sequence[Cutter], partitioner: str, shap
 
 def _parts_under(graph: Hypergraph, cutter: Cutter, cap: float) -> Clusters:
     """Flat parts whose heads carry no more than the cap."""
-    limits = Limits(cap, headed=True, least=2)
-    label = _cut_to(graph.nodes // 2, graph, cutter, limits, _BOTTOM_TOLERANCE)
-    parts = _paired(graph, label, limits)
+    parts = _cut_to(graph, cutter, Limits(cap, headed=True, least=2), _BOTTOM_TOLERANCE)
+    parts.pair_up()
     parts.gather_strays()
     parts.improve(2)
     parts.relieve()
@@ -110,41 +109,37 @@ def _parts_of(graph: Hypergraph, cutter: Cutter, leaf: int) -> Clusters:
     count = min(graph.nodes // 2, ceil(graph.nodes / leaf))
     label = cutter.cut(sizes, count, _BOTTOM_TOLERANCE)
     highest = max(Clusters(graph, label, Limits(0.0, headed=True)).load)
-    parts = _paired(graph, label, Limits(highest, headed=True, least=2))
+    parts = Clusters(graph, label, Limits(highest, headed=True, least=2))
+    parts.pair_up()
     parts.improve(2)
     return parts
 
 
-def _paired(graph: Hypergraph, label: Sequence[int], limits: Limits) -> Clusters:
-    parts = Clusters(graph, label, limits)
-    parts.pair_up()
-    return parts
-
-
-def _cut_to(
-    most: int, graph: Hypergraph, cutter: Cutter, limits: Limits, tolerance: float
-) -> list[int]:
-    """Cut into as many parts as bring their mean load near the cap; how much crosses, cuts tell."""
+def _cut_to(graph: Hypergraph, cutter: Cutter, limits: Limits, tolerance: float) -> Clusters:
+    """As many parts as bring their mean load near the cap; how much crosses, cuts tell."""
+    most = graph.nodes // 2
     load = limits.cap * _FULL
     parts = max(1, min(most, ceil(_CROSSING * graph.flat_load / load)))
-    label = cutter.cut(graph.work, parts, tolerance)
+    found = Clusters(graph, cutter.cut(graph.work, parts, tolerance), limits)
     if parts > 1:
-        better = max(2, min(most, ceil(sum(Clusters(graph, label, limits).loads()) / load)))
+        better = max(2, min(most, ceil(sum(found.loads()) / load)))
         if abs(better - parts) > 0.04 * parts:
-            label = cutter.cut(graph.work, better, tolerance)
-    return label
+            found = Clusters(graph, cutter.cut(graph.work, better, tolerance), limits)
+    return found
 
 
 def _under_cap(graph: Hypergraph, partitioner: str, cap: float) -> tuple[list[int], int, float]:
     """Clusters of nodes, their number, and the cap, raised where little could be gathered."""
-    cutter = cutter_of(partitioner, graph)
+    if graph.flat_load <= cap:
+        return [0] * graph.nodes, 1, cap
+    line = LineupCutter(graph)
+    cutter = line if partitioner == "builtin" else cutter_of(partitioner, graph)
     while graph.flat_load > cap:
-        proposals = [cut_under(graph, cap)]
-        if partitioner == "metis":
-            proposals.append(
-                _cut_to(graph.nodes // 2, graph, cutter, Limits(cap), _UPPER_TOLERANCE)
-            )
-        best = min((_settled(graph, label, cap) for label in proposals), key=Clusters.cost)
+        limits = Limits(cap)
+        proposals = [Clusters(graph, line.cut_under(cap), limits)]
+        if partitioner != "builtin":
+            proposals.append(_cut_to(graph, cutter, limits, _UPPER_TOLERANCE))
+        best = min(map(_settled, proposals), key=Clusters.cost)
         found, count = best.compact()
         if count <= ceil(graph.nodes / 2):
             return found, count, cap
@@ -159,8 +154,7 @@ def _needed(graph: Hypergraph, cutter: Cutter) -> float:
     return sum(loads) / len(loads)
 
 
-def _settled(graph: Hypergraph, label: Sequence[int], cap: float) -> Clusters:
-    clusters = Clusters(graph, label, Limits(cap))
+def _settled(clusters: Clusters) -> Clusters:
     clusters.gather_strays()
     clusters.improve(4)
     clusters.relieve()

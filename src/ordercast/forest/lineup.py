@@ -34,6 +34,10 @@ class LineupCutter:
             return [0] * self._graph.nodes
         return cut_line(self._graph, self._line, sizes, sum(sizes) / parts * (1 + tolerance))
 
+    def cut_under(self, cap: float) -> list[int]:
+        """A cluster for each node: runs of the line whose heads carry no more than the cap."""
+        return cut_line_under(self._graph, self._line, cap)
+
 
 def line_up(graph: Hypergraph) -> list[int]:
     """All nodes in an order in which those of an edge are near each other."""
@@ -207,9 +211,8 @@ def _grown(
     return grown
 
 
-def cut_under(graph: Hypergraph, cap: float) -> list[int]:
-    """A cluster for each node: runs of the line whose heads carry no more than the cap."""
-    line = line_up(graph)
+def cut_line_under(graph: Hypergraph, line: Sequence[int], cap: float) -> list[int]:
+    """Runs under the cap so that least crosses; a node that is too much by itself stays alone."""
     crossing = _crossing(graph, line)
     cost, came_from = [0.0], [0]
     for end in range(1, graph.nodes + 1):
