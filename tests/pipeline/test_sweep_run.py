@@ -80,7 +80,7 @@ def files(out: Path) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_run, "_FIRST_WAVE", 5)
+    monkeypatch.setattr(sweep_run, "_LEAST_WAVE", 5)
     monkeypatch.setattr(sweep_run, "_WAVE_GROWTH", 1)
 
 

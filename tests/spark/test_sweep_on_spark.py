@@ -18,7 +18,7 @@ from ordercast.history.reader import read_history
 from ordercast.pipeline import sweep_run
 from ordercast.pipeline.sweep import SweepResult, sweep
 from ordercast.pipeline.sweep_measure import Measured
-from ordercast.pipeline.sweep_spark import on_spark, slots
+from ordercast.pipeline.sweep_spark import on_spark, partitions_for
 from ordercast.pipeline.sweep_spec import parse_spec
 from ordercast.pipeline.sweep_tasks import Point, tasks_of
 
@@ -56,7 +56,7 @@ def run(
     spark: SparkSession, text: str, out: Path, partitions: int | None = None, **options: Any
 ) -> SweepResult:
     spec = parse_spec(text, source="s.toml")
-    return sweep(spark, spec, out, partitions=partitions, **options)
+    return sweep(spark, spec, out, partitions=partitions, **{"audited": False, **options})
 
 
 def deliveries(out: Path) -> list[tuple[Any, ...]]:
@@ -89,7 +89,8 @@ from ordercast.pipeline.sweep import sweep
 from ordercast.pipeline.sweep_spec import parse_spec
 
 with open_session("cluster", master="local-cluster[2,1,1024]", memory="512m") as spark:
-    sweep(spark, parse_spec(sys.argv[1], source="s.toml"), Path(sys.argv[2]), partitions=4)
+    spec = parse_spec(sys.argv[1], source="s.toml")
+    sweep(spark, spec, Path(sys.argv[2]), partitions=4, audited=False)
 """
 
 
@@ -111,7 +112,7 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed by a signal after its first waves, on the way from one Spark job to the next."""
-    monkeypatch.setattr(sweep_run, "_FIRST_WAVE", 4)
+    monkeypatch.setattr(sweep_run, "_LEAST_WAVE", 4)
     monkeypatch.setattr(sweep_run, "_WAVE_GROWTH", 1)
 
     def interrupt(done: int, _wanted: int) -> None:
@@ -119,10 +120,13 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_the_same(
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        run(spark, SIM, tmp_path / "cut", progress=interrupt)
+        run(spark, SIM, tmp_path / "cut", 4, progress=interrupt)
     assert len(rows(tmp_path / "cut")) == 8
-    resumed = run(spark, SIM, tmp_path / "cut")
+    resumed = run(spark, SIM, tmp_path / "cut", audited=True)
     assert (resumed.runs, resumed.reused) == (12, 8)
+    assert resumed.audit is not None
+    assert resumed.audit.ok
+    assert (resumed.audit.runs, resumed.audit.messages) == (12, 12 * 30)
     run(spark, SIM, tmp_path / "whole")
     assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
     assert (tmp_path / "cut" / "results.csv").read_text() == (
@@ -141,7 +145,7 @@ def dies(config: Any, _seed: int, _run: str) -> Measured:
 
 def test_a_run_that_kills_its_worker_is_one_failed_run(spark: SparkSession) -> None:
     tasks = [task for n in range(6) for task in tasks_of(Point.of({"n": n}), [1], 1)]
-    outcomes = on_spark(spark, dies)(tasks)
+    outcomes = on_spark(spark, dies, 4)(tasks)
     by_key = {outcome.key: outcome for outcome in outcomes}
     assert len(outcomes) == len(by_key) == 6
     assert by_key['{"n":3}'].error.startswith("the worker died: ")
@@ -151,7 +155,7 @@ def test_a_run_that_kills_its_worker_is_one_failed_run(spark: SparkSession) -> N
 
 
 def test_the_session_is_asked_how_many_cores_it_has(spark: SparkSession) -> None:
-    assert slots(spark) == 2
+    assert partitions_for(spark) == 4 * 2
 
 
 def test_the_command_writes_files_and_prints_one_object(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.sweep import Progress
+from ordercast.cli.sweep import Progress, keeping
 
 if TYPE_CHECKING:
     from ordercast.pipeline.reproduce.run import Reproduced
@@ -46,15 +46,12 @@ def run(args: argparse.Namespace) -> int:
     require_figures()
     out = Path(args.out)
     begun = time.monotonic()
-    with open_session("ordercast reproduce", master=args.master, memory=args.memory) as spark:
-        try:
-            done = reproduce(
-                spark, wanted, out, quick=args.quick, tell=None if args.json else _tell,
-                progress=_Progress(),
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            print(f"what is done is kept in {out}; the same command goes on", file=sys.stderr)
-            raise
+    session = open_session("ordercast reproduce", master=args.master, memory=args.memory)
+    with session as spark, keeping(out):
+        done = reproduce(
+            spark, wanted, out, quick=args.quick, tell=None if args.json else _tell,
+            progress=_Progress(),
+        )  # fmt: skip
     complete = not any(each.failed or each.unreached for each in done)
     if args.json:
         print_json(

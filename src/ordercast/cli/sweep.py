@@ -1,8 +1,11 @@
 """`ordercast sweep SPEC`: a grid of plans or simulations on Spark, with means and intervals."""
 
 import argparse
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,17 +58,28 @@ def run(args: argparse.Namespace) -> int:
     spec = read_spec(args.spec)
     points_of(spec)  # what cannot work is told before Spark starts
     out = Path(args.out)
-    with open_session("ordercast sweep", master=args.master, memory=args.memory) as spark:
-        try:
-            result = sweep(spark, spec, out, progress=Progress())
-        except KeyboardInterrupt:
-            print(f"what is done is kept in {out}; the same command goes on", file=sys.stderr)
-            raise
+    session = open_session("ordercast sweep", master=args.master, memory=args.memory)
+    with session as spark, keeping(out):
+        result = sweep(spark, spec, out, progress=Progress())
     if args.json:
         print_json(result.as_json())
     else:
         print(as_text(result))
     return GOOD if result.ok else INCOMPLETE
+
+
+@contextmanager
+def keeping(out: Path) -> Iterator[None]:
+    """Ctrl-C ends the work at once and says what becomes of it.
+
+    Spark's own handler talks to the JVM while the main thread does, which ends in a traceback.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"what is done is kept in {out}; the same command goes on", file=sys.stderr)
+        raise
 
 
 class Progress:
@@ -94,6 +108,10 @@ def as_text(result: "SweepResult") -> str:
         notes = result.violated[0].notes
         lines.append(f"\n{len(result.violated):,} runs VIOLATE a guarantee: {notes['violation']}")
         lines.append(f"  replay: {notes['replay']}")
+    if result.audit is not None:
+        checks = ", ".join(f"{n:,} {name}" for name, n in result.audit.checks.items() if n)
+        found = f"VIOLATIONS: {checks}" if checks else "no violation"
+        lines.append(f"\naudit of {result.audit.rows:,} deliveries in all runs: {found}")
     if result.unreached:
         lines.append(
             f"\n{len(result.unreached):,} points were run as often as allowed, and their intervals"

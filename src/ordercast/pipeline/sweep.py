@@ -8,22 +8,25 @@ interrupted sweep up again; with `history`, the histories of all runs as one his
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweep_measure import PlanRun, SimRun
 from ordercast.pipeline.sweep_options import check_point
 from ordercast.pipeline.sweep_results import Results, results_of, write_results, write_runs
 from ordercast.pipeline.sweep_run import Progress, Progressed, Runner, run_points
-from ordercast.pipeline.sweep_spark import on_spark
+from ordercast.pipeline.sweep_spark import on_spark, partitions_for
 from ordercast.pipeline.sweep_spec import SweepSpec
 from ordercast.pipeline.sweep_store import HISTORY, Store
-from ordercast.pipeline.sweep_tasks import Experiment, Outcome, Point
+from ordercast.pipeline.sweep_tasks import Experiment, Outcome, Point, told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from ordercast.pipeline.auditing.face import AuditResult
 
 NAME = "results"
 
@@ -43,10 +46,12 @@ class SweepResult:
     failed: Sequence[Outcome]
     violated: Sequence[Outcome]
     unreached: Sequence[Point]
+    audit: "AuditResult | None" = None
 
     @property
     def ok(self) -> bool:
-        return not (self.failed or self.violated or self.unreached)
+        broken = self.failed or self.violated or self.unreached
+        return not broken and (self.audit is None or self.audit.ok)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -65,6 +70,7 @@ class SweepResult:
                 for run in self.violated
             ],
             "unreached": [dict(point.config) for point in self.unreached],
+            "audit": None if self.audit is None else self.audit.as_json(),
             "out": str(self.folder),
             "files": [str(file) for file in self.files],
             "results": [row.as_json() for row in self.results.rows],
@@ -78,11 +84,42 @@ def sweep(
     *,
     partitions: int | None = None,
     progress: Progress | None = None,
+    audited: bool = True,
 ) -> SweepResult:
-    """Neither makes nor stops a session. An interrupted sweep, given again, goes on."""
+    """Neither makes nor stops a session. An interrupted sweep, given again, goes on.
+
+    Where histories are kept, all of them are `audited` in one job.
+    """
     points = points_of(spec)
-    runner = on_spark(spark, experiment_of(spec), partitions=partitions)
-    return run_sweep(spec, points, out, runner, progress)
+    partitions = partitions or partitions_for(spark)
+    runner = on_spark(spark, experiment_of(spec), partitions)
+    result = run_sweep(spec, points, out, runner, progress, least_wave=partitions)
+    if not spec.history or not audited:
+        return result
+    causal = all(point.config.get("causal", False) for point in points)
+    return replace(result, audit=audit_history(spark, out / HISTORY, causal=causal))
+
+
+def audit_history(spark: "SparkSession", folder: Path, *, causal: bool = False) -> "AuditResult":
+    """The verdict on a history in a folder, which the session's executors must be able to read."""
+    from ordercast.pipeline import audit
+
+    try:
+        tables = {name: spark.read.parquet(str((folder / name).resolve())) for name in TABLES}
+    except Exception as error:
+        raise ConfigError(
+            f"{folder}: Spark cannot read it: {told(error)}; put it where the cluster finds it and"
+            " run 'ordercast audit'"
+        ) from None
+    return audit(
+        spark,
+        deliveries=tables["deliveries"],
+        sent=tables["sent"],
+        groups=tables["groups"],
+        events=tables["events"],
+        epochs=tables["epochs"],
+        causal=causal,
+    )
 
 
 def run_sweep(
@@ -91,12 +128,13 @@ def run_sweep(
     out: Path,
     runner: Runner,
     progress: Progress | None = None,
+    least_wave: int | None = None,
 ) -> SweepResult:
     """The sweep itself; only the runner knows where the work is done."""
     begun = time.monotonic()
     store = Store(out, _identity(spec), history=spec.history)
     known = store.open()
-    state = Progressed(points, spec.repeats)
+    state = Progressed(points, spec.repeats, least_wave)
     try:
         run_points(state, spec.seed, runner, store, known, progress)
     finally:  # also after Ctrl-C: what is done is kept, and can be read

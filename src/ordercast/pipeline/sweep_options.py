@@ -162,10 +162,13 @@ _SIM: Mapping[str, Check] = {
     "batch": _whole(1),
     "payload": _whole(0),
     "implicit": _number(0, 1),
+    "replies": _number(0, 1),
     "codec": _one_of("objects", "bytes"),
     "limits": _settings(Limits),
     "timing": _settings(Timing),
     "settle": _duration,
+    "wake": _duration,
+    "longest_sync": _duration,
     "most_events": _whole(1),
     "schedule": _flag,
 }
@@ -239,8 +242,8 @@ def sim_config(config: Config, table: GroupTable, read: Read) -> SimConfig:
     """What `ordercast sim` would run with these options."""
     made = SimConfig(table)
     plain = (
-        "protocol", "builder", "branching", "messages", "batch", "payload", "implicit", "deliver",
-        "on_failure", "causal", "stability", "durability", "codec", "most_events",
+        "protocol", "builder", "branching", "messages", "batch", "payload", "implicit", "replies",
+        "deliver", "on_failure", "causal", "stability", "durability", "codec", "most_events",
     )  # fmt: skip
     made = replace(made, **{name: config[name] for name in plain if name in config})
     if "rate" in config:
@@ -254,8 +257,12 @@ def sim_config(config: Config, table: GroupTable, read: Read) -> SimConfig:
         made = replace(made, network=parse_network(config["network"], read))
     if "faults" in config:
         made = replace(made, faults=parse_faults(_as_text(config["faults"], "faults"), read))
-    if "settle" in config:
-        made = replace(made, settle=duration(config["settle"], "settle"))
+    times: dict[str, Any] = {
+        name: duration(config[name], name)
+        for name in ("settle", "wake", "longest_sync")
+        if name in config
+    }
+    made = replace(made, **times)
     if "limits" in config:
         numbers = _numbers(config["limits"], Limits, "limits")
         made = replace(made, limits=replace(Limits(), **numbers))

@@ -23,7 +23,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Told after each wave: runs done, and runs known to be wanted."""
 
 _WAVE_S = 5.0
-_FIRST_WAVE = 8
+_LEAST_WAVE = 8
 _WAVE_GROWTH = 8
 _MOST_RUNS = 20_000  # of a wave
 _MOST_BYTES = 128 << 20  # of histories in a wave
@@ -36,11 +36,15 @@ class Keeps(Protocol):
 class Progressed:
     """How far a sweep is: the runs of every point by repetition, and how many are wanted so far."""
 
-    def __init__(self, points: Sequence[Point], repeats: Repeats) -> None:
+    def __init__(
+        self, points: Sequence[Point], repeats: Repeats, least_wave: int | None = None
+    ) -> None:
+        """`least_wave`: runs that are done at once, so fewer in a wave would leave some idle."""
         self.points = points
         self.repeats = repeats
         self.ran = 0  # the others were known from before
-        self.wave = _FIRST_WAVE  # runs of the next wave
+        self.least_wave = least_wave or _LEAST_WAVE
+        self.wave = self.least_wave  # runs of the next one
         self.under_way = True
         self._done: dict[str, dict[int, Outcome]] = {point.key: {} for point in points}
         self._wanted = {p.key: 1 if p.trouble else repeats.at_least for p in points}
@@ -136,17 +140,17 @@ def _run_all(
         if progress is not None:
             progress(begin, len(waiting))
         size_bytes = sum(len(outcome.history) for outcome in outcomes)
-        state.wave = _next_size(len(wave), took, size_bytes)
+        state.wave = max(_next_size(len(wave), took, size_bytes), state.least_wave)
 
 
 def _next_size(runs: int, took: float, size_bytes: int) -> int:
     """As many runs as fill a wave's time, and whose histories fit into its memory."""
-    wanted = min(max(runs, _FIRST_WAVE) * _WAVE_GROWTH, _MOST_RUNS)
+    wanted = min(max(runs, _LEAST_WAVE) * _WAVE_GROWTH, _MOST_RUNS)
     if took > 0:
         wanted = min(wanted, int(runs * _WAVE_S / took))
     if size_bytes:
         wanted = min(wanted, int(runs * _MOST_BYTES / size_bytes))
-    return max(wanted, 1)
+    return wanted
 
 
 def values_of(runs: Sequence[Outcome]) -> dict[str, list[float]]:

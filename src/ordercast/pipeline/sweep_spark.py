@@ -20,14 +20,13 @@ _PER_SLOT = 4  # partitions: enough to even out runs of different cost, few enou
 
 
 def on_spark(
-    spark: "SparkSession", experiment: Experiment, *, partitions: int | None = None
+    spark: "SparkSession", experiment: Experiment, partitions: int
 ) -> Callable[[Sequence[Task]], list[Outcome]]:
-    """A runner on the session; `partitions` of each wave (default: by the session's cores)."""
-    most = partitions or _PER_SLOT * slots(spark)
+    """A runner on the session that splits each wave into so many partitions."""
 
     def run(tasks: Sequence[Task]) -> list[Outcome]:
         try:
-            return _run(spark, experiment, tasks, min(most, len(tasks)))
+            return _run(spark, experiment, tasks, min(partitions, len(tasks)))
         except Exception as error:
             if not _alive(spark):
                 raise
@@ -39,12 +38,12 @@ def on_spark(
     return run
 
 
-def slots(spark: "SparkSession") -> int:
-    """How many partitions the session gives to a table by itself: its cores, as a rule."""
+def partitions_for(spark: "SparkSession") -> int:
+    """A few for each that the session gives to a table by itself: its cores, as a rule."""
     from pyspark.sql import functions as sql
 
     ids = spark.range(1 << 16).select(sql.spark_partition_id().alias("part"))
-    return int(ids.distinct().count())
+    return _PER_SLOT * int(ids.distinct().count())
 
 
 def _run(

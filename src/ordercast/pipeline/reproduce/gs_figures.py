@@ -90,7 +90,11 @@ def load_figure(x: str) -> Any:
             draw_curve(
                 ax, source, "two-phase, at a message's source", COLOURS["two_phase"], "", ":"
             )
-            of = f"of {values(results, 'size')[0]}" if x == "sites" else f"in {_fixed(results, x)}"
+            of = (
+                f"of {values(results, 'size')[0]}"
+                if x == "sites"
+                else f"among {_fixed(results, x)}"
+            )
             title(ax, f"{groups} groups {of}")
             label(ax, _NAMES[x], "highest load at a site")
             ax.label_outer()
@@ -177,7 +181,7 @@ def setup_figure(results: Results) -> "Figure":
     label(right, _NAMES["sites"], "ms (P = 1, L = 5; computing: this machine)")
     for name, line in (("install", "-"), ("compute", ":")):
         right.plot([], [], color=GREY, ls=line, label=name)
-    legend(right)
+    right.legend(loc="center", fontsize=8.5)  # between the two bundles of curves
     for ax in (left, right):
         _x_axis(ax, "sites")
     return figure

@@ -22,7 +22,7 @@ from ordercast.pipeline.reproduce.kinds import SEED, Finding, Reproduction
 from ordercast.pipeline.reproduce.page import Section, page
 from ordercast.pipeline.sweep_results import read_results, results_of, write_results
 from ordercast.pipeline.sweep_run import Progress, Progressed, Runner, run_points
-from ordercast.pipeline.sweep_spark import on_spark, slots
+from ordercast.pipeline.sweep_spark import on_spark, partitions_for
 from ordercast.pipeline.sweep_store import Store, write_whole
 from ordercast.pipeline.sweep_tasks import Outcome, Point
 
@@ -80,11 +80,11 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out}: {(error.strerror or str(error)).lower()}") from None
-    partitions = 4 * slots(spark)
+    partitions = partitions_for(spark)
     done = []
     for each in wanted:
         LOGGER.info("%s", each.name)
-        runner = on_spark(spark, each.experiment, partitions=partitions)
+        runner = on_spark(spark, each.experiment, partitions)
         heard = None if progress is None else partial(progress, each.name)
         reproduced = _reproduce(each, runner, out, quick, heard)
         _remember(out, reproduced)

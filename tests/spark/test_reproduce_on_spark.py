@@ -1,0 +1,67 @@
+"""A reproduction from end to end: runs on Spark, tables, figure, page; and taken up again."""
+
+import csv
+import dataclasses
+import struct
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ordercast.pipeline.reproduce.catalogue import CATALOGUE
+from ordercast.pipeline.reproduce.run import reproduce
+from ordercast.pipeline.sweep_results import read_results
+from ordercast.pipeline.sweep_spec import Repeats
+
+
+def size_of(picture: Path) -> tuple[int, int]:
+    """Width and height in pixels, from the header of a PNG file."""
+    data = picture.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height
+
+
+def test_a_graph_is_reproduced_and_reproduced_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Graphs 1 and 3 on a grid of four points; they share their runs."""
+    small = [
+        dataclasses.replace(
+            CATALOGUE[name],
+            points=lambda _: [
+                {"sites": sites, "groups": groups, "size": 5}
+                for groups in (10, 20)
+                for sites in (20, 60, 400)
+            ],
+            repeats=lambda _: Repeats(6, 6),
+        )
+        for name in ("gs-graph1", "gs-graph3")
+    ]
+    first, third = reproduce(spark, small, tmp_path, quick=True)
+    assert (first.points, first.runs, first.failed) == (6, 36, [])
+
+    rows = list(csv.DictReader((tmp_path / "gs-graph1.csv").read_text().splitlines()))
+    assert list(rows[0]) == [
+        "sites", "groups", "size", "protocol", "measure", "mean", "ci95", "runs", "error", "seed",
+    ]  # fmt: skip
+    depths = [row for row in rows if row["measure"] == "depth_mean"]
+    assert len(depths) == 6
+    assert {row["protocol"] for row in depths} == {"propagation"}
+    assert all(float(row["mean"]) >= 1 and float(row["ci95"]) >= 0 for row in depths)
+    assert {row["runs"] for row in rows} == {"6"}
+    assert len(read_results(tmp_path / "gs-graph1.parquet").rows) == len(rows)
+
+    width, height = size_of(tmp_path / "gs-graph1.png")
+    assert width > 1000
+    assert height > 500
+    page = (tmp_path / "index.html").read_text()
+    for name in ("gs-graph1", "gs-graph3"):
+        assert f'<img src="{name}.png"' in page
+    for finding in (*first.findings, *third.findings):
+        assert f'class="mark {finding.verdict}"' in page
+
+    waves = list((tmp_path / "rows" / "gs-forests" / "rows").iterdir())
+    before = (tmp_path / "gs-graph1.csv").read_bytes()
+    (tmp_path / "gs-graph1.csv").unlink()
+    reproduce(spark, small[:1], tmp_path, quick=True)
+    assert (tmp_path / "gs-graph1.csv").read_bytes() == before
+    assert list((tmp_path / "rows" / "gs-forests" / "rows").iterdir()) == waves  # nothing was run
+    assert (tmp_path / "index.html").read_text() == page  # what was there stays
