@@ -92,7 +92,7 @@ def test_a_python_without_ensurepip_says_what_to_install(checkout: Path, tmp_pat
 def test_a_full_disk_is_noticed_before_anything_is_made(checkout: Path) -> None:
     result = run(checkout, "setup", start=FULL_DISK)
     assert result.returncode == 1
-    assert result.stderr == f"setup: {checkout} has 0 MB free; set-up needs 1200 MB\n"
+    assert result.stderr == f"setup: {checkout} has 0 MB free; set-up needs 4000 MB\n"
 
 
 def test_a_lock_that_cannot_be_installed_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:
@@ -155,4 +155,4 @@ def test_an_environment_that_no_longer_fits_is_made_anew(checkout: Path, change:
     else:
         (checkout / ".venv" / "stamp.json").unlink()
     result = run(checkout, "setup", start=FULL_DISK)  # stops it where it would begin
-    assert result.stderr == f"setup: {checkout} has 0 MB free; set-up needs 1200 MB\n"
+    assert result.stderr == f"setup: {checkout} has 0 MB free; set-up needs 4000 MB\n"
