@@ -15,7 +15,9 @@ from ordercast.pipeline import sweep_run
 from ordercast.pipeline.sweep import SweepResult, experiment_of, points_of, run_sweep
 from ordercast.pipeline.sweep_measure import MEASURES
 from ordercast.pipeline.sweep_results import read_results
+from ordercast.pipeline.sweep_run import Progressed, run_points
 from ordercast.pipeline.sweep_spec import SweepSpec, parse_spec
+from ordercast.pipeline.sweep_store import Store
 from ordercast.pipeline.sweep_tasks import Outcome, Task, here
 
 PLAN = """
@@ -267,6 +269,17 @@ def test_histories_of_all_runs_are_one_history_by_run(tmp_path: Path) -> None:
     assert len(history.sent) == 4 * 20
     hashes = pq.read_table(tmp_path / "runs.parquet").column("history_hash").to_pylist()
     assert len(set(hashes)) == 4
+
+
+def test_histories_are_not_held_in_memory(tmp_path: Path) -> None:
+    spec = parse_spec(SIM, source="s.toml")
+    points = points_of(spec)
+    state = Progressed(points, spec.repeats)
+    store = Store(tmp_path, {}, history=True)
+    store.open()
+    run_points(state, spec.seed, here(experiment_of(spec)), store)
+    assert [run.history for point in points for run in state.runs(point)] == [b""] * 4
+    assert len(read_history(tmp_path / "history").sent) == 80
 
 
 def test_a_violated_run_is_told_with_the_line_that_replays_it(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from ordercast.pipeline.sweep_spec import Repeats
 from ordercast.pipeline.sweep_statistics import estimate, runs_wanted
 from ordercast.pipeline.sweep_tasks import Outcome, Point, Task, failed, tasks_of
@@ -52,7 +54,8 @@ class Progressed:
     def add(self, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
             if outcome.key in self._done:  # a grid may have shrunk since
-                self._done[outcome.key][outcome.repetition] = outcome
+                slim = msgspec.structs.replace(outcome, history=b"")  # it is on disk by now
+                self._done[outcome.key][outcome.repetition] = slim
 
     def runs(self, point: Point) -> list[Outcome]:
         """Those wanted, in the order of their repetitions, whatever order they were done in."""
