@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _told(result: SimResult) -> list[str]:
     """What the simulation did and what came of it, for a newcomer."""
-    cut = result.faults.get("cut frame", 0)
+    cut = result.faults.get("cut", 0)
     lines = [
         *textwrap.wrap(SIMULATED.format(messages=result.sent), 88),
         "",

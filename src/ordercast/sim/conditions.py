@@ -54,7 +54,7 @@ class Conditions:
 
     def fates(self, now: int, source: Site, peer: Site, at: int) -> list[int]:
         if self._cuts and self._cuts.get((source, peer)):
-            self.count("cut frame")
+            self.count("cut")
             return []
         if self._hits("loss", now, source, peer):
             return []
