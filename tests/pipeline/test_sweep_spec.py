@@ -1,6 +1,7 @@
 """Spec files: what a grid expands to, and one clear line for every mistake."""
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from ordercast.cli import plan as plan_verb
 from ordercast.cli import sim as sim_verb
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweep import points_of
+from ordercast.pipeline.sweep_measure import MEASURES
 from ordercast.pipeline.sweep_options import ELSEWHERE, OPTIONS_OF
 from ordercast.pipeline.sweep_spec import Repeats, parse_spec, read_spec
 from ordercast.pipeline.sweep_statistics import Bound
@@ -201,3 +203,17 @@ def test_how_groups_are_drawn_does_not_go_with_a_file(tmp_path: Path) -> None:
 def test_the_examples_can_be_run(path: Path) -> None:
     points = points_of(read_spec(str(path)))
     assert [point.trouble for point in points if point.trouble] == []
+
+
+def test_the_pages_example_can_be_run() -> None:
+    page = (EXAMPLES.parent.parent / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    points = points_of(parse_spec(block, source="builders.toml"))
+    assert [point.trouble for point in points] == [""] * 6
+
+
+def test_the_page_names_every_measure_and_key() -> None:
+    page = (EXAMPLES.parent.parent / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    told = page.replace("`…_p50`", "`latency_ms_p50`").replace("`…_p99`", "`latency_ms_p99`")
+    names = {*MEASURES["plan"], *MEASURES["sim"], "verb", "seed", "repeat", "until", "history"}
+    assert [name for name in sorted(names) if f"`{name}`" not in told] == []
