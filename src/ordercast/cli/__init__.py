@@ -12,6 +12,7 @@ from ordercast.cli.frame import Verb, run_verb
 VERBS = (
     Verb("plan", "choose a propagation forest for overlapping groups, and say why"),
     Verb("sim", "run groups in virtual time with faults, and check every delivery"),
+    Verb("audit", "judge a history of any size by every guarantee, on Spark"),
     Verb("sweep", "run a grid of plans or simulations on Spark, with means and intervals"),
     Verb("reproduce", "redo the papers' tables and figures, and say where they differ"),
     Verb("demo", "a first look: plan and draw a small example"),

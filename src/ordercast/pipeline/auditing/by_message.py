@@ -9,21 +9,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ordercast.check.integrity import NEVER_SENT, NOT_A_MEMBER, OTHER_DIGEST, REPEATED
 from ordercast.pipeline.auditing.facts import Facts, is_in
 from ordercast.pipeline.auditing.findings import Finding
+from ordercast.pipeline.auditing.listing import IN_TWO_EPOCHS, Listing
 from ordercast.pipeline.auditing.numbers import Bools, Ints, StreamArrays
 from ordercast.pipeline.auditing.places import spread, starts
 from ordercast.pipeline.auditing.rows import Deliveries, Sends
 from ordercast.pipeline.auditing.survey import Known
 
-REASONS = (REPEATED, NEVER_SENT, NOT_A_MEMBER, OTHER_DIGEST)
 ENDED, LATER_EPOCH, LATER_MESSAGE = 0, 1, 2
 
 
 def judge_integrity(
-    deliveries: Deliveries, sends: Sends, streams: StreamArrays, sites_run: Ints, finding: Finding
-) -> tuple[Ints, Ints]:
+    deliveries: Deliveries,
+    sends: Sends,
+    streams: StreamArrays,
+    sites_run: Ints,
+    finding: Finding,
+    listing: Listing | None,
+) -> None:
     """Bad rows, and messages in two epochs."""
     was_sent, at = sends.find(deliveries.messages)
     faults = np.stack(
@@ -54,7 +58,17 @@ def judge_integrity(
         run = int(sites_run[deliveries.site[own[0]]])
         shown = [1, int(deliveries.messages[split[least]]), *epochs.tolist()]
         check.see(len(split), [run, 1, int(rank[least]), int(seq[least])], shown)
-    return bad, split
+    if listing is not None:
+        reasons = (faults[:, bad] * (1 << np.arange(len(faults)))[:, None]).sum(axis=0)
+        listing.add(
+            "integrity",
+            len(bad),
+            site=deliveries.site[bad],
+            reason=reasons,
+            **deliveries.place.take(bad)._asdict(),
+        )
+        two = np.full(len(split), IN_TWO_EPOCHS)
+        listing.add("integrity", len(split), message=deliveries.messages[split], reason=two)
 
 
 def _other_digest(deliveries: Deliveries, sends: Sends, was_sent: Bools, at: Ints) -> Bools:
@@ -133,8 +147,9 @@ def judge_agreement(
     streams: StreamArrays,
     known: Known | None,
     finding: Finding,
-) -> tuple[Missing, Ints]:
-    """The missing pairs, and which of them are violations."""
+    listing: Listing | None,
+) -> None:
+    """Missing pairs whose place the member has passed."""
     missing = find_missing(deliveries, facts)
     messages = deliveries.messages[missing.index]
     excused = is_in(messages * facts.sites + missing.member, facts.gap_keys)
@@ -169,7 +184,15 @@ def judge_agreement(
         there = [int(deliveries.site[own[0]]), int(deliveries.place.position[own[0]])]
         shown = [int(messages[one]), int(missing.member[one]), *there, int(reason[one])]
     finding.check("agreement").see(len(due), key, shown or [])
-    return missing, due
+    if listing is not None:
+        listing.add(
+            "agreement",
+            len(due),
+            site=missing.member[due],
+            epoch=missing.epoch[due],
+            message=messages[due],
+            reason=reason[due],
+        )
 
 
 def _below_bases(
@@ -241,8 +264,9 @@ def judge_lost(
     streams: StreamArrays,
     known: Known | None,
     finding: Finding,
-) -> tuple[Ints, Ints]:
-    """Which sends are lost (places in `sends`), and the member that lacks each."""
+    listing: Listing | None,
+) -> None:
+    """Messages delivered nowhere that some member should have."""
     delivered = is_in(sends.message, deliveries.messages)
     agreed = is_in(sends.message, deliveries.place.message[deliveries.agreed])
     nowhere = np.flatnonzero(~delivered)
@@ -287,7 +311,8 @@ def judge_lost(
         key = [int(rank[least]), int(seq[least])]
         shown = [int(sends.message[rows[least]]), int(members[least])]
     finding.check("lost").see(len(rows), key, shown or [])
-    return rows, members
+    if listing is not None:
+        listing.add("lost", len(rows), site=members, message=sends.message[rows])
 
 
 def _has_gap(facts: Facts, site: int, message: int) -> bool:

@@ -188,7 +188,10 @@ def judge_order(
     crossing: Crossing | None,
     finding: Finding,
 ) -> Ints:
-    """Messages on a cycle, pairs of sites that disagree, and the shortest cycle seen here."""
+    """Messages on a cycle, pairs of sites that disagree, and the shortest cycle seen here.
+
+    Returns the messages, without those that cross cuts.
+    """
     first = np.flatnonzero(rows.flag & FIRST)
     orders = Orders(rows.site[first], rows.place.take(first))
     messages, node = np.unique(orders.place.message, return_inverse=True)
@@ -199,8 +202,9 @@ def judge_order(
     tangled = (sizes[labels[: len(messages)]] > 1) | (hub_of[labels[: len(messages)]] >= 0)
     finding.check("acyclic_order").count += int(np.count_nonzero(tangled & ~crosses))
     finding.table("tangled_crossing", messages[tangled & crosses])
+    listed: Ints = messages[tangled & ~crosses]
     if not tangled.any() and crossing is None:
-        return messages[tangled]
+        return listed
     inside = np.flatnonzero(tangled[node])
     own = orders.take(inside)
     _judge_pairs(own, part, crossing, finding)
@@ -213,7 +217,7 @@ def judge_order(
         cycle, stopped = shortest_cycle(own.take(local), knots[local], streams, MOST_LOOKED)
         finding.count("stopped", int(stopped))
         show_cycle(own, cycle, sites_run, finding)
-    return messages[tangled]
+    return listed
 
 
 def _label(orders: Orders, node: Ints, messages: Ints, hubs: Hubs | None) -> tuple[Ints, Ints]:

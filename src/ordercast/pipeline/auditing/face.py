@@ -6,25 +6,22 @@ The result is that of `check.report`; it neither makes nor stops a session.
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from ordercast.check.runs import split_runs
-from ordercast.history.rows import EpochRow, Event, GroupRow, History, Sent
+from ordercast.history.rows import EpochRow, Event, GroupRow
 from ordercast.pipeline.auditing import verdicts
 from ordercast.pipeline.auditing.facts import gather
+from ordercast.pipeline.auditing.findings import Finding
 from ordercast.pipeline.auditing.frames import collect, normal
 from ordercast.pipeline.auditing.guess import ROWS_PER_PART, share
-from ordercast.pipeline.auditing.numbers import Numbers, Run, number
-from ordercast.pipeline.auditing.on_spark import (
-    Contents,
-    SparkWork,
-    encode_rows,
-    find_cuts,
-    survey_tables,
-)
+from ordercast.pipeline.auditing.listing import DDL, Listing, Namer
+from ordercast.pipeline.auditing.names import Contents, legend, number_names, split_small
+from ordercast.pipeline.auditing.numbers import Numbers
+from ordercast.pipeline.auditing.on_spark import Divided, SparkWork
 from ordercast.pipeline.auditing.plan import Outcome, judge
 from ordercast.pipeline.auditing.tasks import Task
 
@@ -36,7 +33,10 @@ LOGGER = logging.getLogger("ordercast.pipeline.audit")
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What `ordercast audit` prints, and every violation as a DataFrame."""
+    """What `ordercast audit` prints; `violations` has a row for each (docs/audit.md).
+
+    `parts` is into how many parts the history was divided.
+    """
 
     rows: int
     sites: int
@@ -48,6 +48,7 @@ class AuditResult:
     truncated: Sequence[str]
     witnesses: Mapping[str, Mapping[str, Any]]
     parts: int
+    violations: "DataFrame"
 
     @property
     def ok(self) -> bool:
@@ -104,67 +105,79 @@ def audit_in_parts(
 ) -> AuditResult:
     begun = time.perf_counter()
     deliveries, sent = normal("deliveries", deliveries), normal("sent", sent)
-    LOGGER.info("reading names")
-    contents = survey_tables(deliveries, sent)
     small = (
         collect("groups", groups, GroupRow),
         collect("events", events, Event),
         collect("epochs", epochs, EpochRow),
     )
-    histories = split_small(*small, contents.runs)
-    numbers = _number(histories, contents)
-    facts, logs = gather(numbers, list(histories.values()))
-    sites_run = np.array([run for run, _ in numbers.sites], np.int64)
-    encoded = encode_rows(spark, deliveries, sent, numbers)
-    run_rows = [0] * len(numbers.runs)
-    place = {run: i for i, run in enumerate(numbers.runs)}
-    for (run, _), count in contents.site_rows.items():
-        run_rows[place[run]] += count
-    LOGGER.info("looking for cuts")
-    shares = share(run_rows, sites_run, rows_per_part)
-    cuts = find_cuts(encoded, shares, sites_run, facts, sum(run_rows))
-    task = Task(facts, numbers.arrays, sites_run, cuts, causal)
-    work = SparkWork(encoded, contents.rows)
-    outcome = judge(work, task, logs)
-    return _result(outcome, numbers, causal, begun)
+    LOGGER.info("dividing the tables by message")
+    divided = Divided(deliveries, sent)
+    try:
+        glossaries = divided.glossaries()
+        contents = Contents(glossaries)
+        histories = split_small(*small, contents.runs)
+        numbers = number_names(histories, contents)
+        facts, logs = gather(numbers, list(histories.values()))
+        sites_run = np.array([run for run, _ in numbers.sites], np.int64)
+        work = SparkWork(divided, legend(numbers, glossaries))
+        LOGGER.info("looking for cuts")
+        run_rows = contents.rows_by_run(numbers.runs)
+        shares = share(run_rows, sites_run, rows_per_part)
+        cuts = work.find_cuts(shares, sites_run, facts, sum(run_rows))
+        task = Task(facts, numbers.arrays, sites_run, cuts, causal)
+        outcome = judge(work, task, logs)
+    finally:
+        divided.close()
+    return AuditResult(
+        **_summary(outcome, numbers, causal),
+        seconds=time.perf_counter() - begun,
+        violations=_violations(spark, work, outcome, numbers),
+    )
 
 
-def split_small(
-    groups: list[GroupRow], events: list[Event], epochs: list[EpochRow], big_runs: Sequence[Run]
-) -> dict[Run, History]:
-    """The small tables by run, as `check.runs` divides them; runs of the big ones have a place."""
-    stand_in = [Sent("", 0, "", 0, 0, 0, 0, 0, None, run) for run in big_runs]
-    whole = History(groups=groups, events=events, epochs=epochs, sent=stand_in)
+def _summary(outcome: Outcome, numbers: Numbers, causal: bool) -> dict[str, Any]:
+    counts = outcome.total.counts
     return {
-        run: History(groups=own.groups, events=own.events, epochs=own.epochs)
-        for run, own in split_runs(whole)
+        "rows": counts.get("rows", 0),
+        "sites": len(numbers.sites),
+        "messages": counts.get("messages", 0),
+        "runs": len(numbers.runs),
+        "checks": verdicts.counts(outcome, causal),
+        "informative": {n: counts.get(n, 0) for n in ("pending", "unagreed", "annulled")},
+        "truncated": ["acyclic_order"] if outcome.stopped else [],
+        "witnesses": verdicts.witnesses(outcome, numbers, causal),
+        "parts": outcome.task.cuts.parts,
     }
 
 
-def _number(histories: Mapping[Run, History], contents: Contents) -> Numbers:
-    runs = list(histories)
-    place = {run: i for i, run in enumerate(runs)}
-    sites = [(place[run], site) for run, site in (*contents.site_rows, *contents.origins)]
-    groups = []
-    for run, history in histories.items():
-        sites += [(place[run], row.site) for row in history.groups]
-        sites += [(place[run], event.site) for event in history.events]
-        groups += [(place[run], row.group_name) for row in history.groups]
-    streams = (stream._replace(run=place[run]) for run, stream in contents.streams)
-    return number(runs, sites, groups, streams)
-
-
-def _result(outcome: Outcome, numbers: Numbers, causal: bool, begun: float) -> AuditResult:
-    counts = outcome.total.counts
-    return AuditResult(
-        rows=counts.get("rows", 0),
-        sites=len(numbers.sites),
-        messages=counts.get("messages", 0),
-        runs=len(numbers.runs),
-        seconds=time.perf_counter() - begun,
-        checks=verdicts.counts(outcome, causal),
-        informative={name: counts.get(name, 0) for name in ("pending", "unagreed", "annulled")},
-        truncated=["acyclic_order"] if outcome.stopped else [],
-        witnesses=verdicts.witnesses(outcome, numbers, causal),
-        parts=outcome.task.cuts.parts,
+def _violations(
+    spark: "SparkSession", work: SparkWork, outcome: Outcome, numbers: Numbers
+) -> "DataFrame":
+    """A plan that judges once more when it is read, and lists; some rows the driver knows."""
+    listing = Listing()
+    one, other, message, _, position, *_ = outcome.inversions
+    listing.add(
+        "pairwise_order",
+        len(one),
+        site=one,
+        other_site=other,
+        message=message,
+        position=position,
     )
+    faults = sorted((site, at) for site, (at, _) in outcome.position_faults.items())
+    sites, positions = np.array(faults, np.int64).reshape(-1, 2).T
+    listing.add("positions", len(sites), site=sites, position=positions)
+    tangled = outcome.tangled_crossing
+    listing.add("acyclic_order", len(tangled), message=tangled)
+    finding = Finding()
+    listing.tell(finding)
+    namer = Namer(numbers)
+    found = spark.createDataFrame(pa.Table.from_batches([namer.rows(finding)]), DDL)
+    if not any(verdicts.counts(outcome, causal=True).values()):
+        return found
+    listed = work.list_violations(replace(outcome.task, lists=True), namer)
+    found = found.unionAll(listed)
+    if outcome.causal_task is not None:
+        listed = work.list_violations(replace(outcome.causal_task, lists=True), namer)
+        found = found.unionAll(listed.where("check = 'causal_order'"))
+    return found

@@ -41,7 +41,7 @@ AnyRow = TypeVar("AnyRow", GroupRow, Event, EpochRow)
 
 
 def normal(table: str, frame: "DataFrame") -> "DataFrame":
-    """The columns that the audit reads, with our types; missing optional ones are null."""
+    """The columns that the audit reads, with our types."""
     found = {field.name: field.dataType for field in frame.schema.fields}
     columns = []
     for column in TABLES[table].columns:
@@ -50,7 +50,6 @@ def normal(table: str, frame: "DataFrame") -> "DataFrame":
         if column.name not in found:
             if not column.optional:
                 raise ConfigError(f"{table}: field {column.name!r} ({column.type}) is missing")
-            columns.append(f.lit(None).cast(_OURS[column.type]).alias(column.name))
             continue
         kind = found[column.name]
         if not isinstance(kind, _TYPES[column.type]):
@@ -89,14 +88,13 @@ def collect(table: str, frame: "DataFrame | None", kind: type[AnyRow]) -> list[A
 
 def read_frames(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
     """The five tables of a folder, or of any place that Spark can read."""
-    if "://" not in history:
-        _check_folder(Path(history))
+    present = check_place(history)
     frames = {}
     for name, table in TABLES.items():
         columns = [
             t.StructField(column.name, _OURS[column.type])
             for column in table.columns
-            if column.name not in _UNUSED
+            if column.name not in _UNUSED and column.name in present[name]
         ]
         reader = spark.read.schema(t.StructType(columns))
         # Files may lie in folders of their own; these are no columns.
@@ -105,8 +103,17 @@ def read_frames(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
     return frames
 
 
-def _check_folder(folder: Path) -> None:
-    """Every file has the columns: Spark would read what is missing as null."""
+def check_place(history: str) -> dict[str, set[str]]:
+    """The columns of each table; for a folder, after a look into every file.
+
+    Spark would read a column that is missing from a file as null.
+    """
+    if "://" in history:
+        return {name: {column.name for column in table.columns} for name, table in TABLES.items()}
+    return _check_folder(Path(history))
+
+
+def _check_folder(folder: Path) -> dict[str, set[str]]:
     if not folder.exists():
         raise ConfigError(f"{folder}: there is no such folder")
     if not folder.is_dir():
@@ -114,6 +121,7 @@ def _check_folder(folder: Path) -> None:
     if not any(folder.iterdir()):
         raise ConfigError(f"{folder}: is empty; a history has {META_FILE} and {', '.join(TABLES)}")
     read_meta(folder / META_FILE)
+    present: dict[str, set[str]] = {}
     for name, table in TABLES.items():
         if not (folder / name).is_dir():
             raise ConfigError(f"{folder / name}: the table is missing (a folder of Parquet files)")
@@ -124,11 +132,12 @@ def _check_folder(folder: Path) -> None:
         ]
         if not files:
             raise ConfigError(f"{folder / name}: there is no Parquet file in it")
-        for path in files:
-            _check_file(path, table)
+        present[name] = set().union(*(_check_file(path, table) for path in files))
+    return present
 
 
-def _check_file(path: Path, table: Table) -> None:
+def _check_file(path: Path, table: Table) -> set[str]:
+    """The names of the file's columns, once it is clear that it has ours."""
     try:
         schema = parquet().read_schema(path)
     except (arrow().ArrowException, OSError, ValueError) as error:
@@ -145,3 +154,4 @@ def _check_file(path: Path, table: Table) -> None:
             raise ConfigError(
                 f"{path}: field {column.name!r} ({column.type}) is missing from {table.name}"
             )
+    return set(schema.names)

@@ -54,7 +54,6 @@ def share(rows: Sequence[int], sites_run: Ints, per_part: int) -> Shares:
 class Windows:
     """Per cut site (a row) and cut: the guess, and the positions around it to be looked at."""
 
-    sites: Ints
     row: Ints  # by site: its row, -1 for none
     low: Ints
     guess: Ints
@@ -101,7 +100,7 @@ def guess(sample: Columns, shares: Shares, sites_run: Ints) -> Windows:
         at[row[site], :count] = np.where(beyond == NEVER, NEVER, beyond - 1)
         low[row[site], :count] = padded[np.maximum(inside, 0)]
         high[row[site], :count] = padded[np.minimum(inside + 2 * _MARGIN + 1, len(padded) - 1)]
-    return Windows(cut_sites, row, low, at, high)
+    return Windows(row, low, at, high)
 
 
 def _levels(sample: Columns, depth: Ints, shares: Shares, sites_run: Ints) -> dict[int, Ints]:
@@ -167,11 +166,9 @@ def _depths(sites: Ints, messages: Ints) -> Ints:
     return np.array([depth for own in depths for depth in own], np.int64)
 
 
-def close(columns: Columns, windows: Windows) -> tuple[Ints, Ints]:
-    """Sites and positions of one cut, pulled down until no message seen is on both sides."""
-    cut = int(columns["cut"][0])
-    sites = windows.sites
-    at = windows.guess[:, cut].copy()
+def close(columns: Columns, windows: Windows, cut: int) -> Ints:
+    """A cut by site, pulled down until no message in `columns` is on both sides."""
+    at: Ints = windows.guess[:, cut].copy()
     rows = windows.row[columns["site"]]
     _, message = np.unique(columns["message"], return_inverse=True)
     while True:
@@ -180,7 +177,7 @@ def close(columns: Columns, windows: Windows) -> tuple[Ints, Ints]:
         above[message[~below]] = True
         torn = below & above[message]
         if not torn.any():
-            return sites, at
+            return at
         np.minimum.at(at, rows[torn], columns["position"][torn] - 1)
 
 

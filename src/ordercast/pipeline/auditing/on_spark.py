@@ -1,19 +1,17 @@
-"""The audit's steps on Spark: numbering, the two shuffles of a pass, and looking for cuts.
+"""The audit's steps on Spark: dividing the tables, the two shuffles of a pass, looking for cuts.
 
-All row-by-row work that Spark's own operators do is left to them (joins with the small tables of
-numbers, the shuffles); the judging is NumPy over Arrow batches. No `sparkContext` here: Spark
-Connect has none.
+Rows are packed (see `packing`): Spark sees a few values per share or part, and the judging is NumPy
+over their rows. No `sparkContext` here: Spark Connect has none.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as f
+from pyspark import StorageLevel
 
-from ordercast.model.errors import ConfigError
 from ordercast.pipeline.auditing.cuts import Cuts
 from ordercast.pipeline.auditing.facts import Facts
 from ordercast.pipeline.auditing.findings import Finding, decode, encode
@@ -26,267 +24,193 @@ from ordercast.pipeline.auditing.guess import (
     settle,
     whole,
 )
-from ordercast.pipeline.auditing.numbers import Columns, Ints, Numbers, Run, Stream
+from ordercast.pipeline.auditing.listing import DDL, Namer
+from ordercast.pipeline.auditing.numbers import Columns, Ints
+from ordercast.pipeline.auditing.packing import divide, join, pack, unpack
 from ordercast.pipeline.auditing.places import starts
 from ordercast.pipeline.auditing.rows import DELIVERED, SENT, is_live
+from ordercast.pipeline.auditing.scatter import Glossary, Legend, scatter
 from ordercast.pipeline.auditing.tasks import PART_COLUMNS, Task
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 ROWS_PER_SHARE = 300_000
-_FINDINGS = -1  # the part that findings travel in
-_ROWS = ("kind", "message", "site", "position", "attempt", "epoch", "ns", "digest")
-_PART_SCHEMA = pa.schema(
-    [
-        ("part", pa.int32()),
-        ("site", pa.int32()),
-        ("position", pa.int64()),
-        ("attempt", pa.int64()),
-        ("epoch", pa.int64()),
-        ("message", pa.int64()),
-        ("flag", pa.int8()),
-        ("finding", pa.binary()),
-    ]
-)
-_PART_DDL = (
-    "part int, site int, position long, attempt long, epoch long, message long, flag tinyint,"
-    " finding binary"
-)
+ROWS_PER_BATCH = 400_000  # scattered at a time
+_ASIDE = -1  # the key under which glossaries and findings travel
+_BYTES = pa.schema([("key", pa.int32()), ("value", pa.binary())])
+_BYTES_DDL = "key int, value binary"
+
+Batches = Iterator[pa.RecordBatch]
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What the big tables hold, by name: the sites with their rows, and the streams."""
+class Divided:
+    """Both tables, divided by message and packed, kept on the executors' disks until closed."""
 
-    runs: tuple[Run, ...]
-    site_rows: dict[tuple[Run, str], int]
-    origins: frozenset[tuple[Run, str]]
-    streams: tuple[tuple[Run, Stream], ...]  # with the run's number still to be given
-    rows: int  # of both tables
+    def __init__(self, deliveries: "DataFrame", sent: "DataFrame") -> None:
+        rows = deliveries.count() + sent.count()
+        self.shares = max(2, -(-rows // ROWS_PER_SHARE))
+        pieces = [
+            frame.mapInArrow(_scatter_step(kind, self.shares), _BYTES_DDL)
+            for frame, kind in ((deliveries, DELIVERED), (sent, SENT))
+        ]
+        packed = pieces[0].unionAll(pieces[1]).repartition(self.shares, "key")
+        self.frame = packed.persist(StorageLevel.DISK_ONLY)
 
+    def glossaries(self) -> list[Glossary]:
+        found = self.frame.where(f"key = {_ASIDE}").select("value").toArrow().column("value")
+        return [msgspec.msgpack.decode(each, type=Glossary) for each in found.to_pylist()]
 
-def survey_tables(deliveries: "DataFrame", sent: "DataFrame") -> Contents:
-    """One look at every row of both tables."""
-    seqs = (f.min("seq").alias("first"), f.max("seq").alias("last"), f.count("*").alias("rows"))
-    stream = ("run", "group_name", "origin", "incarnation")
-    found = deliveries.groupBy(*stream, "site").agg(*seqs, _nulls(deliveries))
-    delivered = found.toArrow().to_pylist()
-    found = sent.groupBy(*stream).agg(*seqs, _nulls(sent))
-    accepted = found.toArrow().to_pylist()
-    _refuse_nulls("deliveries", deliveries, delivered)
-    _refuse_nulls("sent", sent, accepted)
-    site_rows: dict[tuple[Run, str], int] = {}
-    for row in delivered:
-        key = (row["run"], row["site"])
-        site_rows[key] = site_rows.get(key, 0) + row["rows"]
-    return Contents(
-        runs=tuple({row["run"]: None for row in (*delivered, *accepted)}),
-        site_rows=site_rows,
-        origins=frozenset((row["run"], row["origin"]) for row in accepted),
-        streams=tuple(
-            (
-                row["run"],
-                Stream(
-                    0,
-                    row["group_name"],
-                    row["origin"],
-                    row["incarnation"],
-                    row["first"],
-                    row["last"],
-                ),
-            )
-            for row in (*delivered, *accepted)
-        ),
-        rows=sum(row["rows"] for row in (*delivered, *accepted)),
-    )
+    def close(self) -> None:
+        self.frame.unpersist()
+
+    @property
+    def pieces(self) -> "DataFrame":
+        return self.frame.where(f"key != {_ASIDE}")
 
 
-_OPTIONAL = ("run", "digest")
+def _scatter_step(kind: int, shares: int) -> Callable[[Batches], Batches]:
+    def step(batches: Batches) -> Batches:
+        for table in _in_tables(batches, ROWS_PER_BATCH):
+            yield from _batches(scatter(table, kind, shares))
+
+    return step
 
 
-def _nulls(frame: "DataFrame") -> "Column":
-    """A bit per column that has a null where it may not."""
-    bits = [
-        f.when(f.col(name).isNull(), f.lit(1 << i).cast("long")).otherwise(f.lit(0).cast("long"))
-        for i, name in enumerate(frame.columns)
-        if name not in _OPTIONAL
-    ]
-    total = bits[0]
-    for bit in bits[1:]:
-        total = total + bit
-    return f.bit_or(total).alias("nulls")
+def _in_tables(batches: Batches, rows: int) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield pa.Table.from_batches(held)
+            held, count = [], 0
+    if count:
+        yield pa.Table.from_batches(held)
 
 
-def _refuse_nulls(table: str, frame: "DataFrame", rows: Sequence[dict[str, Any]]) -> None:
-    found = 0
-    for row in rows:
-        found |= row["nulls"]
-    for i, name in enumerate(frame.columns):
-        if found >> i & 1:
-            raise ConfigError(f"{table}: field {name!r}: null in some row")
-
-
-def encode_rows(
-    spark: "SparkSession", deliveries: "DataFrame", sent: "DataFrame", numbers: Numbers
-) -> "DataFrame":
-    """Both tables as one of numbers; `site` of a send is its origin, `position` what it follows."""
-    several = len(numbers.runs) > 1
-    run = f.coalesce(f.concat(f.lit("="), f.col("run")), f.lit(""))
-    names = ["" if name is None else f"={name}" for name in numbers.runs]
-    streams = pa.table(
-        {
-            "run_key": [names[stream.run] for stream in numbers.streams],
-            "group_name": [stream.group for stream in numbers.streams],
-            "origin": [stream.origin for stream in numbers.streams],
-            "incarnation": pa.array([s.incarnation for s in numbers.streams], pa.int64()),
-            "base": pa.array(
-                [
-                    int(offset) - stream.first_seq
-                    for offset, stream in zip(
-                        numbers.arrays.offsets[:-1], numbers.streams, strict=True
-                    )
-                ],
-                pa.int64(),
-            ),
-        }
-    )
-    sites = pa.table(
-        {
-            "run_key": [names[run_number] for run_number, _ in numbers.sites],
-            "site": [name for _, name in numbers.sites],
-            "number": pa.array(range(len(numbers.sites)), pa.int32()),
-        }
-    )
-    if not several:
-        streams, sites = streams.drop_columns(["run_key"]), sites.drop_columns(["run_key"])
-    stream_frame = f.broadcast(spark.createDataFrame(streams))
-    site_frame = f.broadcast(spark.createDataFrame(sites))
-
-    def with_numbers(frame: "DataFrame", site: str) -> "DataFrame":
-        if several:
-            frame = frame.withColumn("run_key", run)
-        stream_key = [*["run_key"] * several, "group_name", "origin", "incarnation"]
-        frame = frame.join(stream_frame, stream_key)
-        own = site_frame.withColumnRenamed("site", "site_name")
-        frame = frame.withColumn("site_name", f.col(site))
-        return frame.join(own, [*["run_key"] * several, "site_name"])
-
-    message = (f.col("base") + f.col("seq")).alias("message")
-    number = f.col("number").alias("site")
-    delivered = with_numbers(deliveries, "site").select(
-        f.lit(DELIVERED).cast("tinyint").alias("kind"),
-        message,
-        number,
-        "position",
-        "attempt",
-        "epoch",
-        f.col("delivered_ns").alias("ns"),
-        "digest",
-    )
-    accepted = with_numbers(sent, "origin").select(
-        f.lit(SENT).cast("tinyint").alias("kind"),
-        message,
-        number,
-        f.col("after_position").alias("position"),
-        f.col("after_attempt").alias("attempt"),
-        f.lit(0).cast("long").alias("epoch"),
-        f.col("sent_ns").alias("ns"),
-        "digest",
-    )
-    return delivered.unionAll(accepted)
+def _batches(values: Iterator[tuple[int, bytes]]) -> Batches:
+    """One batch per value: values are large."""
+    for key, value in values:
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([key], pa.int32()), pa.array([value], pa.binary())], schema=_BYTES
+        )
 
 
 class SparkWork:
-    """Runs tasks over the encoded rows: a shuffle by message, and one by part."""
+    """Runs tasks: a step over the shares, a shuffle by part, a step over the parts."""
 
-    def __init__(self, encoded: "DataFrame", rows: int) -> None:
-        self._encoded = encoded
-        self._shares = max(2, -(-rows // ROWS_PER_SHARE))
+    def __init__(self, divided: Divided, legend: Legend) -> None:
+        self._divided = divided
+        self._legend = legend
 
     def run(self, task: Task) -> list[Finding]:
-        by_message = self._encoded.repartition(self._shares, "message").mapInArrow(
-            _message_step(task), _PART_DDL
-        )
+        return [decode(value) for value in self._plan(task).toArrow().column("value").to_pylist()]
+
+    def _plan(self, task: Task) -> "DataFrame":
+        shares = self._divided.pieces.groupBy("key")
+        found = shares.applyInArrow(_message_step(task, self._legend), _BYTES_DDL)
         if not task.needs_parts:
-            found = by_message.select("finding")
-        else:
-            parted = by_message.repartition(task.cuts.parts + 1, "part")
-            found = parted.groupBy("part").applyInArrow(_part_step(task), "finding binary")
-        column = found.toArrow().column("finding")
-        return [decode(value) for value in column.to_pylist() if value is not None]
+            return found
+        parts = found.repartition(task.cuts.parts + 1, "key").groupBy("key")
+        return parts.applyInArrow(_part_step(task), _BYTES_DDL)
+
+    def list_violations(self, task: Task, namer: Namer) -> "DataFrame":
+        """What a task that lists finds, with names; nothing runs before it is read."""
+        return self._plan(task).mapInArrow(_naming_step(namer), DDL)
+
+    def find_cuts(self, shares: Shares, sites_run: Ints, facts: Facts, rows: int) -> Cuts:
+        """Sample, guess, close; nothing to do when no run is cut."""
+        if not shares.cuts.any():
+            return whole(shares)
+        pieces, legend = self._divided.pieces, self._legend
+        sample = pieces.mapInArrow(_sample_step(legend, max(1, rows // SAMPLE_ROWS)), _BYTES_DDL)
+        values = sample.toArrow().column("value").to_pylist()
+        windows = guess(_sorted(join(map(unpack, values)), facts), shares, sites_run)
+        near = pieces.mapInArrow(_near_step(legend, windows), _BYTES_DDL)
+        found = near.groupBy("key").applyInArrow(_close_step(windows), _BYTES_DDL).toArrow()
+        closed = windows.guess.copy()
+        keys = found.column("key").to_pylist()
+        for cut, value in zip(keys, found.column("value").to_pylist(), strict=True):
+            closed[:, cut] = unpack(value)["at"]
+        return settle(shares, windows, closed)
 
 
-def _message_step(
-    task: Task,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        whole = list(batches)
-        if not any(batch.num_rows for batch in whole):
-            return
-        rows, finding = task.judge_messages(as_columns(pa.Table.from_batches(whole)))
-        yield _finding_batch(finding)
-        if rows and len(rows["part"]):
-            arrays = [
-                pa.array(rows[name], type=_PART_SCHEMA.field(name).type, safe=False)
-                for name in PART_COLUMNS
-            ]
-            arrays.append(pa.nulls(len(rows["part"]), pa.binary()))
-            yield pa.RecordBatch.from_arrays(arrays, schema=_PART_SCHEMA)
+def _message_step(task: Task, legend: Legend) -> Callable[[pa.Table], pa.Table]:
+    def step(table: pa.Table) -> pa.Table:
+        pieces = map(legend.read, table.column("value").to_pylist())
+        rows, finding = task.judge_messages(join(pieces))
+        found = [(_ASIDE, encode(finding))]
+        if rows:
+            found += divide(rows, "part", PART_COLUMNS)
+        return _table(found)
 
     return step
 
 
 def _part_step(task: Task) -> Callable[[pa.Table], pa.Table]:
     def step(table: pa.Table) -> pa.Table:
-        if table.column("part")[0].as_py() == _FINDINGS:
-            return table.select(["finding"])
-        columns = as_columns(table.select(list(PART_COLUMNS)))
-        finding = encode(task.judge_part(columns))
-        return pa.table({"finding": pa.array([finding], pa.binary())})
+        if table.column("key")[0].as_py() == _ASIDE:
+            return table
+        columns = join(map(unpack, table.column("value").to_pylist()))
+        return _table([(_ASIDE, encode(task.judge_part(columns)))])
 
     return step
 
 
-def _finding_batch(finding: Finding) -> pa.RecordBatch:
-    values: list[list[Any]] = [[_FINDINGS], *([0] for _ in range(6)), [encode(finding)]]
-    arrays = [
-        pa.array(value, field.type) for value, field in zip(values, _PART_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_PART_SCHEMA)
+def _naming_step(namer: Namer) -> Callable[[Batches], Batches]:
+    def step(batches: Batches) -> Batches:
+        for batch in batches:
+            for value in batch.column("value").to_pylist():
+                yield namer.rows(decode(value))
+
+    return step
 
 
-def as_columns(table: pa.Table) -> Columns:
-    """Columns as NumPy arrays of 64 bits; a nullable digest becomes two."""
-    columns: Columns = {}
-    for name in table.column_names:
-        column = table.column(name)
-        if name == "digest":
-            columns["has_digest"] = column.is_valid().to_numpy()
-            column = column.fill_null(0)
-        columns[name] = column.to_numpy().astype(np.int64, copy=False)
-    return columns
+def _table(values: Sequence[tuple[int, bytes]]) -> pa.Table:
+    keys, packed = zip(*values, strict=True)
+    return pa.table({"key": pa.array(keys, pa.int32()), "value": pa.array(packed, pa.binary())})
 
 
-def find_cuts(
-    encoded: "DataFrame", shares: Shares, sites_run: Ints, facts: Facts, rows: int
-) -> Cuts:
-    """Sample, guess, close; nothing to do when no run is cut."""
-    if not shares.cuts.any():
-        return whole(shares)
-    delivered = encoded.where(f.col("kind") == DELIVERED)
-    every = max(1, rows // SAMPLE_ROWS)
-    sample = delivered.where(f.pmod(f.xxhash64("message"), f.lit(every)) == 0)
-    names = ("site", "position", "attempt", "epoch", "message")
-    windows = guess(_sorted(as_columns(sample.select(*names).toArrow()), facts), shares, sites_run)
-    closed = windows.guess.copy()
-    near = delivered.select("site", "position", "message").mapInArrow(
-        _near_step(windows), "cut int, site int, position long, message long"
-    )
-    found = near.groupBy("cut").applyInArrow(_close_step(windows), "cut int, site int, at long")
-    columns = as_columns(found.toArrow())
-    closed[windows.row[columns["site"]], columns["cut"]] = columns["at"]
-    return settle(shares, windows, closed)
+def _sample_step(legend: Legend, every: int) -> Callable[[Batches], Batches]:
+    """All deliveries of one message in `every`."""
+
+    def step(batches: Batches) -> Batches:
+        for columns in _read(batches, legend):
+            # A message's number says nothing about its share: neighbours are in different ones.
+            rows = np.flatnonzero(columns["message"] % every == 0)
+            yield from _batches(iter([(0, pack({n: columns[n][rows] for n in _SAMPLED}))]))
+
+    return step
+
+
+_SAMPLED = ("site", "position", "attempt", "epoch", "message")
+
+
+def _near_step(legend: Legend, windows: Windows) -> Callable[[Batches], Batches]:
+    def step(batches: Batches) -> Batches:
+        for columns in _read(batches, legend):
+            near = windows.around(columns)
+            yield from _batches(iter(divide(near, "cut", ("site", "position", "message"))))
+
+    return step
+
+
+def _read(batches: Batches, legend: Legend) -> Iterator[Columns]:
+    """The places of the deliveries in each packed value."""
+    for batch in batches:
+        for value in batch.column("value").to_pylist():
+            yield legend.read_places(value)
+
+
+def _close_step(windows: Windows) -> Callable[[pa.Table], pa.Table]:
+    def step(table: pa.Table) -> pa.Table:
+        cut = table.column("key")[0].as_py()
+        columns = join(map(unpack, table.column("value").to_pylist()))
+        return _table([(cut, pack({"at": close(columns, windows, cut)}))])
+
+    return step
 
 
 def _sorted(sample: Columns, facts: Facts) -> Columns:
@@ -300,38 +224,3 @@ def _sorted(sample: Columns, facts: Facts) -> Columns:
     by = ("message", "epoch", "attempt", "position", "site")
     order = np.lexsort([own[name] for name in by])
     return {name: column[order] for name, column in own.items()}
-
-
-def _near_step(
-    windows: Windows,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            near = windows.around(as_columns(pa.Table.from_batches([batch])))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array(near["cut"], pa.int32(), safe=False),
-                    pa.array(near["site"], pa.int32(), safe=False),
-                    pa.array(near["position"], pa.int64()),
-                    pa.array(near["message"], pa.int64()),
-                ],
-                names=["cut", "site", "position", "message"],
-            )
-
-    return step
-
-
-def _close_step(windows: Windows) -> Callable[[pa.Table], pa.Table]:
-    def step(table: pa.Table) -> pa.Table:
-        columns = as_columns(table)
-        sites, at = close(columns, windows)
-        cut = np.full(len(sites), columns["cut"][0])
-        return pa.table(
-            {
-                "cut": pa.array(cut, pa.int32(), safe=False),
-                "site": pa.array(sites, pa.int32(), safe=False),
-                "at": pa.array(at, pa.int64()),
-            }
-        )
-
-    return step

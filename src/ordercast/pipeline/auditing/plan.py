@@ -34,9 +34,10 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Counts and witnesses in numbers; `task` judged last and can be run again."""
+    """Counts and witnesses in numbers; the tasks that judged last can be run again."""
 
     task: Task
+    causal_task: Task | None  # when causal order was judged apart
     total: Total
     checks: Mapping[str, Witnessed]
     inversions: list[Ints]  # one row per pair of sites that disagree
@@ -49,10 +50,8 @@ def judge(work: Work, task: Task, logs: Mapping[int, SiteLog]) -> Outcome:
     LOGGER.info("judging")
     total = Total(work.run(task))
     task, total = _give_up_cuts(work, task, total)
-    if task.causal:
-        task, total, apart = _judge_causal_apart(work, task, total)
-    else:
-        apart = None
+    causal_task, apart = _judge_causal_apart(work, task, total) if task.causal else (None, None)
+    task = replace(task, causal=task.causal and causal_task is None)
     crossing_tangled = np.empty(0, np.int64)
     again = task
     if len(total.table("open", 1)[0]) or len(total.table("open_lost", 1)[0]):
@@ -71,7 +70,10 @@ def judge(work: Work, task: Task, logs: Mapping[int, SiteLog]) -> Outcome:
     if again is not task:
         LOGGER.info("judging again")
         total = Total(work.run(again))
-    return _conclude(again, total, logs, crossing_tangled, apart)
+    checks = dict(total.checks)
+    if apart is not None:
+        checks["causal_order"] = apart
+    return _conclude(again, causal_task, total, checks, logs, crossing_tangled)
 
 
 def _give_up_cuts(work: Work, task: Task, total: Total) -> tuple[Task, Total]:
@@ -80,7 +82,8 @@ def _give_up_cuts(work: Work, task: Task, total: Total) -> tuple[Task, Total]:
     while len(at):
         count = np.zeros(task.cuts.parts, np.int64)
         np.add.at(count, at, over)
-        bad = np.flatnonzero(count > MOST_OVER).tolist()
+        most = -1 if total.counts.get("unnamed", 0) else MOST_OVER
+        bad = np.flatnonzero(count[:-1] > most).tolist()
         if not bad:
             break
         LOGGER.info("judging without %d of %d cuts", len(bad), task.cuts.parts - 1)
@@ -92,18 +95,15 @@ def _give_up_cuts(work: Work, task: Task, total: Total) -> tuple[Task, Total]:
 
 def _judge_causal_apart(
     work: Work, task: Task, total: Total
-) -> tuple[Task, Total, Witnessed | None]:
+) -> tuple[Task | None, Witnessed | None]:
     """Causal order with parts merged where something may have happened before an earlier part."""
-    ranges = list(causal.ranges_to_merge(total)) + _crossed(total)
-    if not ranges:
-        return replace(task, causal=True), total, None
-    cuts = task.cuts
-    while ranges:
-        cuts = cuts.merge(ranges)
-        LOGGER.info("judging causal order in %d parts", cuts.parts)
-        found = Total(work.run(replace(task, cuts=cuts)))
-        ranges = list(causal.ranges_to_merge(found)) + _crossed(found)
-    return replace(task, causal=False), total, found.checks.get("causal_order", Witnessed())
+    found = None
+    while ranges := [*causal.ranges_to_merge(total), *_crossed(total)]:
+        task = replace(task, cuts=task.cuts.merge(ranges))
+        LOGGER.info("judging causal order in %d parts", task.cuts.parts)
+        total = Total(work.run(task))
+        found = total.checks.get("causal_order", Witnessed())
+    return (None, None) if found is None else (task, found)
 
 
 def _crossed(total: Total) -> list[tuple[int, int]]:
@@ -113,18 +113,16 @@ def _crossed(total: Total) -> list[tuple[int, int]]:
 
 def _conclude(
     task: Task,
+    causal_task: Task | None,
     total: Total,
+    checks: dict[str, Witnessed],
     logs: Mapping[int, SiteLog],
     crossing_tangled: Ints,
-    apart: Witnessed | None,
 ) -> Outcome:
     more = Finding()
     if task.crossing is not None:
         tell_inversions(task.crossing.orders, more)
     inversions = _by_pair(Total([more]), total)
-    checks = dict(total.checks)
-    if apart is not None:
-        checks["causal_order"] = apart
     stopped = False
     if not len(inversions[0]):
         stopped = total.counts.get("stopped", 0) > 0
@@ -141,7 +139,7 @@ def _conclude(
     if len(tangled):
         checks["acyclic_order"].count += len(tangled)
     faults = borders.position_faults(total, logs)
-    return Outcome(task, total, checks, inversions, faults, tangled, stopped)
+    return Outcome(task, causal_task, total, checks, inversions, faults, tangled, stopped)
 
 
 def _by_pair(*totals: Total) -> list[Ints]:

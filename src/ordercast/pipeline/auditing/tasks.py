@@ -27,6 +27,7 @@ from ordercast.pipeline.auditing.causal import judge_causal, tell_sends
 from ordercast.pipeline.auditing.cuts import Cuts
 from ordercast.pipeline.auditing.facts import Facts
 from ordercast.pipeline.auditing.findings import Finding
+from ordercast.pipeline.auditing.listing import Listing
 from ordercast.pipeline.auditing.numbers import Columns, Ints, StreamArrays
 from ordercast.pipeline.auditing.places import starts
 from ordercast.pipeline.auditing.rows import Deliveries, Sends, read_deliveries, read_sends
@@ -52,6 +53,7 @@ class Task:
     carries: Mapping[int, Carry] = field(default_factory=dict)
     hubs: Mapping[int, Hubs] = field(default_factory=dict)
     crossing: Crossing | None = None
+    lists: bool = False  # tell every violation, too
 
     @property
     def needs_parts(self) -> bool:
@@ -74,9 +76,12 @@ class Task:
         finding.count("unagreed", int(np.count_nonzero(~deliveries.agreed)))
         sent_too = int(np.count_nonzero(sends.find(deliveries.messages)[0]))
         finding.count("messages", len(deliveries.messages) + len(sends.message) - sent_too)
-        judge_integrity(deliveries, sends, self.streams, self.sites_run, finding)
-        judge_agreement(deliveries, self.facts, self.streams, self.known, finding)
-        judge_lost(deliveries, sends, self.facts, self.streams, self.known, finding)
+        listing = Listing() if self.lists else None
+        judge_integrity(deliveries, sends, self.streams, self.sites_run, finding, listing)
+        judge_agreement(deliveries, self.facts, self.streams, self.known, finding, listing)
+        judge_lost(deliveries, sends, self.facts, self.streams, self.known, finding, listing)
+        if listing is not None:
+            listing.tell(finding)
 
     def _rows(self, deliveries: Deliveries, sends: Sends, finding: Finding) -> Columns:
         part = self.cuts.part_of(deliveries.site, deliveries.place.position)
@@ -107,6 +112,7 @@ class Task:
             over_cut = np.cumsum(steps)[1:-1]
             at = np.flatnonzero(over_cut)
             finding.table("over_cuts", at, over_cut[at])
+            finding.count("unnamed", max(len(over) - MOST_CROSSING, 0))
             named = deliveries.index[rows[begins[over[:MOST_CROSSING]]]]
             mine = rows[np.isin(deliveries.index[rows], named)]
             finding.table(
@@ -135,12 +141,21 @@ class Task:
             return finding
         several = self.cuts.parts > 1
         carry = self.carries.get(part)
-        judge_fifo(rows, self.streams, part, carry, several, finding)
+        late = judge_fifo(rows, self.streams, part, carry, several, finding)
         tell_positions(rows, self.facts, finding)
         hubs = self.hubs.get(part)
-        judge_order(rows, self.streams, self.sites_run, part, hubs, self.crossing, finding)
-        if self.causal:
-            judge_causal(columns, self.streams, finding)
-            if several:
-                tell_sends(columns, self.streams, self.cuts, part, finding)
+        tangled = judge_order(
+            rows, self.streams, self.sites_run, part, hubs, self.crossing, finding
+        )
+        wrong = judge_causal(columns, self.streams, finding) if self.causal else []
+        if self.causal and several:
+            tell_sends(columns, self.streams, self.cuts, part, finding)
+        if self.lists:
+            listing = Listing()
+            place = rows.place.take(late)._asdict()
+            listing.add("fifo", len(late), site=rows.site[late], **place)
+            listing.add("acyclic_order", len(tangled), message=tangled)
+            site, position, message, *_ = np.array(wrong, np.int64).reshape(-1, 5).T
+            listing.add("causal_order", len(wrong), site=site, position=position, message=message)
+            listing.tell(finding)
         return finding

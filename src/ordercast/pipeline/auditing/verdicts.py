@@ -3,16 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ordercast.check import agreement
 from ordercast.check.report import CHECKS, ON_REQUEST
-from ordercast.pipeline.auditing.by_message import REASONS
 from ordercast.pipeline.auditing.findings import Witnessed
+from ordercast.pipeline.auditing.listing import BECAUSE, REASONS
 from ordercast.pipeline.auditing.numbers import Numbers, Run
 from ordercast.pipeline.auditing.plan import Outcome
 
 Witness = dict[str, Any]
 _SPLIT = 1  # a message in two epochs, not a row
-BECAUSE = (agreement.ENDED, agreement.LATER_EPOCH, agreement.LATER_MESSAGE)
 
 
 def check_names(causal: bool) -> list[str]:

@@ -1,0 +1,104 @@
+"""`ordercast audit HISTORY`: every check of docs/checks.md on a history of any size."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ordercast.cli.frame import GOOD, INCOMPLETE, UsageError, one_of, print_json
+
+DESCRIPTION = """\
+Judge a history: was every message delivered once, as it was sent, to all members and
+only to them, in one order everywhere? Each check counts what is wrong, exactly, and
+shows the smallest witness of it. A history is a folder of Parquet tables (or any URI
+that Spark reads) as 'ordercast sim --history' writes it; docs/checks.md defines the
+checks, docs/audit.md tells how histories larger than memory are judged."""
+
+EXAMPLE = """\
+example:
+  ordercast sim groups.toml --faults loss=0.1,partition=2 --history out/history
+  ordercast audit out/history
+
+exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be read"""
+
+ENGINES = ("spark", "memory")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("history", metavar="HISTORY", help="the folder, or a URI")
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        type=one_of(*ENGINES),
+        default="spark",
+        help="spark (default), or memory: one process, quicker for small histories",
+    )
+    parser.add_argument("--causal", action="store_true", help="check causal order, too")
+    parser.add_argument("--violations", metavar="DIR", help="write every violation as Parquet")
+    parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
+    parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say which Java is used")
+
+
+def run(args: argparse.Namespace) -> int:
+    found = _in_memory(args) if args.engine == "memory" else _on_spark(args)
+    if args.json:
+        print_json(found)
+    else:
+        print(as_text(found))
+        if args.violations is not None:
+            print(f"violations   {args.violations}")
+    return GOOD if found["ok"] else INCOMPLETE
+
+
+def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
+    from ordercast.check.report import check_history
+    from ordercast.history.reader import read_history
+
+    for option in ("violations", "master", "memory"):
+        if getattr(args, option) is not None:
+            raise UsageError(f"--{option} needs --engine spark")
+    return check_history(read_history(Path(args.history)), causal=args.causal).as_json()
+
+
+def _on_spark(args: argparse.Namespace) -> dict[str, Any]:
+    from ordercast.pipeline.session import open_session, require_pyspark
+
+    require_pyspark()
+    from ordercast.pipeline.auditing.face import audit
+    from ordercast.pipeline.auditing.frames import check_place, read_frames
+
+    if args.violations is not None and Path(args.violations).exists():
+        raise UsageError(f"--violations {args.violations}: is there already")
+    check_place(args.history)  # what is wrong with it is told before Spark starts
+    session = open_session(
+        "ordercast audit", master=args.master, memory=args.memory, tell=args.verbose
+    )
+    with session as spark:
+        result = audit(spark, **read_frames(spark, args.history), causal=args.causal)
+        if args.violations is not None:
+            result.violations.write.parquet(args.violations)
+    return result.as_json()
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The verdict for a person: what was judged, each check, and witnesses of what is wrong."""
+    told = {name: count for name, count in found["informative"].items() if count}
+    rows, messages, sites = (f"{found[name]:,}" for name in ("rows", "messages", "sites"))
+    size = f"{rows} deliveries of {messages} messages at {sites} sites"
+    runs = f" in {found['runs']:,} runs" if found["runs"] > 1 else ""
+    lines = [f"history      {size}{runs}, judged in {found['seconds']:.1f} s"]
+    for name, count in found["checks"].items():
+        lines.append(f"{name:<16} {count:,}" if count else f"{name:<16} ok")
+        if name in found["witnesses"]:
+            lines.append(f"    {json.dumps(found['witnesses'][name])}")
+    if told:
+        lines.append(
+            "besides      " + ", ".join(f"{count:,} {name}" for name, count in told.items())
+        )
+    if found["truncated"]:
+        lines.append(
+            f"not finished {', '.join(found['truncated'])}: the witness may not be smallest"
+        )
+    lines.append("verdict      " + ("no violation" if found["ok"] else "VIOLATIONS"))
+    return "\n".join(lines)
