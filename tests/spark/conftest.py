@@ -10,5 +10,7 @@ from ordercast.pipeline.session import open_session
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with open_session("tests", master="local[2]", memory="1g", progress=False) as session:
+    with open_session(
+        "tests", master="local[2]", memory="1g", progress=False, brief=True
+    ) as session:
         yield session

@@ -22,6 +22,7 @@ example:
 exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be read"""
 
 ENGINES = ("spark", "memory")
+_SMALL = 64_000_000  # bytes; about five million rows
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,13 +73,24 @@ def _on_spark(args: argparse.Namespace) -> dict[str, Any]:
         raise UsageError(f"--violations {args.violations}: is there already")
     check_place(args.history)  # what is wrong with it is told before Spark starts
     session = open_session(
-        "ordercast audit", master=args.master, memory=args.memory, tell=args.verbose
+        "ordercast audit",
+        master=args.master,
+        memory=args.memory,
+        tell=args.verbose,
+        brief=_is_small(args.history),
     )
     with session as spark:
         result = audit(spark, **read_frames(spark, args.history), causal=args.causal)
         if args.violations is not None:
             result.violations.write.parquet(args.violations)
     return result.as_json()
+
+
+def _is_small(history: str) -> bool:
+    return (
+        "://" not in history
+        and sum(path.stat().st_size for path in Path(history).rglob("*.parquet")) < _SMALL
+    )
 
 
 def as_text(found: dict[str, Any]) -> str:

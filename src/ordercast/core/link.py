@@ -85,6 +85,7 @@ class Link:
         self.incoming = [_Incoming() for _ in LANES]
         self.blocked = False  # so it is on some lane
         self.ack_at = NEVER
+        self.armed = NEVER  # when the site's timer for this link goes off
         self.resend_at = NEVER  # the earliest of the lanes'
         self.repair_at = NEVER
         self._repairs: list[tuple[int, int, int]] = []  # (lane, first, last) to ask for

@@ -70,7 +70,6 @@ class Site:
         self._touched: dict[SiteName, Link] = {}  # with something to send
         self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
         self._timers: list[tuple[int, SiteName]] = []
-        self._armed: dict[SiteName, int] = {}
         self._relay_before_durable = options.on_failure == "exclude"
         self.replaying = False
         self.stability = tracker_named(options.stability).make(
@@ -175,10 +174,10 @@ class Site:
         timers = self._timers
         while timers and timers[0][0] <= now:
             at, peer = heapq.heappop(timers)
-            if self._armed.get(peer) != at:
-                continue
-            del self._armed[peer]
             link = self.links[peer]
+            if link.armed != at:
+                continue
+            link.armed = NEVER
             link.alarm(now)
             self._touched[peer] = link
 
@@ -188,35 +187,37 @@ class Site:
             self.flow.refused = False
             self._resume()
         at = self.stability.flush(self.now)
-        down: Sends = []
         late: Sends = []
+        down: Sends = [] if self._relay_before_durable else late
         if self._touched:
-            early = down if self._relay_before_durable else late
             for link in self._touched.values():
-                link.flush(self.now, early, late)
+                link.flush(self.now, down, late)
                 self._arm(link)
             self._touched = {}
         timers = self._timers
-        while timers and self._armed.get(timers[0][1]) != timers[0][0]:
+        while timers:
+            first, peer = timers[0]
+            if self.links[peer].armed == first:
+                if first < at:
+                    at = first
+                break
             heapq.heappop(timers)
-        if timers and timers[0][0] < at:
-            at = timers[0][0]
-        outbox = Outbox(
-            self._persist or (),  # never a list that the next burst would add to
-            down,
+        persist, deliveries, receipts = self._persist, self._deliveries, self.own.receipts
+        if persist:  # never a list that the next burst would add to
+            self._persist = []
+        if deliveries:
+            self._deliveries = []
+        if receipts:
+            self.own.receipts = []
+        return Outbox(
+            persist or (),
+            down if self._relay_before_durable else (),
             late,
-            self._deliveries or (),
-            self.own.receipts or (),
+            deliveries or (),
+            receipts or (),
             self.retention.checkpoint() if self.retention.due else None,
             None if at == NEVER else at,
         )
-        if self._persist:
-            self._persist = []
-        if self._deliveries:
-            self._deliveries = []
-        if self.own.receipts:
-            self.own.receipts = []
-        return outbox
 
     # --- links ----------------------------------------------------------------------------------
 
@@ -234,8 +235,8 @@ class Site:
             deadline = link.resend_at
         if link.repair_at < deadline:
             deadline = link.repair_at
-        if deadline < self._armed.get(link.peer, NEVER):
-            self._armed[link.peer] = deadline
+        if deadline < link.armed:
+            link.armed = deadline
             heapq.heappush(self._timers, (deadline, link.peer))
 
     def _acknowledged(self, link: Link, of: int, acks: Acks) -> None:

@@ -271,17 +271,18 @@ class Clusters:
                         self._move(node, to, out, into)
 
     def _pieces(self, cluster: int) -> Iterator[list[int]]:
-        """The nodes of a cluster in connected pieces, by the edges between them."""
+        """The nodes of a cluster in connected pieces, by the edges between them (but wide ones)."""
         waiting = dict(self.members[cluster])
         while waiting:
             piece = [waiting.popitem()[0]]
             used: dict[int, None] = {}
             for node in piece:  # grows while it is read: a breadth-first search
                 for edge in self.graph.edges_of[node]:
-                    if edge in used or self.spread[edge][cluster] == 1:
+                    pins = self.graph.pins[edge]
+                    if edge in used or len(pins) > _BUSY or self.spread[edge][cluster] == 1:
                         continue
                     used[edge] = None
-                    for other in self.graph.pins[edge]:
+                    for other in pins:
                         if other in waiting:
                             del waiting[other]
                             piece.append(other)

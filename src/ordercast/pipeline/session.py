@@ -36,11 +36,13 @@ def open_session(
     memory: str | None = None,
     progress: bool | None = None,
     tell: bool = False,
+    brief: bool = False,
 ) -> Iterator["SparkSession"]:
     """A session for a verb; where this process has one already, that one, and it stays open.
 
     `memory` is the JVM's. `progress`: a bar on standard error (default: when that is a terminal).
-    `tell`: say on standard error which Java is used.
+    `tell`: say on standard error which Java is used. `brief`: for little work, where a JVM that
+    compiles quickly rather than well takes half the time.
     """
     sql = require_pyspark()
     if memory is not None and not _MEMORY.fullmatch(memory):
@@ -59,7 +61,7 @@ def open_session(
             print(f"Spark {_version()} on {java}", file=sys.stderr, flush=True)
         chosen = (master or DEFAULT_MASTER, memory or DEFAULT_MEMORY)
         with (
-            _started(sql, app, java, *chosen) as session,
+            _started(sql, app, java, *chosen, brief) as session,
             _one_line_errors(),
             show_progress(session) if bar else nullcontext(),
         ):
@@ -110,11 +112,15 @@ def _connected(sql: Any, app: str, url: str) -> Iterator["SparkSession"]:
 
 
 @contextmanager
-def _started(sql: Any, app: str, java: Java, master: str, memory: str) -> Iterator["SparkSession"]:
+def _started(
+    sql: Any, app: str, java: Java, master: str, memory: str, brief: bool
+) -> Iterator["SparkSession"]:
     _prepare_environment(java, local=master.startswith("local"))
     with tempfile.TemporaryDirectory(prefix="ordercast-spark-") as scratch:
         log = Path(scratch) / "jvm.log"
         settings = {**_settings(scratch, memory), "spark.master": master, "spark.app.name": app}
+        if brief:
+            settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
         if master.startswith("local"):
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         with log.open("wb") as said:

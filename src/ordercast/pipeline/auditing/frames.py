@@ -36,7 +36,7 @@ _OURS: Mapping[str, t.DataType] = {
     BOOL: t.BooleanType(),
     BINARY: t.BinaryType(),
 }
-_UNUSED = ("order_key", "size")
+UNUSED = ("order_key", "size")
 AnyRow = TypeVar("AnyRow", GroupRow, Event, EpochRow)
 
 
@@ -45,7 +45,7 @@ def normal(table: str, frame: "DataFrame") -> "DataFrame":
     found = {field.name: field.dataType for field in frame.schema.fields}
     columns = []
     for column in TABLES[table].columns:
-        if column.name in _UNUSED:
+        if column.name in UNUSED:
             continue
         if column.name not in found:
             if not column.optional:
@@ -94,7 +94,7 @@ def read_frames(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
         columns = [
             t.StructField(column.name, _OURS[column.type])
             for column in table.columns
-            if column.name not in _UNUSED and column.name in present[name]
+            if column.name not in UNUSED and column.name in present[name]
         ]
         reader = spark.read.schema(t.StructType(columns))
         # Files may lie in folders of their own; these are no columns.

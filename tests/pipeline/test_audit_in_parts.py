@@ -1,0 +1,103 @@
+"""The audit's own steps, without Spark, against the checkers in memory.
+
+Cuts are put anywhere: nearly every message crosses one, every border is in a bad place, and the
+verdict must be the same.
+"""
+
+import random
+from typing import Any
+
+import pytest
+
+from ordercast.check.report import check_history
+from ordercast.history.rows import History
+from ordercast.pipeline.auditing import plan
+from support.faults import FAULTS, Fault, any_history
+from support.fuzz import named, right_history, together
+from support.known import DATA, Case, known_cases
+from support.parts import audit_in_loop
+from support.witnesses import complaints
+
+HISTORIES = 3_000  # as many again are in the soak
+BLOCK = 250
+IN_ONE = 3  # histories that are runs of one
+JUDGED = ("ok", "rows", "sites", "messages", "runs", "checks", "informative", "truncated")
+
+
+@pytest.fixture(autouse=True)
+def cuts_that_many_messages_cross(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MOST_OVER", 1_000_000)
+
+
+def in_memory(history: History) -> dict[str, Any]:
+    return check_history(history, causal=True).as_json()
+
+
+def agree(history: History, rng: random.Random) -> bool:
+    found = audit_in_loop(
+        history, cuts=rng.choice((0, 1, 2, 3)), shares=rng.choice((1, 2)), rng=rng
+    ).report
+    expected = in_memory(history)
+    return all(found[key] == expected[key] for key in JUDGED) and not complaints(history, found)
+
+
+@pytest.mark.parametrize("start", range(0, HISTORIES, BLOCK))
+def test_both_engines_agree_wherever_the_cuts_are(start: int) -> None:
+    for seed in range(start, start + BLOCK, IN_ONE):
+        rng = random.Random(seed)
+        runs = [named(any_history(seed + i), f"r{i}") for i in range(IN_ONE)]
+        whole = runs[0] if seed % 2 else together(runs)
+        assert agree(whole, rng), f"seed {seed}"
+
+
+CASES = [
+    pytest.param(case, id=f"{path.stem}: {case.title}")
+    for path in sorted(DATA.glob("*.txt"))
+    for case in known_cases(path.stem)
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_known_history_gets_its_verdict(case: Case) -> None:
+    found = audit_in_loop(case.history, cuts=1).report
+    counts = {**found["checks"], **found["informative"]}
+    assert counts == {**dict.fromkeys(counts, 0), **case.expected}
+    assert complaints(case.history, found) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_every_planted_fault_is_judged_alike(fault: Fault) -> None:
+    planted = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        history = right_history(rng)
+        if fault(rng, history):
+            planted += 1
+            assert agree(history, rng), f"seed {seed}"
+    assert planted >= 5
+
+
+def test_a_right_history_without_cuts_needs_one_pass_unless_a_member_stopped_early() -> None:
+    for seed in range(60):
+        history = right_history(random.Random(seed))
+        audited = audit_in_loop(history)
+        assert audited.report["ok"]
+        open_pairs = audited.outcome.task.known is not None
+        assert audited.work.passes == (3 if open_pairs else 1)
+
+
+def test_rows_may_come_in_any_number_of_batches() -> None:
+    for seed in range(60):
+        history = any_history(seed)
+        whole = audit_in_loop(history, cuts=2).report
+        assert audit_in_loop(history, cuts=2, shares=3, batches=3).report == whole
+
+
+def test_a_cut_that_many_messages_cross_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MOST_OVER", 0)
+    for seed in range(60):
+        history = any_history(seed)
+        audited = audit_in_loop(history, cuts=3, rng=random.Random(seed))
+        expected = in_memory(history)
+        assert {key: audited.report[key] for key in JUDGED} == {k: expected[k] for k in JUDGED}
+        assert len(audited.outcome.tangled_crossing) == 0

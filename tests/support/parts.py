@@ -1,0 +1,136 @@
+"""The audit of the pipeline without Spark: the same steps, a loop instead of two shuffles.
+
+Rows go through everything they go through on Spark, packing and findings included; cuts may be put
+anywhere, for the verdict must not depend on them.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from ordercast.check.runs import split_runs
+from ordercast.history.rows import History, Row
+from ordercast.history.schema import arrow_schema
+from ordercast.history.tables import TABLES
+from ordercast.pipeline.auditing import verdicts
+from ordercast.pipeline.auditing.cuts import Cuts, no_cuts
+from ordercast.pipeline.auditing.facts import gather
+from ordercast.pipeline.auditing.findings import Finding, decode, encode
+from ordercast.pipeline.auditing.frames import UNUSED
+from ordercast.pipeline.auditing.names import Contents, legend, number_names, split_small
+from ordercast.pipeline.auditing.numbers import Numbers
+from ordercast.pipeline.auditing.packing import divide, join, unpack
+from ordercast.pipeline.auditing.plan import Outcome, judge
+from ordercast.pipeline.auditing.rows import DELIVERED, SENT
+from ordercast.pipeline.auditing.scatter import Glossary, Legend, scatter
+from ordercast.pipeline.auditing.tasks import PART_COLUMNS, Task
+
+
+class Loop:
+    """Runs a task over shares and parts, one after the other."""
+
+    def __init__(self, history: History, shares: int, batches: int = 1) -> None:
+        self.glossaries: list[Glossary] = []
+        self.shares: dict[int, list[bytes]] = {}
+        self.legend = Legend({}, {}, {})
+        self.passes = 0
+        for name, kind in (("deliveries", DELIVERED), ("sent", SENT)):
+            rows = history.tables()[name]
+            for i in range(batches):
+                self._scatter(arrow_table(name, rows[i::batches]), kind, shares)
+
+    def _scatter(self, table: pa.Table, kind: int, shares: int) -> None:
+        for share, value in scatter(table, kind, shares):
+            if share < 0:
+                self.glossaries.append(msgspec.msgpack.decode(value, type=Glossary))
+            else:
+                self.shares.setdefault(share, []).append(value)
+
+    def run(self, task: Task) -> list[Finding]:
+        self.passes += 1
+        found: list[Finding] = []
+        parts: dict[int, list[bytes]] = {}
+        for values in self.shares.values():
+            rows, finding = task.judge_messages(join(map(self.legend.read, values)))
+            found.append(decode(encode(finding)))
+            for part, packed in divide(rows, "part", PART_COLUMNS) if rows else ():
+                parts.setdefault(part, []).append(packed)
+        for packed_rows in parts.values():
+            finding = task.judge_part(join(map(unpack, packed_rows)))
+            found.append(decode(encode(finding)))
+        return found
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What `report` shows is the JSON of the audit without its time."""
+
+    report: dict[str, Any]
+    outcome: Outcome
+    numbers: Numbers
+    work: Loop
+
+
+def audit_in_loop(
+    history: History,
+    *,
+    cuts: int = 0,
+    shares: int = 2,
+    batches: int = 1,
+    rng: random.Random | None = None,
+    causal: bool = True,
+) -> Audited:
+    """Audit a history with so many cuts at random places of every site."""
+    work = Loop(history, shares, batches)
+    contents = Contents(work.glossaries)
+    small = split_small(history.groups, history.events, history.epochs, contents.runs)
+    numbers = number_names(small, contents)
+    work.legend = legend(numbers, work.glossaries)
+    facts, logs = gather(numbers, list(small.values()))
+    sites_run = np.array([run for run, _ in numbers.sites], np.int64)
+    where = random_cuts(rng or random.Random(1), history, len(numbers.sites), cuts)
+    task = Task(facts, numbers.arrays, sites_run, where, causal)
+    outcome = judge(work, task, logs)
+    counts = outcome.total.counts
+    report = {
+        "ok": not any(verdicts.counts(outcome, causal).values()),
+        "rows": counts.get("rows", 0),
+        "sites": len(numbers.sites),
+        "messages": counts.get("messages", 0),
+        "runs": len(numbers.runs),
+        "checks": verdicts.counts(outcome, causal),
+        "informative": {n: counts.get(n, 0) for n in ("pending", "unagreed", "annulled")},
+        "truncated": ["acyclic_order"] if outcome.stopped else [],
+        "witnesses": verdicts.witnesses(outcome, numbers, causal),
+    }
+    assert len(split_runs(history)) == len(numbers.runs)
+    return Audited(report, outcome, numbers, work)
+
+
+def random_cuts(rng: random.Random, history: History, sites: int, count: int) -> Cuts:
+    """So many cuts anywhere, at every site by itself: as bad as cuts can be."""
+    if not count:
+        return no_cuts(sites)
+    top = max((row.position for row in history.deliveries), default=0)
+    after = [sorted(rng.randint(0, top) for _ in range(count)) for _ in range(sites)]
+    first = np.zeros(sites, np.int64)
+    return Cuts(
+        parts=count + 1,
+        first=first,
+        last=first + count,
+        row=np.arange(sites),
+        after=np.array(after, np.int64).reshape(sites, count),
+        merged=np.arange(count + 1),
+    )
+
+
+def arrow_table(name: str, rows: Sequence[Row]) -> pa.Table:
+    """A table as Spark hands it over: without the columns that the audit does not read."""
+    kept = tuple(c for c in TABLES[name].columns if c.name not in UNUSED)
+    columns = {column.name: [getattr(row, column.name) for row in rows] for column in kept}
+    return pa.Table.from_pydict(columns, schema=arrow_schema(TABLES[name], kept))
