@@ -179,7 +179,7 @@ class OwnMessages:
     def resume(self, placed_here: set[tuple[Group, int]]) -> None:
         """All records are replayed: send again what this site has not itself placed already."""
         self.allowance = (self.unstable, self.unstable_bytes)
-        for batch in self.kept:
+        for batch in list(self.kept):  # placing one may fold the past, and final ones with it
             final = batch.seq + batch.count - 1 <= self._stable_seq.get(batch.group, 0)
             if final or (batch.group, batch.seq) in placed_here:
                 self._released += 1
