@@ -29,4 +29,15 @@ REGRESSIONS = {
         checkpoint_batches=4 --timing ack_delay=8000000,ack_every=1,resend_after=126000000,
         resend_at_most=1000000000,repair_again=8000000,report_delay=29000000 --seed 1136""",
     ],
+    "placing a batch again after a restart folded the past, and took final batches out of the list"
+    " that was being walked": [
+        """ordercast sim '{"sites":["a","b","c","d"],"groups":{"g0":["a"]}}' --builder balanced
+        --messages 10 --rate 100.0 --payload 500 --implicit 0.2 --on-failure wait --origins 3
+        --network wan --wake 1ms --longest-sync 50ms --settle 120s
+        --faults loss=0.1,duplicate=0.2,replay=0.1,partition=1,clog=3,crash=3,restart=3
+        --most-events 30000 --limits window_messages=19,window_bytes=1832,link_items=6,
+        frame_items=1,frame_bytes=1699,held_batches=4,checkpoint_batches=16
+        --timing ack_delay=2000000,resend_after=199000000,repair_again=33000000,
+        report_delay=28000000 --causal --seed 114925""",
+    ],
 }
