@@ -83,9 +83,10 @@ def audit_in_loop(
     shares: int = 2,
     batches: int = 1,
     rng: random.Random | None = None,
+    after: Sequence[int] = (),
     causal: bool = True,
 ) -> Audited:
-    """Audit a history with so many cuts at random places of every site."""
+    """Audit a history with so many cuts at random places of every site, or after these."""
     work = Loop(history, shares, batches)
     contents = Contents(work.glossaries)
     small = split_small(history.groups, history.events, history.epochs, contents.runs)
@@ -93,7 +94,11 @@ def audit_in_loop(
     work.legend = legend(numbers, work.glossaries)
     facts, logs = gather(numbers, list(small.values()))
     sites_run = np.array([run for run, _ in numbers.sites], np.int64)
-    where = random_cuts(rng or random.Random(1), history, len(numbers.sites), cuts)
+    sites = len(numbers.sites)
+    if after:
+        where = cuts_after([list(after)] * sites)
+    else:
+        where = random_cuts(rng or random.Random(1), history, sites, cuts)
     task = Task(facts, numbers.arrays, sites_run, where, causal)
     outcome = judge(work, task, logs)
     counts = outcome.total.counts
@@ -118,13 +123,20 @@ def random_cuts(rng: random.Random, history: History, sites: int, count: int) ->
         return no_cuts(sites)
     top = max((row.position for row in history.deliveries), default=0)
     after = [sorted(rng.randint(0, top) for _ in range(count)) for _ in range(sites)]
+    return cuts_after(after) if after else no_cuts(sites)
+
+
+def cuts_after(positions: Sequence[Sequence[int]]) -> Cuts:
+    """The same number of cuts at every site, after these positions."""
+    after = np.array(positions, np.int64)
+    sites, count = after.shape
     first = np.zeros(sites, np.int64)
     return Cuts(
         parts=count + 1,
         first=first,
         last=first + count,
         row=np.arange(sites),
-        after=np.array(after, np.int64).reshape(sites, count),
+        after=after,
         merged=np.arange(count + 1),
     )
 

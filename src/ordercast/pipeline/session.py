@@ -209,4 +209,5 @@ def _essence(words: str) -> str:
     causes = [match["why"] for match in found if match["by"] == "Caused by: "]
     plain = [line for line in lines if "incubator" not in line and not line.startswith("at ")]
     said = causes[-1:] or [match["why"] for match in found] or plain[1:] or plain
-    return said[0] if said else "it says nothing"
+    file = re.search(r"reading file (?:file:/*(?=/))?(\S+?)\.?(?:\s|$)", words)
+    return (f"{file[1]}: " if file else "") + (said[0] if said else "it says nothing")

@@ -1,0 +1,246 @@
+"""The audit on Spark itself: it agrees with memory on many runs at once and over many parts."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from ordercast.check.report import check_history
+from ordercast.history.rows import END, Delivered, EpochRow, Event, GroupRow, History, Sent
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline import audit
+from ordercast.pipeline.auditing.face import AuditResult, audit_in_parts
+from support.faults import any_history
+from support.fuzz import named, together
+from support.parts import arrow_table
+
+RUNS = 500
+
+
+def frames(spark: SparkSession, history: History) -> dict[str, Any]:
+    return {
+        name: spark.createDataFrame(arrow_table(name, rows))
+        for name, rows in history.tables().items()
+    }
+
+
+def in_parts(spark: SparkSession, history: History, rows_per_part: int) -> AuditResult:
+    found = audit_in_parts(
+        spark, **frames(spark, history), causal=False, rows_per_part=rows_per_part
+    )
+    assert found.parts > 3
+    return found
+
+
+def without_time(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if key != "seconds"}
+
+
+def test_both_engines_agree_on_500_runs_in_one_history(spark: SparkSession) -> None:
+    whole = together(named(any_history(seed), f"r{seed:03}") for seed in range(RUNS))
+    found = audit(spark, **frames(spark, whole), causal=True)
+    expected = check_history(whole, causal=True).as_json()
+    assert found.runs == RUNS
+    assert without_time(found.as_json()) == without_time(expected)
+    listed = Counter(row["check"] for row in found.violations.select("check").collect())
+    assert dict(listed) == {name: count for name, count in found.checks.items() if count}
+
+
+def steady(messages: int, seed: int = 1, sites: int = 6) -> History:
+    """A history in order: groups of three that overlap, every site up at the end."""
+    rng = random.Random(seed)
+    names = [f"s{i}" for i in range(sites)]
+    groups = {f"g{i}": [names[(i + j) % sites] for j in range(3)] for i in range(sites)}
+    history = History(epochs=[EpochRow(1, "d", "safe", "exclude", "none", "start", 0)])
+    history.groups = [GroupRow(1, g, site) for g, own in groups.items() for site in own]
+    position = dict.fromkeys(names, 0)
+    seqs: Counter[tuple[str, str]] = Counter()
+    for time in range(messages):
+        origin, group = rng.choice(names), rng.choice(list(groups))
+        seqs[origin, group] += 1
+        seq = seqs[origin, group]
+        history.sent.append(Sent(origin, 1, group, seq, 0, 0, time, 1, seq))
+        for site in groups[group]:
+            position[site] += 1
+            row = Delivered(site, position[site], 1, 1, group, origin, 1, seq, time, seq)
+            history.deliveries.append(row)
+    history.events = [Event(site, 1, END, last, 1, 1, 0) for site, last in position.items()]
+    return history
+
+
+def rows_at(history: History, site: str) -> list[int]:
+    """Where the rows of a site are, in its order."""
+    own = [i for i, row in enumerate(history.deliveries) if row.site == site]
+    return sorted(own, key=lambda i: history.deliveries[i].position)
+
+
+def move(history: History, site: str, source: int, target: int) -> None:
+    """A site delivers its message at one place at another place instead."""
+    at = rows_at(history, site)
+    rows = [history.deliveries[i] for i in at]
+    rows.insert(target, rows.pop(source))
+    for position, (i, row) in enumerate(zip(at, rows, strict=True), 1):
+        history.deliveries[i] = replace(row, position=position)
+
+
+def test_a_history_in_order_is_cut_well_and_found_in_order(spark: SparkSession) -> None:
+    found = in_parts(spark, steady(3_000), 1_000)
+    assert found.ok
+    assert (found.rows, found.messages, found.sites) == (9_000, 3_000, 6)
+
+
+def test_a_very_late_message_is_found_through_all_parts(spark: SparkSession) -> None:
+    """It crosses every cut: parts are contracted, not merged."""
+    history = steady(3_000)
+    move(history, "s2", 20, 1_480)
+    found = in_parts(spark, history, 1_000)
+    expected = check_history(history).as_json()
+    assert found.parts > 5
+    assert found.checks["acyclic_order"] > 2_000
+    assert without_time(found.as_json()) == without_time(expected)
+    tangled = found.violations.where("check = 'acyclic_order'").count()
+    assert tangled == found.checks["acyclic_order"]
+
+
+def wide_ring(messages: int) -> History:
+    """Three sites share one message pairwise, early at one and late at the other; else nothing."""
+    history = History(epochs=[EpochRow(1, "d", "safe", "exclude", "none", "start", 0)])
+    orders: dict[str, list[tuple[str, int]]] = {}
+    for site, early, late in (("a", "ab", "ca"), ("b", "bc", "ab"), ("c", "ca", "bc")):
+        own = [(site, seq) for seq in range(1, messages + 1)]
+        orders[site] = [*own[:5], (early, 1), *own[5:-5], (late, 1), *own[-5:]]
+        history.groups.append(GroupRow(1, site, site))
+        history.sent += [Sent("a", 1, site, seq, 0, 0, seq, 1) for _, seq in own]
+    for group in ("ab", "bc", "ca"):
+        history.groups += [GroupRow(1, group, site) for site in group]
+        history.sent.append(Sent("a", 1, group, 1, 0, 0, 0, 1))
+    for site, order in orders.items():
+        history.deliveries += [
+            Delivered(site, position, 1, 1, group, "a", 1, seq, 0)
+            for position, (group, seq) in enumerate(order, 1)
+        ]
+    return history
+
+
+def test_a_ring_of_three_sites_through_all_parts_is_found(spark: SparkSession) -> None:
+    """No two sites disagree, and no part alone has a cycle."""
+    history = wide_ring(600)
+    found = in_parts(spark, history, 300)
+    expected = check_history(history).as_json()
+    assert without_time(found.as_json()) == without_time(expected)
+    assert found.checks["pairwise_order"] == 0
+    assert found.checks["acyclic_order"] == 3 * 590 + 3
+    ring = found.witnesses["acyclic_order"]
+    assert {message[2] for message in ring["messages"]} == {"ab", "bc", "ca"}
+    assert sorted(map(tuple, ring["positions"])) == [(6, 597), (6, 597), (6, 597)]
+
+
+def test_lost_rows_and_swaps_far_apart_are_counted_exactly(spark: SparkSession) -> None:
+    history = steady(3_000)
+    move(history, "s1", 100, 104)
+    move(history, "s4", 900, 903)
+    del history.deliveries[rows_at(history, "s3")[700]]  # a hole, and a message that s3 lacks
+    repeated = history.deliveries[rows_at(history, "s5")[3]]
+    last = len(rows_at(history, "s5"))
+    history.deliveries.append(replace(repeated, position=last + 1))  # again, a whole history later
+    gone = history.sent[1_500].id
+    history.deliveries = [row for row in history.deliveries if row.id != gone]
+    found = in_parts(spark, history, 1_000)
+    assert without_time(found.as_json()) == without_time(check_history(history).as_json())
+    assert found.checks["integrity"] == 1
+    assert found.checks["lost"] == 1
+    assert found.checks["fifo"] >= 1
+    assert found.checks["positions"] >= 1
+
+
+def test_clocks_do_not_matter(spark: SparkSession) -> None:
+    history = steady(2_000)
+    rng = random.Random(5)
+    history.deliveries = [
+        replace(row, delivered_ns=rng.randrange(1_000_000)) for row in history.deliveries
+    ]
+    move(history, "s1", 100, 103)
+    found = in_parts(spark, history, 700)
+    assert without_time(found.as_json()) == without_time(check_history(history).as_json())
+
+
+def test_any_partitioning_and_other_widths_of_columns_will_do(spark: SparkSession) -> None:
+    history = named(steady(300), "one")
+    given = frames(spark, history)
+    given["deliveries"] = (
+        given["deliveries"].repartition(7).withColumn("attempt", f.col("attempt").cast("short"))
+    )
+    given["sent"] = given["sent"].drop("digest").orderBy(f.desc("seq"))
+    assert audit(spark, **given, causal=True).ok
+
+
+def test_events_and_epochs_may_be_left_out(spark: SparkSession) -> None:
+    history = steady(200)
+    del history.deliveries[-1]
+    given = frames(spark, history)
+    found = audit(spark, deliveries=given["deliveries"], sent=given["sent"], groups=given["groups"])
+    history.events, history.epochs = [], []
+    assert without_time(found.as_json()) == without_time(check_history(history).as_json())
+
+
+def test_an_empty_history_is_in_order(spark: SparkSession) -> None:
+    found = audit(spark, **frames(spark, History()), causal=True)
+    assert found.ok
+    assert (found.rows, found.sites, found.messages, found.runs) == (0, 0, 0, 1)
+    assert found.violations.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "said"),
+    [
+        (
+            "deliveries",
+            lambda d: d.drop("epoch"),
+            r"deliveries: field 'epoch' \(int64\) is missing",
+        ),
+        (
+            "sent",
+            lambda d: d.withColumn("seq", f.col("seq").cast("string")),
+            "sent: field 'seq': type string instead of int64",
+        ),
+        (
+            "deliveries",
+            lambda d: d.withColumn("position", f.expr("if(position = 3, null, position)")),
+            "deliveries: field 'position': null in some row",
+        ),
+        (
+            "events",
+            lambda d: d.withColumn("kind", f.lit("ende")),
+            "events: field 'kind': 'ende' is not a kind of event.*did you mean 'end'",
+        ),
+        (
+            "epochs",
+            lambda d: d.withColumn("deliver", f.lit("save")),
+            "epochs: epoch 1: field 'deliver': 'save' is not a level.*did you mean 'safe'",
+        ),
+        (
+            "sent",
+            lambda d: d.withColumn("seq", f.expr("if(seq = 1, 1, 4000000000000000000)")),
+            "field 'seq': from 1 to 4000000000000000000 is too wide a range",
+        ),
+    ],
+)
+def test_a_wrong_table_is_refused_in_one_line(
+    spark: SparkSession, table: str, change: Any, said: str
+) -> None:
+    given = frames(spark, steady(20))
+    given[table] = change(given[table])
+    with pytest.raises(ConfigError, match=said):
+        audit(spark, **given)
+
+
+def test_the_audit_leaves_nothing_cached(spark: SparkSession, tmp_path: Path) -> None:
+    given = frames(spark, steady(50))
+    found = audit(spark, **given)
+    found.violations.write.parquet(str(tmp_path / "violations"))
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() == 0

@@ -1,0 +1,257 @@
+"""`ordercast audit` from simulation to verdict: both engines, planted faults, bad folders."""
+
+import json
+import random
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from ordercast.cli import main
+from ordercast.history.reader import read_history
+from ordercast.history.rows import Delivered, History
+from ordercast.history.writer import write_history
+from ordercast.model.messages import MessageId
+from support.faults import FAULTS
+from support.fuzz import named, together
+
+GROUPS = '{"groups": {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["a", "d"]}}'
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("simulated") / "history"
+    options = ["--messages", "120", "--faults", "loss=0.05", "--causal", "--seed", "3"]
+    assert main(["sim", GROUPS, *options, "--history", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def said(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the verb in this process, where it finds the suite's session."""
+    assert spark is not None
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["audit", *arguments])
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return run
+
+
+def verdict(output: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output)
+    del found["seconds"]
+    return found
+
+
+def test_a_simulation_is_in_order_by_both_engines(simulated: Path, said: Any) -> None:
+    on_spark = said(str(simulated), "--causal", "--json")
+    in_memory = said(str(simulated), "--causal", "--json", "--engine", "memory")
+    assert on_spark[0] == in_memory[0] == 0
+    assert verdict(on_spark[1]) == verdict(in_memory[1])
+    assert verdict(on_spark[1])["ok"]
+    assert on_spark[2] == ""
+
+
+def test_the_verdict_is_told_in_words(simulated: Path, said: Any) -> None:
+    code, output, _ = said(str(simulated))
+    assert code == 0
+    assert output.startswith("history      ")
+    assert output.endswith("verdict      no violation\n")
+
+
+def test_each_fault_planted_in_the_files_is_counted_and_shown(
+    simulated: Path, said: Any, tmp_path: Path
+) -> None:
+    """Every fault in a run of its own; memory knows what to expect."""
+    runs = []
+    for fault in FAULTS:
+        history = read_history(simulated)
+        if fault(random.Random(2), history):
+            runs.append(named(history, fault.__name__))
+    assert len(runs) >= 13
+    write_history(together(runs), tmp_path / "broken")
+    listed = tmp_path / "violations"
+    arguments = (str(tmp_path / "broken"), "--causal", "--json")
+    code, output, _ = said(*arguments, "--violations", str(listed))
+    assert code == 1
+    found = verdict(output)
+    assert found == verdict(said(*arguments, "--engine", "memory")[1])
+    assert all(found["checks"].values())
+    table = pq.read_table(listed)
+    assert table.num_rows == sum(found["checks"].values())
+    assert set(table.column("run").to_pylist()) <= {fault.__name__ for fault in FAULTS}
+
+
+def planted(simulated: Path, where: Path, change: Any) -> str:
+    history = read_history(simulated)
+    change(history)
+    write_history(history, where)
+    return str(where)
+
+
+def order_at(history: History, site: str) -> list[Delivered]:
+    return sorted((r for r in history.deliveries if r.site == site), key=lambda r: r.position)
+
+
+def swap_neighbours(history: History) -> None:
+    """At b, two messages of different groups, neighbours at c too, which have nothing between them
+    at any site: then they are the whole tangle."""
+    orders = {site: [row.id for row in order_at(history, site)] for site in "abcd"}
+
+    def after(one: MessageId) -> set[MessageId]:
+        return {x for own in orders.values() if one in own for x in own[own.index(one) + 1 :]}
+
+    def before(one: MessageId) -> set[MessageId]:
+        return {x for own in orders.values() if one in own for x in own[: own.index(one)]}
+
+    one, two = next(
+        (x, y)
+        for x, y in pairwise(order_at(history, "b"))
+        if x.group_name != y.group_name
+        and (x.id, y.id) in set(pairwise(orders["c"]))
+        and not after(x.id) & before(y.id)
+    )
+    history.deliveries = [row for row in history.deliveries if row not in (one, two)]
+    history.deliveries += [replace(two, position=one.position), replace(one, position=two.position)]
+
+
+def test_a_swap_in_the_files_is_one_pair_of_sites_and_two_neighbours(
+    simulated: Path, said: Any, tmp_path: Path
+) -> None:
+    code, output, _ = said(planted(simulated, tmp_path / "h", swap_neighbours), "--json")
+    found = verdict(output)
+    witness = found["witnesses"]["pairwise_order"]
+    assert code == 1
+    assert found["checks"]["acyclic_order"] == 2
+    assert found["checks"]["pairwise_order"] == 1
+    assert len(witness["messages"]) == 2
+    assert witness["sites"] == ["b", "c"]
+    assert all(abs(x - y) == 1 for x, y in witness["positions"].values())
+
+
+def test_a_wrong_digest_in_the_files_is_that_row(
+    simulated: Path, said: Any, tmp_path: Path
+) -> None:
+    def spoil(history: History) -> None:
+        history.deliveries[40] = replace(history.deliveries[40], digest=5)
+
+    row = read_history(simulated).deliveries[40]
+    code, output, _ = said(planted(simulated, tmp_path / "h", spoil), "--json")
+    found = verdict(output)
+    assert code == 1
+    assert found["checks"] == {**dict.fromkeys(found["checks"], 0), "integrity": 1}
+    witness = found["witnesses"]["integrity"]
+    assert (witness["site"], witness["position"]) == (row.site, row.position)
+    assert witness["reasons"] == ["another digest"]
+
+
+def missing_column(folder: Path) -> None:
+    file = next((folder / "deliveries").glob("*.parquet"))
+    pq.write_table(pq.read_table(file).drop_columns(["epoch"]), file)
+
+
+def wrong_type(folder: Path) -> None:
+    file = next((folder / "sent").glob("*.parquet"))
+    table = pq.read_table(file)
+    at = table.column_names.index("seq")
+    pq.write_table(table.set_column(at, "seq", table.column("seq").cast(pa.string())), file)
+
+
+def null_value(folder: Path) -> None:
+    file = next((folder / "deliveries").glob("*.parquet"))
+    table = pq.read_table(file)
+    at = table.column_names.index("position")
+    values = [None, *table.column("position").to_pylist()[1:]]
+    pq.write_table(table.set_column(at, "position", pa.array(values, pa.int64())), file)
+
+
+def truncated_file(folder: Path) -> None:
+    file = next((folder / "deliveries").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def damaged_file(folder: Path) -> None:
+    """Whole by its footer; what it says about the rows is not there."""
+    file = next((folder / "deliveries").glob("*.parquet"))
+    data = bytearray(file.read_bytes())
+    data[4:400] = bytes(396)
+    file.write_bytes(bytes(data))
+
+
+def no_table(folder: Path) -> None:
+    shutil.rmtree(folder / "sent")
+
+
+def no_files(folder: Path) -> None:
+    shutil.rmtree(folder / "sent")
+    (folder / "sent").mkdir()
+
+
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def absent(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def another_version(folder: Path) -> None:
+    (folder / "meta.json").write_text('{"schema_version": 9}')
+
+
+@pytest.mark.parametrize("engine", ["spark", "memory"])
+@pytest.mark.parametrize(
+    ("spoil", "tells"),
+    [
+        (missing_column, "field 'epoch' (int64) is missing from deliveries"),
+        (wrong_type, "field 'seq': type string instead of int64"),
+        (null_value, "field 'position': null in"),
+        (truncated_file, "cannot be read as Parquet: "),
+        (damaged_file, "deliveries/part-00000.parquet: "),
+        (no_table, "sent: the table is missing (a folder of Parquet files)"),
+        (no_files, "sent: there is no Parquet file in it"),
+        (empty, "is empty; a history has meta.json and groups, sent,"),
+        (absent, "there is no such folder"),
+        (another_version, "field 'schema_version': 9 is not known"),
+    ],
+)
+def test_a_bad_folder_is_one_clear_line_and_exit_2(
+    simulated: Path, said: Any, tmp_path: Path, spoil: Any, tells: str, engine: str
+) -> None:
+    folder = tmp_path / "history"
+    shutil.copytree(simulated, folder)
+    spoil(folder)
+    code, output, error = said(str(folder), "--engine", engine)
+    assert code == 2
+    assert output == ""
+    assert error.count("\n") == 1
+    assert error.startswith("ordercast: ")
+    assert tells in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tells"),
+    [
+        (["x", "--engine", "memori"], "'memori' is none of spark, memory (did you mean 'memory'?)"),
+        (["x", "--engine", "memory", "--master", "local[2]"], "--master needs --engine spark"),
+        (["x", "--violations", "."], "--violations .: is there already"),
+        (["x", "--memory", "2gb"], "--memory: '2gb' is not a size like 2g or 512m"),
+        ([], "HISTORY"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_line(
+    said: Any, simulated: Path, arguments: list[str], tells: str
+) -> None:
+    given = [str(simulated) if word == "x" else word for word in arguments]
+    code, _, error = said(*given)
+    assert (code, error.count("\n")) == (2, 1)
+    assert tells in error
