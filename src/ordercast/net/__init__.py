@@ -1,0 +1,1 @@
+"""The runtime: sites over asyncio on a real network, and the faces to them."""

@@ -1,0 +1,225 @@
+"""A cluster: what its file says, and what follows from it for every site.
+
+The structure (who forwards to whom) and the options of the protocol are worked out by each site
+for itself, so both depend on the file alone; `digest` covers all that must be equal at all sites,
+and is compared when two sites meet. Reading the file is `cluster_file`'s part.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ordercast.core.order.registry import protocol_named
+from ordercast.core.stability.registry import TRACKERS
+from ordercast.core.structure import Structure
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.names import nearest
+from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
+from ordercast.net.forests import choose_forest
+
+FIRST_EPOCH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SiteConfig:
+    """Where a site listens; `metrics` is its second address, for metrics and health."""
+
+    name: Site
+    address: tuple[str, int]
+    metrics: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long the store keeps what nobody needs any more: until `stable`, by `age`, by `size`."""
+
+    kind: str = "stable"
+    amount: int = 0  # nanoseconds of an age, bytes of a size
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsConfig:
+    window_messages: int = 10_000
+    window_bytes: int = 8_388_608
+    message_bytes: int = 1_048_576
+    unread_messages: int = 100_000  # delivered here and not yet read by the application
+    unread_bytes: int = 67_108_864
+    retention: Retention = Retention()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    suspect: int = SECOND  # nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The directory with `ca.pem`, `SITE.pem` and `SITE.key`."""
+
+    directory: Path
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Every table of the cluster file; `source` names the file in messages."""
+
+    name: str
+    sites: Mapping[Site, SiteConfig]
+    groups: Mapping[Group, tuple[Site, ...]]
+    protocol: str = "propagation"
+    builder: str = "auto"
+    deliver: str = "safe"
+    on_failure: str = "exclude"
+    causal: bool = False
+    stability: str = "s_coordp"
+    durability: str = "sync"
+    voters: tuple[Site, ...] = ()
+    slow_member: str = "wait"
+    open: bool = False
+    insecure: bool = False
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    tls: TlsFiles | None = None
+    source: str = "cluster"
+
+    @classmethod
+    def of(
+        cls,
+        groups: Mapping[Group, Sequence[Site]],
+        *,
+        sites: Sequence[Site] | None = None,
+        addresses: Mapping[Site, str] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        timeouts: Mapping[str, Any] | None = None,
+        tls: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> "Cluster":
+        """A cluster from plain data, checked as a file is; options are those of `[cluster]`.
+
+        A site without an address gets port 0 of the loopback: any free one.
+        """
+        from ordercast.net.cluster_file import cluster_from  # it makes Clusters
+
+        names = sites if sites is not None else GroupTable.of(groups).sites
+        given = dict(addresses or {})
+        for site in given:
+            if site not in names:
+                raise ConfigError(f"addresses: there is no site {site!r}{nearest(site, names)}")
+        data: dict[str, Any] = {
+            "cluster": {"name": "local", **options},
+            "sites": {site: {"address": given.get(site, "127.0.0.1:0")} for site in names},
+            "groups": {group: list(members) for group, members in groups.items()},
+        }
+        for table, values in (("limits", limits), ("timeouts", timeouts), ("tls", tls)):
+            if values is not None:
+                data[table] = dict(values)
+        return cluster_from(data, source="cluster", base=Path(), any_port=True)
+
+    # --- sites ------------------------------------------------------------------------------------
+
+    def site(self, name: Site) -> SiteConfig:
+        found = self.sites.get(name)
+        if found is None:
+            hint = nearest(name, self.sites)
+            raise ConfigError(f"{self.source}: there is no site {name!r}{hint}")
+        return found
+
+    def address(self, site: Site) -> tuple[str, int]:
+        return self.site(site).address
+
+    def addresses(self) -> dict[Site, tuple[str, int]]:
+        return {name: site.address for name, site in self.sites.items()}
+
+    def directory(self, given: str | Path | None = None) -> Path:
+        """Where stores, sockets and process files live: DIR, or `.ordercast/NAME`."""
+        return Path(given) if given is not None else Path(".ordercast") / self.name
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    @cached_property
+    def table(self) -> GroupTable:
+        """Sorted: files that list the same in another order give the same structure."""
+        groups = {group: sorted(self.groups[group]) for group in sorted(self.groups)}
+        return GroupTable.of(groups, sites=sorted(self.sites))
+
+    def structure(self) -> Structure:
+        return self._structure
+
+    @cached_property
+    def _structure(self) -> Structure:
+        builders = protocol_named(self.protocol).builders
+        builder = builders[0] if self.builder == "auto" and builders else self.builder
+        return Structure(FIRST_EPOCH, self.table, choose_forest(self.table, builder, self.open))
+
+    @property
+    def policy(self) -> str:
+        """What the core does about a failed site, as long as no epoch is ever closed: with a store
+        it waits for the restart; without one it need not wait before it relays."""
+        return "exclude" if self.durability == "memory" else "wait"
+
+    @property
+    def tracker(self) -> str:
+        return self.stability if self.stability in TRACKERS else "plain"
+
+    def options(self) -> Options:
+        """Connections are reliable while they last, so nothing is sent again in a hurry."""
+        return Options(
+            deliver=self.deliver,
+            on_failure=self.policy,
+            causal=self.causal,
+            stability=self.tracker,
+            limits=Limits(
+                message_bytes=self.limits.message_bytes,
+                window_messages=self.limits.window_messages,
+                window_bytes=self.limits.window_bytes,
+            ),
+            timing=Timing(
+                ack_delay=2 * MILLISECOND,
+                resend_after=5 * SECOND,
+                resend_at_most=30 * SECOND,
+            ),
+        )
+
+    def digest(self) -> bytes:
+        """Of everything that must be equal at all sites."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
+        forest = self.structure().forest
+        agreed = {
+            "name": self.name,
+            "protocol": self.protocol,
+            "deliver": self.deliver,
+            "policy": self.policy,
+            "durability": self.durability,
+            "causal": self.causal,
+            "stability": self.tracker,
+            "voters": sorted(self.voters),
+            "message_bytes": self.limits.message_bytes,
+            "groups": {group: sorted(members) for group, members in self.groups.items()},
+            "epoch": FIRST_EPOCH,
+            "parent": dict(forest.parent),
+            "primary": dict(forest.primary),
+        }
+        text = json.dumps(agreed, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("ascii")).digest()
+
+
+def read_cluster(path: str | Path) -> Cluster:
+    """The cluster of a file; every mistake in it is a ConfigError of one line."""
+    from ordercast.net.cluster_file import read
+
+    return read(path)
+
+
+def parse_cluster(text: str, *, source: str, base: Path | None = None) -> Cluster:
+    """The same from text; `base` is where a relative directory of certificates begins."""
+    from ordercast.net.cluster_file import parse
+
+    return parse(text, source=source, base=base if base is not None else Path())
