@@ -77,7 +77,7 @@ class Network:
             if not self.drop(name, peer, frame):
                 at = self.now + MILLISECOND
                 heapq.heappush(self._heap, (at, next(self._tick), name, peer, frame))
-        self.delivered[name] += [delivery.payload for delivery in box.deliver]
+        self.delivered[name] += [payload for batch in box.deliver for payload in batch.payloads]
         self.receipts[name] += box.receipts
         self._stores[name] = (box.forget, []) if box.forget else (checkpoint, records)
         self._alarms[name] = box.alarm

@@ -39,7 +39,9 @@ class Cluster:
 
     def drain(self, name: str) -> Outbox:
         box = self.sites[name].drain()
-        self.delivered[name] += [(d.id.group, d.id.seq, d.payload) for d in box.deliver]
+        self.delivered[name] += [
+            (d.group, d.seq, d.payload) for batch in box.deliver for d in batch.deliveries()
+        ]
         self.receipts[name] += box.receipts
         self.frames += [(name, peer, frame) for peer, frame in (*box.send, *box.then_send)]
         return box

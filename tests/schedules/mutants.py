@@ -19,7 +19,7 @@ from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, GroupTable
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.messages import Batch, Delivery, Placed, Vector
+from ordercast.model.messages import Batch, DeliveredBatch, Delivery, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Data, Item, Relay
 
 # r orders `top` and m, below it, `low`: x may know of a message to `top` before m does.
@@ -240,6 +240,15 @@ class DeliversToNonMembers(Broken):
             return (True, children)
 
 
+class Torn(DeliveredBatch, frozen=True):
+    """Unpacks to other deliveries than those of its batch."""
+
+    made: tuple[Delivery, ...]
+
+    def deliveries(self) -> list[Delivery]:
+        return list(self.made)
+
+
 @mutant
 class SplitsABatch(Broken):
     """The last message of a batch is delivered behind the next batch at some sites."""
@@ -247,16 +256,17 @@ class SplitsABatch(Broken):
     class gate_kind(Gate):  # noqa: N801
         rest: Delivery | None = None
 
-        def deliveries(self, placed: Placed) -> list[Delivery]:
-            made = super().deliveries(placed)
+        def deliver(self, placed: Placed) -> DeliveredBatch:
+            whole = super().deliver(placed)
+            made = whole.deliveries()
             if self.rest is not None:
                 rest, self.rest = self.rest, None
                 first = made[0]
                 moved = rest._replace(position=first.position)
-                return [first._replace(position=rest.position), moved, *made[1:]]
-            if placed.batch.count > 1 and self.stability.site < "d":  # type: ignore[attr-defined]
+                made[:1] = [first._replace(position=rest.position), moved]
+            elif placed.batch.count > 1 and self.stability.site < "d":  # type: ignore[attr-defined]
                 self.rest = made.pop()
-            return made
+            return Torn(whole.position, whole.epoch, placed, tuple(made))
 
 
 # --- links --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from support.standin import delivery
 def checks(*deliveries: Delivery) -> list[str]:
     recorder = Recorder(("a",), 1)
     for number, item in enumerate(deliveries):
-        recorder.delivered(number, "a", [item])
+        recorder.saw(number, "a", [item])
     return [violation.check for violation in recorder.violations]
 
 
@@ -36,8 +36,8 @@ def test_the_messages_of_a_batch_share_a_key_and_follow_on() -> None:
 
 def test_the_same_delivery_again_is_recorded_once() -> None:
     recorder = Recorder(("a",), 1)
-    recorder.delivered(0, "a", [delivery(1), delivery(2)])
-    recorder.delivered(9, "a", [delivery(1), delivery(2), delivery(3)])
+    recorder.saw(0, "a", [delivery(1), delivery(2)])
+    recorder.saw(9, "a", [delivery(1), delivery(2), delivery(3)])
     assert recorder.violations == []
     assert [(at, item.position) for at, item in recorder.seen["a"]] == [(0, 1), (0, 2), (9, 3)]
 
@@ -50,7 +50,7 @@ def test_another_message_where_one_was_seen_is_a_violation() -> None:
 
 def test_a_violation_names_site_time_and_both_deliveries() -> None:
     recorder = Recorder(("a",), 1)
-    recorder.delivered(7, "a", [delivery(1, counter=5), delivery(2, counter=4)])
+    recorder.saw(7, "a", [delivery(1, counter=5), delivery(2, counter=4)])
     (violation,) = recorder.violations
     assert violation.as_json() == {
         "check": "keys",
@@ -70,7 +70,7 @@ def test_a_violation_names_site_time_and_both_deliveries() -> None:
 
 def test_rows_hold_what_was_delivered_where_and_when() -> None:
     recorder = Recorder(("a",), 1)
-    recorder.delivered(7, "a", [delivery(1)])
+    recorder.saw(7, "a", [delivery(1)])
     (row,) = recorder.history([], [], Meta()).deliveries
     assert (row.site, row.position, row.attempt, row.epoch) == ("a", 1, 1, 1)
     assert row.id == MessageId("a", 1, "g", 1)

@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ordercast.core.site import Site
 from ordercast.model.errors import ConfigError
-from ordercast.model.messages import Delivery
+from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
@@ -146,11 +147,11 @@ class Forgetful(Site):
 
     def drain(self) -> Any:
         box = super().drain()
-        kept: list[Delivery] = []
+        kept: list[DeliveredBatch] = []
         for item in box.deliver:
             if item.position != 3:
                 shift = 1 if item.position > 3 else 0
-                kept.append(item._replace(position=item.position - shift))
+                kept.append(msgspec.structs.replace(item, position=item.position - shift))
         box.deliver = kept
         return box
 

@@ -20,7 +20,7 @@ from ordercast.sim.faults import Fault
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.workload import payload_of, submissions
 from ordercast.sim.world import World
-from support.standin import Cast, StandIn, accepted, delivery, frame, outbox, record
+from support.standin import Cast, StandIn, accepted, delivered, frame, outbox, record
 
 TABLE = GroupTable.of({"g": ["a", "b"]})
 MS = 1_000_000
@@ -108,7 +108,7 @@ def test_deliveries_and_receipts_wait_for_the_sync_too() -> None:
         if site.name == "a" and call == "submit":
             return outbox(
                 persist=[record(site.seq)],
-                deliver=[delivery(site.seq)],
+                deliver=[delivered(site.seq)],
                 receipts=[accepted(site.seq)],
             )
         return None
@@ -213,7 +213,7 @@ def test_applications_answer_what_is_delivered_to_them_at_once_and_only_once() -
     def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
         if call != "submit":
             return None
-        seen = [delivery(position) for position in range(1, site.seq + 1)]  # all again, and one
+        seen = [delivered(position) for position in range(1, site.seq + 1)]  # all again, and one
         return outbox(deliver=seen, receipts=[accepted(site.seq)])
 
     config = replace(QUIET, messages=40, replies=0.5, origins=("a",), rate=100.0)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Receipt, Record
 from ordercast.core.structure import Structure
 from ordercast.model.errors import WindowFull
-from ordercast.model.messages import Batch, Delivery, Key, MessageId
+from ordercast.model.messages import Batch, DeliveredBatch, Delivery, Key, Placed
 from ordercast.model.options import Options
 from ordercast.wire.frames import Frame, Repair
 
@@ -35,9 +35,15 @@ def record(seq: int, origin: str = "a") -> Accepted:
 
 
 def delivery(position: int, seq: int | None = None, counter: int | None = None) -> Delivery:
-    name = MessageId("a", 1, "g", position if seq is None else seq)
+    (made,) = delivered(position, seq, counter).deliveries()
+    return made
+
+
+def delivered(position: int, seq: int | None = None, counter: int | None = None) -> DeliveredBatch:
+    """A batch of one message."""
+    batch = record(position if seq is None else seq).batch
     key = Key((0, position if counter is None else counter), "a")
-    return Delivery(position, 1, 1, name, b"x", key)
+    return DeliveredBatch(position, 1, Placed(key, batch.seq, batch))
 
 
 def accepted(seq: int) -> Receipt:

@@ -19,6 +19,7 @@ class Flow:
         self._crowded_down = 0  # children for whom so many wait
         self._crowded_up = 0
         self.refused = False  # since the last look, for too much of the past
+        self.held = False  # by the application, which lags
 
     def pushed(self, waiting: int) -> None:
         """One more waits for a child: so many now."""
@@ -35,13 +36,13 @@ class Flow:
         return up or down
 
     def room_down(self) -> bool:
-        if self._crowded_down:
+        if self._crowded_down or self.held:
             return False
         most = self._most_held_down
         return len(self.retention.batches) < most or self._room_after_folding(most)
 
     def room_up(self) -> bool:
-        if self._crowded_up:
+        if self._crowded_up or self.held:
             return False
         most = self._most_held_up
         return len(self.retention.batches) < most or self._room_after_folding(most)

@@ -8,9 +8,7 @@ That prefix, the settled one, is kept track of at both levels: stability receipt
 from collections import deque
 
 from ordercast.core.stability.interface import Stability
-from ordercast.model.messages import Delivery, MessageId, Placed, payloads_of
-
-_make = tuple.__new__
+from ordercast.model.messages import DeliveredBatch, Placed
 
 
 class Gate:
@@ -46,20 +44,11 @@ class Gate:
             joined.append(placed)
         return joined
 
-    def deliveries(self, placed: Placed) -> list[Delivery]:
-        """One per message of the batch, at the next positions."""
-        batch, key, epoch = placed.batch, placed.key, self.epoch
-        position, seq = self.delivered, batch.seq
-        self.delivered += batch.count
-        made = []
-        origin, incarnation, group = batch.origin, batch.incarnation, batch.group
-        for payload in payloads_of(batch):
-            position += 1
-            # What NamedTuple's own constructor does, without its detour: this is the inner loop.
-            name = _make(MessageId, (origin, incarnation, group, seq))
-            made.append(_make(Delivery, (position, 1, epoch, name, payload, key)))
-            seq += 1
-        return made
+    def deliver(self, placed: Placed) -> DeliveredBatch:
+        """Give the batch the next positions. Nobody unpacks it before the application asks."""
+        position = self.delivered + 1
+        self.delivered += placed.batch.count
+        return DeliveredBatch(position, self.epoch, placed)
 
     def unsettled(self) -> int:
         return len(self._unsettled)

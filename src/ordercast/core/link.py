@@ -91,6 +91,8 @@ class Link:
         self._repairs: list[tuple[int, int, int]] = []  # (lane, first, last) to ask for
         self._again: list[Data] = []  # to be sent again
         self.urgent = False  # there is something in these two lists, or room for queued items
+        self.congested = False  # the driver cannot take more for this peer now
+        self._rewind = False  # the connection is new: what the peer lacks is to be sent again
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -110,13 +112,16 @@ class Link:
             for lane, first, last in self._repairs:
                 late.append((self.peer, Repair(self.boot, self.peer_boot, lane, first, last)))
             self._again, self._repairs, self.urgent = [], [], False
-        to_primary, to_child, other = self.outgoing
-        if to_child.sent < to_child.last:
-            self._send_new(now, DOWN, to_child, down)
-        if to_primary.sent < to_primary.last:
-            self._send_new(now, UP, to_primary, late)
-        if other.sent < other.last:
-            self._send_new(now, CONTROL, other, late)
+        if (
+            not self.congested
+        ):  # else acknowledgements only: they are small, and peers wait for them
+            to_primary, to_child, other = self.outgoing
+            if to_child.sent < to_child.last:
+                self._send_new(now, DOWN, to_child, down)
+            if to_primary.sent < to_primary.last:
+                self._send_new(now, UP, to_primary, late)
+            if other.sent < other.last:
+                self._send_new(now, CONTROL, other, late)
         if self.ack_at == NEVER:
             return
         if len(late) > before and type(first_late := late[before][1]) is Data:
@@ -189,6 +194,11 @@ class Link:
                 progress = True
         if progress:
             self._find_resend()
+        if self._rewind:
+            self._rewind = False
+            for out in self.outgoing:
+                out.sent = out.got
+            self.urgent = True
         return finished
 
     def _find_resend(self) -> None:
@@ -289,6 +299,14 @@ class Link:
             self.urgent = True
             out.resend_at = now + out.wait
             self._find_resend()
+
+    def connected(self, now: int) -> None:
+        """The connection is new, and what was under way on an old one may be lost: tell the peer
+        how far we have it, and go on from where it says."""
+        for inc in self.incoming:
+            inc.unacknowledged += 1
+        self.ack_at = now
+        self._rewind = True
 
     # --- acknowledging and time ---------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from ordercast.core.link import NEVER
 from ordercast.wire.frames import DOWN, UP
 
 if TYPE_CHECKING:
@@ -28,3 +29,13 @@ def observe(site: "Site") -> list[Observation]:
             seen.append((f"{name} to {peer}", len(out.items), bound))
             seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
     return seen
+
+
+def is_quiet(site: "Site") -> bool:
+    return (
+        site.own.idle()
+        and not site.ordering.held()
+        and not site.gate.unsettled()
+        and site.stability.deadline() == NEVER
+        and all(link.idle() for link in site.links.values())
+    )

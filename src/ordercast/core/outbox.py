@@ -22,7 +22,7 @@ from typing import TypeAlias
 import msgspec
 
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Delivery, Placed
+from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.frames import Frame
 
 
@@ -65,7 +65,7 @@ class Outbox(msgspec.Struct):
     persist: Sequence[Record]
     send: Sequence[tuple[Site, Frame]]
     then_send: Sequence[tuple[Site, Frame]]
-    deliver: Sequence[Delivery]
+    deliver: Sequence[DeliveredBatch]
     receipts: Sequence[Receipt]
     forget: Checkpoint | None
     alarm: int | None

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
 from ordercast.core.link import NEVER, Link, Sends
-from ordercast.core.observe import Observation, observe
+from ordercast.core.observe import Observation, is_quiet, observe
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
-from ordercast.core.own import OwnMessages
+from ordercast.core.own import OwnMessages, packed
 from ordercast.core.restart import restore
 from ordercast.core.retention import Retention
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure
-from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
+from ordercast.model.errors import ConfigError, Error, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, Delivery, Placed, is_whole, pack_payloads
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, is_whole
 from ordercast.model.options import Options
 from ordercast.wire.frames import (
     CONTROL,
@@ -39,7 +39,7 @@ from ordercast.wire.frames import (
     Settled,
     Submit,
 )
-from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES, ITEMS
+from ordercast.wire.limits import ITEMS
 
 
 class Site:
@@ -66,7 +66,7 @@ class Site:
         self.now = 0
         self.links: dict[SiteName, Link] = {}
         self._persist: list[Record] = []
-        self._deliveries: list[Delivery] = []
+        self._deliveries: list[DeliveredBatch] = []
         self._touched: dict[SiteName, Link] = {}  # with something to send
         self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
         self._timers: list[tuple[int, SiteName]] = []
@@ -121,18 +121,7 @@ class Site:
         self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes]
     ) -> int:
         self.now = now
-        if not payloads:
-            raise ConfigError("payloads: a batch of no messages")
-        limit = self.options.limits.message_bytes
-        for payload in payloads:
-            if len(payload) > limit:
-                raise TooLarge(f"a message of {len(payload)} bytes; the limit is {limit}")
-        body = pack_payloads(payloads)
-        if len(payloads) > BATCH_MESSAGES or len(body) > BODY_BYTES:
-            raise TooLarge(
-                f"a batch of {len(payloads)} messages, {len(body)} bytes;"
-                f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
-            )
+        body = packed(payloads, self.options.limits.message_bytes)
         self.own.require_window(len(payloads), len(body))
         if self.structure.primary(group, members) == self.name and not self.room():
             raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
@@ -180,6 +169,28 @@ class Site:
             link.armed = NEVER
             link.alarm(now)
             self._touched[peer] = link
+
+    def connected(self, now: int, peer: SiteName) -> None:
+        """There is a new connection to the peer: both go on from what the other has (by number)."""
+        self.now = now
+        link = self.link(peer)
+        link.connected(now)
+        self._touched[peer] = link
+
+    def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
+        """The driver has as much as it takes for the peer, or has room again."""
+        self.now = now
+        link = self.link(peer)
+        link.congested = congested
+        if not congested:
+            self._touched[peer] = link
+
+    def hold(self, now: int, *, held: bool) -> None:
+        """The application lags too far behind: take nothing more until it has caught up."""
+        self.now = now
+        self.flow.held = held
+        if not held:
+            self._resume()
 
     def drain(self) -> Outbox:
         """Everything asked for since the last drain, and what the end of a burst adds to it."""
@@ -353,7 +364,7 @@ class Site:
     def _deliver(self, placed: Placed) -> None:
         if self.options.causal:
             self.own.delivered(placed)
-        self._deliveries.extend(self.gate.deliveries(placed))
+        self._deliveries.append(self.gate.deliver(placed))
 
     def _settle(self, groups: Sequence[Group]) -> None:
         news = dict.fromkeys(groups)
@@ -383,10 +394,4 @@ class Site:
 
     def quiet(self) -> bool:
         """Nothing is outstanding here: all placed, sent, acknowledged, delivered and final."""
-        return (
-            self.own.idle()
-            and not self.ordering.held()
-            and not self.gate.unsettled()
-            and self.stability.deadline() == NEVER
-            and all(link.idle() for link in self.links.values())
-        )
+        return is_quiet(self)

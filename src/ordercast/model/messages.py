@@ -57,12 +57,81 @@ class Placed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Delivery(NamedTuple):
+    """A message handed to the application: the public face of a delivery."""
+
     position: int
-    attempt: int
     epoch: int
-    id: MessageId
+    group: Group
+    origin: Site
+    incarnation: int
+    seq: int
     payload: bytes
+    attempt: int
     key: Key
+
+    @property
+    def id(self) -> MessageId:
+        return MessageId(self.origin, self.incarnation, self.group, self.seq)
+
+
+class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
+    """A batch handed to the application; its first message is at `position`."""
+
+    position: int
+    epoch: int
+    placed: Placed
+
+    @property
+    def group(self) -> Group:
+        return self.placed.batch.group
+
+    @property
+    def origin(self) -> Site:
+        return self.placed.batch.origin
+
+    @property
+    def incarnation(self) -> int:
+        return self.placed.batch.incarnation
+
+    @property
+    def seq(self) -> int:
+        """Of the first message."""
+        return self.placed.batch.seq
+
+    @property
+    def count(self) -> int:
+        return self.placed.batch.count
+
+    @property
+    def last(self) -> int:
+        """The position of the last message."""
+        return self.position + self.placed.batch.count - 1
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return payloads_of(self.placed.batch)
+
+    def deliveries(self) -> list[Delivery]:
+        """One for each message."""
+        placed, epoch = self.placed, self.epoch
+        key, batch = placed.key, placed.batch
+        position, seq = self.position, batch.seq
+        group, origin, incarnation = batch.group, batch.origin, batch.incarnation
+        made = []
+        for payload in payloads_of(batch):
+            # What NamedTuple's own constructor does, without its detour: this is the inner loop.
+            made.append(
+                _make(
+                    Delivery,
+                    (position, epoch, group, origin, incarnation, seq, payload, 1, key),
+                )
+            )
+            position += 1
+            seq += 1
+        return made
+
+
+_make = tuple.__new__
 
 
 _pack = msgspec.msgpack.Encoder().encode

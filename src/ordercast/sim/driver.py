@@ -12,7 +12,7 @@ from typing import Any
 
 from ordercast.core.outbox import Outbox
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.messages import Delivery
+from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND
 from ordercast.sim.chance import Stream
 from ordercast.sim.conditions import Conditions
@@ -29,7 +29,7 @@ FRAME, ALARM, ARRIVED, BURST, SYNCED, SUBMIT, ANSWER, OFFER, FAULT, CALM, WATCH 
 _CLOCKS_APART = 3600 * SECOND
 
 Send = tuple[SiteName, Frame]
-Delivered = Callable[[int, SiteName, Sequence[Delivery]], None]
+Delivered = Callable[[int, SiteName, Sequence[DeliveredBatch]], None]
 
 
 class Driver:

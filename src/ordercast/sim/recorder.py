@@ -23,7 +23,7 @@ from ordercast.history.rows import (
     Sent,
 )
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Delivery, Key
+from ordercast.model.messages import DeliveredBatch, Delivery, Key
 from ordercast.sim.workload import Submission
 
 
@@ -80,8 +80,12 @@ class Recorder:
 
     # --- delivering -------------------------------------------------------------------------------
 
-    def delivered(self, now: int, site: Site, deliveries: Sequence[Delivery]) -> None:
+    def delivered(self, now: int, site: Site, batches: Sequence[DeliveredBatch]) -> None:
         """Record, and check: no hole, keys growing, nothing else where something was before."""
+        for batch in batches:
+            self.saw(now, site, batch.deliveries())
+
+    def saw(self, now: int, site: Site, deliveries: Sequence[Delivery]) -> None:
         seen = self.seen[site]
         for delivery in deliveries:
             position = delivery[0]
@@ -147,14 +151,15 @@ class Recorder:
         keys: dict[Key, bytes] = {}
         rows = []
         for site in sorted(self.seen):
-            for at, (position, attempt, epoch, name, payload, key) in self.seen[site]:
+            for at, delivery in self.seen[site]:
+                position, epoch, group, origin, incarnation, seq, payload, attempt, key = delivery
                 encoded = keys.get(key)
                 if encoded is None:
                     encoded = keys[key] = order_key(key)
                 rows.append(
                     Delivered(
-                        site, position, attempt, epoch, name.group, name.origin, name.incarnation,
-                        name.seq, at, self._digest(payload), encoded,
+                        site, position, attempt, epoch, group, origin, incarnation, seq, at,
+                        self._digest(payload), encoded,
                     )
                 )  # fmt: skip
         return rows
@@ -174,13 +179,11 @@ def order_key(key: Key) -> bytes:
 
 def _follows(last: Delivery, delivery: Delivery) -> bool:
     """Keys grow strictly from batch to batch within an epoch; a batch's messages follow on."""
-    _, _, last_epoch, before, _, last_key = last
-    _, _, epoch, name, _, key = delivery
-    if last_epoch != epoch:
-        return last_epoch < epoch
-    if last_key < key:
+    if last.epoch != delivery.epoch:
+        return last.epoch < delivery.epoch
+    if last.key < delivery.key:
         return True
-    return last_key == key and before._replace(seq=before.seq + 1) == name
+    return last.key == delivery.key and last.id._replace(seq=last.seq + 1) == delivery.id
 
 
 def _shown(delivery: Delivery) -> dict[str, Any]:

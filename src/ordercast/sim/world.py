@@ -17,7 +17,7 @@ from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.errors import WindowFull
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.messages import Delivery
+from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.config import SimConfig
 from ordercast.sim.driver import (
@@ -205,11 +205,13 @@ class World(Driver):
         if len(place.waiting) == 1:
             self._offer(now, place)
 
-    def _deliver_and_answer(self, now: int, site: SiteName, deliveries: Sequence[Delivery]) -> None:
+    def _deliver_and_answer(
+        self, now: int, site: SiteName, batches: Sequence[DeliveredBatch]
+    ) -> None:
         """Record, then let the application answer; only what it sees for the first time."""
         seen = self.recorder.seen[site]
         before = len(seen)
-        self.recorder.delivered(now, site, deliveries)
+        self.recorder.delivered(now, site, batches)
         for _ in range(len(seen) - before):
             submission = self._replies.answer(now, site)
             if submission is not None:
