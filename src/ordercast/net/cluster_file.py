@@ -226,18 +226,15 @@ def _groups(
     if not given:
         raise ConfigError(f'{source}: no group is given: write [groups] with NAME = ["SITE", …]')
     for name, members in given.items():
+        where = f"{source}: groups.{shown(name)[1:-1]}"
         if not isinstance(members, list):
-            continue  # the table itself says what is wrong with it
+            raise ConfigError(f"{where}: must be a list of sites, not {shown(members)}")
         for member in members:
             if isinstance(member, str) and member not in sites:
-                raise ConfigError(
-                    f"{source}: groups.{name}: there is no site {shown(member)}"
-                    f"{nearest(member, sites)}"
-                )
+                hint = nearest(member, sites)
+                raise ConfigError(f"{where}: there is no site {shown(member)}{hint}")
     try:
         return dict(GroupTable.of(given, sites=list(sites)).groups)
-    except TypeError:  # members that are no sequence at all
-        raise ConfigError(f"{source}: [groups] must hold NAME = [sites]") from None
     except ConfigError as error:
         raise ConfigError(f"{source}: {str(error).removeprefix('groups: ')}") from None
 
