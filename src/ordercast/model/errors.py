@@ -25,5 +25,17 @@ class WindowFull(Error):
     """As much as allowed is accepted and not yet stable; wait for receipts."""
 
 
+class NotInMajority(Error):
+    """The voters that answer are too few to decide; what needs a decision waits."""
+
+
+class PeerRefused(Error):
+    """A site that is not who it claims to be, or that is of another cluster or structure."""
+
+
+class StoreCorrupt(Error):
+    """A store with a committed batch that cannot be trusted; the site must not run on it."""
+
+
 class FrameError(Error):
     """Bytes that are not a frame of ours: the one error of the codec."""
