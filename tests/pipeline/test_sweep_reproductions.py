@@ -145,7 +145,41 @@ def test_whether_extra_sites_are_few_and_like_the_depth_is_computed(
     for sites, e, d in zip((20, 50, 100), extra, (1.0, 3.0, 1.5), strict=True):
         rows += [row("extra_mean", e, groups=10, sites=sites)]
         rows += [row("depth_mean", d, groups=10, sites=sites)]
+        rows += [row("extra_share", e / 10, groups=10, sites=sites)]
     assert verdicts(extra_findings(Results.of(rows)))[:2] == [low, like]
+
+
+def test_how_often_extra_sites_occur_is_computed() -> None:
+    def found(extra: float, share: float) -> list[str]:
+        rows = [row("extra_mean", extra, groups=10, sites=20),
+                row("extra_share", share, groups=10, sites=20)]  # fmt: skip
+        return verdicts(
+            extra_findings(Results.of([*rows, row("depth_mean", 2, groups=10, sites=20)]))
+        )[2:4]
+
+    assert found(0.1, 0.1) == [AGREES, AGREES]
+    assert found(9.0, 0.7) == [DIFFERS, AGREES]  # 5 + 9 of 15 messages
+    assert found(10.0, 0.7) == [DIFFERS, DIFFERS]
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "verdict"), [(20, 90, AGREES), (40, 20, DIFFERS), (26, 20, DIFFERS)]
+)
+def test_whether_small_groups_are_served_sooner_is_computed(
+    small: float, large: float, verdict: str
+) -> None:
+    rows = []
+    for size, ours, theirs in ((5, small, 26), (40, large, 96)):
+        rows.append(row("depth_mean", 1.5, groups=10, sites=200, size=size))
+        for protocol, last in (("propagation", ours), ("two_phase", theirs)):
+            rows += [
+                row(f"delay_{which}_ms", last, groups=10, sites=200, size=size, protocol=protocol)
+                for which in ("first", "mean", "last")
+            ]
+    finding = depth_findings("size")(Results.of(rows))[4]
+    assert finding.statement.startswith("It can surpass two-phase when groups are small")
+    assert finding.verdict == verdict
+    assert f"n = 5: {small:.1f} ms with 10 groups; two-phase 26.0 ms" in finding.measured
 
 
 def test_table_2s_lower_bound_is_not_called_equality() -> None:

@@ -46,7 +46,9 @@ def run(args: argparse.Namespace) -> int:
     require_figures()
     out = Path(args.out)
     begun = time.monotonic()
-    session = open_session("ordercast reproduce", master=args.master, memory=args.memory)
+    session = open_session(
+        "ordercast reproduce", master=args.master, memory=args.memory, brief=True
+    )
     with session as spark, keeping(out):
         done = reproduce(
             spark, wanted, out, quick=args.quick, tell=None if args.json else _tell,

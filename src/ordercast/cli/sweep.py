@@ -1,6 +1,7 @@
 """`ordercast sweep SPEC`: a grid of plans or simulations on Spark, with means and intervals."""
 
 import argparse
+import logging
 import signal
 import sys
 import time
@@ -58,7 +59,10 @@ def run(args: argparse.Namespace) -> int:
     spec = read_spec(args.spec)
     points_of(spec)  # what cannot work is told before Spark starts
     out = Path(args.out)
-    session = open_session("ordercast sweep", master=args.master, memory=args.memory)
+    session = open_session(
+        "ordercast sweep", master=args.master, memory=args.memory,
+        brief=not spec.history,  # the JVM works hard for an audit only
+    )  # fmt: skip
     with session as spark, keeping(out):
         result = sweep(spark, spec, out, progress=Progress())
     if args.json:
@@ -72,14 +76,23 @@ def run(args: argparse.Namespace) -> int:
 def keeping(out: Path) -> Iterator[None]:
     """Ctrl-C ends the work at once and says what becomes of it.
 
-    Spark's own handler talks to the JVM while the main thread does, which ends in a traceback.
+    Spark's own handler talks to the JVM while the main thread does, which ends in a traceback;
+    and the bridge to the JVM logs a page about every interrupted call.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    root = logging.getLogger()
+    root.addFilter(_not_the_bridge)
     try:
         yield
     except KeyboardInterrupt:
         print(f"what is done is kept in {out}; the same command goes on", file=sys.stderr)
         raise
+    finally:
+        root.removeFilter(_not_the_bridge)
+
+
+def _not_the_bridge(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
 
 
 class Progress:

@@ -43,8 +43,10 @@ def new_figure(
     width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
 ) -> tuple["Figure", list["Axes"]]:
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    room = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.09)  # inches: labels stay off the edge
+    figure = Figure(figsize=(width, height), layout=room)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     found = [ax for line in axes for ax in line]
     for ax in found:
@@ -108,6 +110,27 @@ def log_axis(ax: "Axes", which: str, ticks: Sequence[float] | None = None) -> No
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def fit_means(axes: Sequence["Axes"]) -> None:
+    """Logarithmic y from the lowest to the highest mean of all: a wide bar would rule the scale."""
+    from matplotlib.container import ErrorbarContainer
+
+    curves = [c for ax in axes for c in ax.containers if isinstance(c, ErrorbarContainer)]
+    lines: list[Any] = [each.lines[0] for each in curves]
+    means = [y for line in lines for y in line.get_ydata() if y > 0]
+    for ax in axes:
+        log_axis(ax, "y")
+        ax.set_ylim(min(means) / 1.7, max(means) * 1.7)
+
+
+def reference(ax: "Axes", y: float, text: str) -> None:
+    """A level to compare with, named at its right end."""
+    ax.axhline(y, color=GREY, lw=1.2, ls="--")
+    ax.annotate(
+        text, (1, y), xycoords=("axes fraction", "data"), xytext=(-4, 3),
+        textcoords="offset points", ha="right", va="bottom", fontsize=8.5, color=GREY,
+    )  # fmt: skip
 
 
 def legend(ax: "Axes", heading: str | None = None) -> None:

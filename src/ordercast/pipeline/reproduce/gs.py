@@ -71,6 +71,11 @@ def _by_size(quick: bool) -> list[dict[str, Any]]:
     return [{"sites": 200, "groups": g, "size": n} for g, n in product(_GROUPS, sizes)]
 
 
+def _by_sites_and_size(quick: bool) -> list[dict[str, Any]]:
+    by_sites = _by_sites(quick)
+    return by_sites + [config for config in _by_size(quick) if config not in by_sites]
+
+
 def _both_sizes(quick: bool) -> list[dict[str, Any]]:
     groups = (10, 40) if quick else _GROUPS
     return [
@@ -115,7 +120,7 @@ REPRODUCTIONS = (
         repeats=_table_repeats,
         measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
                   "delay_mean_ms", "depth_mean", "extra_mean"),
-        draw=table_figure("P = 1, L = 5"),
+        draw=table_figure("P = 1 ms, L = 5 ms"),
         find=table1_findings,
     ),
     Reproduction(
@@ -135,7 +140,7 @@ REPRODUCTIONS = (
         repeats=_table_repeats,
         measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
                   "delay_mean_ms", "depth_mean", "extra_mean"),
-        draw=table_figure("T = 2"),
+        draw=table_figure("T = 2 ms"),
         find=table2_findings,
     ),
     Reproduction(
@@ -189,7 +194,7 @@ REPRODUCTIONS = (
         split="protocol",
         points=_by_sites,
         repeats=until(_EXTRA, quick=25, full=100),
-        measures=("extra_mean", "depth_mean"),
+        measures=("extra_mean", "extra_share", "depth_mean"),
         draw=extra_figure,
         find=extra_findings,
     ),
@@ -267,10 +272,10 @@ REPRODUCTIONS = (
         family="gs-setup",
         experiment=set_up_costs,
         split="protocol",
-        points=_by_sites,
-        repeats=until(Bound("break_even_messages", share=0.1), quick=25, full=50),
+        points=_by_sites_and_size,
+        repeats=until(Bound("break_even_messages", share=0.1), quick=15, full=50),
         measures=("compute_ms", "install_ms", "install_messages", "saved_messages", "saved_ms",
-                  "pays_in_delay", "break_even_messages", "break_even_delay"),
+                  "pays_in_messages", "pays_in_delay", "break_even_messages", "break_even_delay"),
         draw=setup_figure,
         find=setup_findings,
     ),

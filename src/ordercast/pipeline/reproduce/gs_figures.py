@@ -9,10 +9,12 @@ from ordercast.pipeline.reproduce.figures import (
     MARKERS,
     draw_band,
     draw_curve,
+    fit_means,
     label,
     legend,
     log_axis,
     new_figure,
+    reference,
     title,
 )
 from ordercast.pipeline.reproduce.kinds import curve, values
@@ -23,8 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+SET_UP_SERIES: dict[str, dict[str, int]] = {"sites": {"size": 5}, "size": {"sites": 200}}
+"""What varies, and what is held the meanwhile."""
+
 PROTOCOLS = ("propagation", "two_phase", "centralized")
 _SITES = (20, 50, 100, 200, 500, 1000)
+_P2P = "P = 1 ms, L = 5 ms"
 _NAMES = {"sites": "sites in the system", "size": "sites per group", "groups": "groups"}
 
 
@@ -37,7 +43,7 @@ def depth_figure(x: str) -> Any:
         for place, groups in enumerate(values(results, "groups")):
             spots = curve(results, x, "depth_mean", groups=groups, protocol="propagation")
             draw_curve(left, spots, str(groups), PALETTE[place], MARKERS[place])
-        left.axhline(2, color=GREY, lw=1.2, ls="--", label="d = 2")
+        reference(left, 2, "d = 2")
         left.set_ylim(bottom=0)
         title(left, f"Mean depth d, {_fixed(results, x)}")
         label(left, _NAMES[x], "hops from primary to farthest member")
@@ -51,7 +57,7 @@ def depth_figure(x: str) -> Any:
             draw_band(right, low, middle, high, _label(protocol), COLOURS[protocol])
         right.set_ylim(bottom=0)
         title(right, f"When first, mean and last member have it, {most} groups")
-        label(right, _NAMES[x], "delay of one message, ms (P = 1, L = 5)")
+        label(right, _NAMES[x], f"delay of one message, ms ({_P2P})")
         legend(right)
         for ax in (left, right):
             _x_axis(ax, x)
@@ -96,10 +102,10 @@ def load_figure(x: str) -> Any:
                 else f"among {_fixed(results, x)}"
             )
             title(ax, f"{groups} groups {of}")
-            label(ax, _NAMES[x], "highest load at a site")
+            label(ax, _NAMES[x], "highest load at a site, messages")
             ax.label_outer()
             _x_axis(ax, x)
-            log_axis(ax, "y")
+        fit_means(axes[: len(counts)])
         for spare in axes[len(counts) :]:
             spare.set_visible(False)
         # Inside a panel it would hide curves: they fill them from top to bottom.
@@ -156,7 +162,7 @@ def table_figure(unit: str) -> Any:
         title(panels[0], f"N, {groups} groups among {sites} sites")
         label(panels[0], _NAMES["size"], "messages per multicast")
         title(panels[1], "D, until the last member has it")
-        label(panels[1], _NAMES["size"], f"ms ({unit})")
+        label(panels[1], _NAMES["size"], f"delay, ms ({unit})")
         legend(panels[0])
         return figure
 
@@ -164,26 +170,33 @@ def table_figure(unit: str) -> Any:
 
 
 def setup_figure(results: Results) -> "Figure":
-    figure, (left, right) = new_figure(11.0, 4.4, 1, 2)
-    for place, groups in enumerate(values(results, "groups")):
-        colour, marker = PALETTE[place], MARKERS[place]
-        spots = curve(results, "sites", "break_even_messages", groups=groups)
-        draw_curve(left, spots, str(groups), colour, marker)
-        for measure, line in (("install_ms", "-"), ("compute_ms", ":")):
-            spots = curve(results, "sites", measure, groups=groups)
-            draw_curve(right, spots, "", colour, marker, line)
-    left.set_ylim(bottom=0)
-    title(left, f"Multicasts until the set-up is saved, {_fixed(results, 'sites')}")
-    label(left, _NAMES["sites"], "multicasts (messages saved on two-phase)")
-    legend(left, "groups")
-    log_axis(right, "y")
-    title(right, "Time to compute the forest and to install it")
-    label(right, _NAMES["sites"], "ms (P = 1, L = 5; computing: this machine)")
+    """Against the number of sites (on the left) and against the size of groups; above, what it
+    takes to be worth it, below, how long it takes."""
+    figure, axes = new_figure(11.0, 7.6, 2, 2, sharey="row")
+    for column, (x, held) in enumerate(SET_UP_SERIES.items()):
+        above, below = axes[column], axes[column + 2]
+        for place, groups in enumerate(values(results, "groups")):
+            colour, marker = PALETTE[place], MARKERS[place]
+            spots = curve(results, x, "break_even_messages", groups=groups, **held)
+            draw_curve(above, spots, str(groups), colour, marker)
+            for measure, line in (("install_ms", "-"), ("compute_ms", ":")):
+                spots = curve(results, x, measure, groups=groups, **held)
+                draw_curve(below, spots, "", colour, marker, line)
+        of = f"groups of {held['size']}" if "size" in held else f"{held['sites']} sites"
+        title(above, f"Multicasts until the set-up is saved, {of}")
+        label(above, _NAMES[x], "multicasts, all groups together")
+        title(below, f"Time to compute the forest and to install it, {of}")
+        label(below, _NAMES[x], f"ms ({_P2P})")
+        above.label_outer(remove_inner_ticks=False)
+        for ax in (above, below):
+            ax.yaxis.label.set_visible(column == 0)
+            _x_axis(ax, x)
+    axes[0].set_ylim(bottom=0)
+    legend(axes[0], "groups")
+    fit_means(axes[2:])
     for name, line in (("install", "-"), ("compute", ":")):
-        right.plot([], [], color=GREY, ls=line, label=name)
-    right.legend(loc="center", fontsize=8.5)  # between the two bundles of curves
-    for ax in (left, right):
-        _x_axis(ax, "sites")
+        axes[2].plot([], [], color=GREY, ls=line, label=name)
+    axes[2].legend(loc="center", fontsize=8.5)  # between the two bundles of curves
     return figure
 
 

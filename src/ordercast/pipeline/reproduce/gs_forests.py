@@ -69,6 +69,7 @@ def set_up_costs(config: Config, seed: int, _run: str) -> Measured:
         "install_messages": float(sites),
         "saved_messages": saved,
         "saved_ms": saved_ms,
+        "pays_in_messages": float(saved > 0),
         "pays_in_delay": float(saved_ms > 0),
     }
     if saved > 0:
@@ -90,6 +91,7 @@ def _propagation(table: GroupTable) -> Mapping[str, float]:
         "depth_mean": metrics.depth_mean,
         "depth_max": metrics.depth_max,
         "extra_mean": metrics.extra_mean,
+        "extra_share": fmean(extra > 0 for extra in metrics.extra),
         "load_max": metrics.load_max,
         "member_depth_mean": fmean(fmean(each) for each in hops),
         "member_depth_sd": fmean(pstdev(each) for each in hops),
