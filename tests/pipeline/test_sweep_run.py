@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from ordercast.cli import main
 from ordercast.history.reader import read_history
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import sweep_run
@@ -16,7 +17,7 @@ from ordercast.pipeline.sweep import SweepResult, experiment_of, points_of, run_
 from ordercast.pipeline.sweep_measure import MEASURES
 from ordercast.pipeline.sweep_results import read_results
 from ordercast.pipeline.sweep_run import Progressed, run_points
-from ordercast.pipeline.sweep_spec import SweepSpec, parse_spec
+from ordercast.pipeline.sweep_spec import SweepSpec, parse_spec, read_spec
 from ordercast.pipeline.sweep_store import Store
 from ordercast.pipeline.sweep_tasks import Outcome, Task, here
 
@@ -120,6 +121,40 @@ def test_what_is_documented_is_what_is_measured(tmp_path: Path) -> None:
     sim, _ = run(SIM, tmp_path / "sim")
     for verb, result in (("plan", plan), ("sim", sim)):
         assert {row.measure for row in result.results.rows} == set(MEASURES[verb])
+
+
+LIKE_SIM = """
+[sweep]
+verb = "sim"
+[grid]
+wake = ["0ms", "2ms"]
+replies = [0, 0.3]
+[fixed]
+groups = "g.toml"
+longest_sync = "5ms"
+tie = ["c", "b"]
+origins = ["a", "c"]
+faults = {loss = 0.1}
+timing = {ack_delay = "2ms"}
+messages = 25
+"""
+
+
+def test_a_run_is_what_sim_does_with_the_same_options_and_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "g.toml").write_text('[groups]\nx = ["a", "b", "c"]\ny = ["b", "c", "d"]\n')
+    (tmp_path / "s.toml").write_text(LIKE_SIM)
+    spec = read_spec(str(tmp_path / "s.toml"))
+    run_sweep(spec, points_of(spec), tmp_path / "out", here(experiment_of(spec)))
+    swept = pq.read_table(tmp_path / "out" / "runs.parquet").to_pylist()
+    assert len({row["history_hash"] for row in swept}) == 4
+    same = ["--longest-sync", "5ms", "--tie", "c,b", "--origins", "a,c", "--messages", "25",
+            "--faults", "loss=0.1", "--timing", "ack_delay=2ms"]  # fmt: skip
+    for row in swept:
+        mine = ["--seed", str(row["seed"]), "--wake", row["wake"], "--replies", str(row["replies"])]
+        assert main(["sim", str(tmp_path / "g.toml"), "--json", *same, *mine]) == 0
+        assert json.loads(capsys.readouterr().out)["history_hash"] == row["history_hash"]
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3])

@@ -6,14 +6,12 @@ anything runs; whether they go together is a matter of each point of the grid.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from typing import Any, TypeAlias
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.model.names import nearest, shown
-from ordercast.model.options import Limits, Timing
 from ordercast.pipeline.sweep_draw import (
     OPTIONS,
     SIZES,
@@ -26,9 +24,10 @@ from ordercast.plan.advice import AUTO, check_options
 from ordercast.plan.candidates import BUILDERS
 from ordercast.plan.objectives import OBJECTIVES
 from ordercast.sim.config import DURABILITIES, LEVELS, POLICIES, SimConfig, check_config
-from ordercast.sim.faults import parse_faults
 from ordercast.sim.networks import parse_network
-from ordercast.sim.notation import UNITS, count, duration, pairs, require_known
+from ordercast.sim.notation import duration
+from ordercast.sim.options import OPTIONS as SIM_OPTIONS
+from ordercast.sim.options import configure
 from ordercast.sim.schedules import schedule
 
 Config: TypeAlias = Mapping[str, Any]
@@ -112,17 +111,17 @@ def _network(value: Any, where: str, read: Read) -> None:
     parse_network(_text(value, where, read), read, where)
 
 
-def _faults(value: Any, where: str, read: Read) -> None:
-    parse_faults(_as_text(value, where), read, where)
-
-
 def _duration(value: Any, where: str, _: Read) -> None:
     duration(value, where)
 
 
-def _settings(kind: type[Limits] | type[Timing]) -> Check:
-    def check(value: Any, where: str, _: Read) -> None:
-        _numbers(value, kind, where)
+def _settings(name: str) -> Check:
+    """A text as on the command line, or a table of the spec file."""
+
+    def check(value: Any, where: str, read: Read) -> None:
+        if not isinstance(value, str | dict):
+            raise ConfigError(f"{where}: must be a text or a table, not {shown(value)}")
+        SIM_OPTIONS[name](where, _as_on_the_command_line(name, value), read)
 
     return check
 
@@ -153,7 +152,7 @@ _SIM: Mapping[str, Check] = {
     "origins": _origins,
     "rate": _number(1e-9, 1e9),
     "network": _network,
-    "faults": _faults,
+    "faults": _settings("faults"),
     "deliver": _one_of(*LEVELS),
     "on_failure": _one_of(*POLICIES),
     "causal": _flag,
@@ -164,8 +163,8 @@ _SIM: Mapping[str, Check] = {
     "implicit": _number(0, 1),
     "replies": _number(0, 1),
     "codec": _one_of("objects", "bytes"),
-    "limits": _settings(Limits),
-    "timing": _settings(Timing),
+    "limits": _settings("limits"),
+    "timing": _settings("timing"),
     "settle": _duration,
     "wake": _duration,
     "longest_sync": _duration,
@@ -240,36 +239,12 @@ def table_of(config: Config, seed: int, read: Read) -> GroupTable:
 
 def sim_config(config: Config, table: GroupTable, read: Read) -> SimConfig:
     """What `ordercast sim` would run with these options."""
-    made = SimConfig(table)
-    plain = (
-        "protocol", "builder", "branching", "messages", "batch", "payload", "implicit", "replies",
-        "deliver", "on_failure", "causal", "stability", "durability", "codec", "most_events",
-    )  # fmt: skip
-    made = replace(made, **{name: config[name] for name in plain if name in config})
-    if "rate" in config:
-        made = replace(made, rate=float(config["rate"]))
-    if "origins" in config:
-        origins = config["origins"]
-        made = replace(made, origins=origins if isinstance(origins, int) else name_list(origins))
-    if "tie" in config:
-        made = replace(made, tie=name_list(config["tie"]))
-    if "network" in config:
-        made = replace(made, network=parse_network(config["network"], read))
-    if "faults" in config:
-        made = replace(made, faults=parse_faults(_as_text(config["faults"], "faults"), read))
-    times: dict[str, Any] = {
-        name: duration(config[name], name)
-        for name in ("settle", "wake", "longest_sync")
-        if name in config
+    given = {
+        name: _as_on_the_command_line(name, value)
+        for name, value in config.items()
+        if name not in _DRAWN and name != "schedule"
     }
-    made = replace(made, **times)
-    if "limits" in config:
-        numbers = _numbers(config["limits"], Limits, "limits")
-        made = replace(made, limits=replace(Limits(), **numbers))
-    if "timing" in config:
-        numbers = _numbers(config["timing"], Timing, "timing")
-        made = replace(made, timing=replace(Timing(), **numbers))
-    return made
+    return configure(table, given, read=read)
 
 
 def scheduled(config: Config, seed: int) -> SimConfig:
@@ -282,29 +257,12 @@ def name_list(names: str | list[str]) -> tuple[str, ...]:
     return tuple(name.strip() for name in (names.split(",") if isinstance(names, str) else names))
 
 
-def _as_text(value: Any, where: str) -> str:
-    """Faults as a text, or as a table of the spec file."""
-    if isinstance(value, dict):
+def _as_on_the_command_line(name: str, value: Any) -> Any:
+    """Lists and tables of the spec file as the texts that they stand for."""
+    if isinstance(value, list):
+        return ",".join(value)
+    if not isinstance(value, dict):
+        return value
+    if name == "faults":
         return json.dumps(value)
-    if not isinstance(value, str):
-        raise ConfigError(f"{where}: must be a text or a table, not {shown(value)}")
-    return value
-
-
-def _numbers(value: Any, kind: type[Limits] | type[Timing], where: str) -> dict[str, int]:
-    """`a=1,b=5ms`, or a table of the spec file; a time may have a unit."""
-    if isinstance(value, dict):
-        given = [(name, str(number)) for name, number in value.items()]
-    elif isinstance(value, str):
-        given = list(pairs(value, where))
-    else:
-        raise ConfigError(f"{where}: must be a text or a table, not {shown(value)}")
-    known = [field.name for field in fields(kind)]
-    found = {}
-    for name, text in given:
-        require_known(name, known, where)
-        read = duration if text.endswith(tuple(UNITS)) else count
-        found[name] = read(text, f"{where}: {name}")
-        if found[name] < 1:
-            raise ConfigError(f"{where}: {name}: {text} is too small (1 or more)")
-    return found
+    return ",".join(f"{part}={number}" for part, number in value.items())
