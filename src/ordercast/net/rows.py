@@ -52,7 +52,7 @@ INSERT_EVENT = "INSERT INTO events(kind, position, at_ns, detail) VALUES (?,?,?,
 Value: TypeAlias = int | str
 
 encode = msgspec.msgpack.Encoder().encode
-_decode_record = msgspec.msgpack.Decoder(Accepted | Passed).decode
+_records: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Accepted | Passed)
 _header = struct.Struct("<8q").pack
 
 
@@ -63,7 +63,7 @@ class Row(NamedTuple):
     n: int
     kind: int
     position: int
-    count: int
+    messages: int
     at_ns: int
     after_position: int
     low: int
@@ -123,7 +123,7 @@ def record_of(row: Row, where: object) -> Record:
     if checksum(n, kind, position, count, at, after, low, ref, body) != crc:
         raise damaged(where, f"row {n} of table batches")
     try:
-        return _decode_record(body)
+        return _records.decode(body)
     except msgspec.DecodeError as error:
         raise StoreCorrupt(
             f"{where}: row {n} of table batches is not a record of this version: {error}"

@@ -1,0 +1,264 @@
+"""A site's store: SQLite in WAL mode, one row per batch, group commit by one thread (DESIGN §8).
+
+The driver hands over what an outbox asks to persist (`write`) and is called back, in order, when it
+is durable. After a crash `restored` gives the core its checkpoint and records, and `read` the part
+of the ordered log that the application has not confirmed. docs/store.md tells the rest.
+"""
+
+import asyncio
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from ordercast.core.outbox import Checkpoint, Record
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch
+from ordercast.model.messages import DeliveredBatch as DeliveredBatch
+from ordercast.net.config import Retention
+from ordercast.net.idempotency import Requests
+from ordercast.net.ledger import Ledger
+from ordercast.net.rows import INSERT_EVENT, PUT_STATE, Value, state_row
+from ordercast.net.store_file import (
+    Found,
+    connect,
+    find,
+    lock,
+    prepare,
+    read_state,
+    require_same,
+    told,
+)
+from ordercast.net.store_reader import Reader
+from ordercast.net.store_writer import Then, Writer
+from ordercast.net.written import Written as Written
+
+log = logging.getLogger("ordercast.net.store")
+
+EPOCH = 1
+DURABILITIES = ("sync", "os")
+_EVENTS = 10_000  # kept
+
+
+class Store:
+    """`boot` and `incarnation` as the core wants them. Call `write` from one thread only."""
+
+    def __init__(
+        self, path: Path, held: IO[bytes], db: sqlite3.Connection, found: Found, ledger: Ledger,
+        retention: Retention, call: Callable[[Then], object] | None,
+    ) -> None:  # fmt: skip
+        self.path = path
+        self.boot = int(found.state["boot"])
+        self.incarnation = int(found.state["incarnation"])
+        self.on_failed: Callable[[Exception | None], None] | None = None
+        self._held = held
+        self._db = db
+        self._restored = (found.checkpoint, found.records)
+        self._requests = Requests(
+            db.execute(
+                "SELECT client, number, group_name, seq, count, at_ns FROM requests"
+                " ORDER BY at_ns, number"
+            )
+        )
+        self._call = call
+        self._closed = False
+        self._reader = Reader(path, EPOCH)
+        self._writer = Writer(
+            path, db, ledger, found.first, retention, self._tell, self._has_changed
+        )
+        self._writer.start()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        cluster: str,
+        site: Site,
+        durability: str,
+        mine: Callable[[Batch], bool],
+        retention: Retention | None = None,
+        call: Callable[[Then], object] | None = None,
+    ) -> "Store":
+        """Create or recover the store and count one more boot, durably.
+
+        `mine` says whether a batch is for this site; the writer thread calls it. `call` hands a
+        call to the thread that writes; by default, to its running event loop.
+        """
+        if durability not in DURABILITIES:
+            raise ConfigError(f"durability: {durability!r}: a store on disk is 'sync' or 'os'")
+        path = Path(path)
+        held = lock(path)
+        db: sqlite3.Connection | None = None
+        try:
+            db = connect(path)
+            found = _recover(db, path, cluster, site, durability)
+            ledger = Ledger(site, mine, found)
+            return cls(path, held, db, found, ledger, retention or Retention(), call)
+        except (sqlite3.Error, OSError) as error:
+            _close(db, held)
+            raise told(path, error) from None
+        except BaseException:
+            _close(db, held)
+            raise
+
+    # --- what a start needs -----------------------------------------------------------------------
+
+    def restored(self) -> tuple[Checkpoint | None, list[Record]]:
+        """For the core. Given out once: the store does not keep it."""
+        restored, self._restored = self._restored, (None, [])
+        return restored
+
+    @property
+    def confirmed(self) -> int:
+        """The last position that the application has confirmed, durably."""
+        return self._writer.confirmed
+
+    @property
+    def delivered(self) -> int:
+        """The last position known to have been released to the application."""
+        return self._writer.ledger.delivered
+
+    @property
+    def logged(self) -> int:
+        """The last position in the durable ordered log."""
+        return self._writer.logged
+
+    @property
+    def failed(self) -> Exception | None:
+        """Why nothing can be written at present; nothing is acknowledged meanwhile."""
+        return self._writer.failed
+
+    @property
+    def first(self) -> int:
+        """The first position that `read` can give; what was before is forgotten."""
+        return self._reader.first(self.logged)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def write(self, box: Written, then: Then | None = None) -> None:
+        """Queue; `then` is called when this box and all before it are durable, in that order."""
+        if self._closed:
+            raise Error(f"{self.path}: the store is closed")
+        if self._call is None:
+            self._call = asyncio.get_running_loop().call_soon_threadsafe
+        self._requests.note(box)
+        self._writer.queue.put((box, then))
+
+    def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
+        """What the request was given, if it was taken: (group, first seq, count).
+
+        It may not be durable yet: answer after the `then` of a box written now, maybe empty.
+        """
+        return self._requests.given(client, number)
+
+    def describe(self, **facts: Any) -> None:
+        """What the export must know of the cluster: `deliver`, `on_failure`, `protocol`, `groups`
+        (name → members), and whatever else should stand in a history's meta.json."""
+        self._writer.queue.put({"described": json.dumps(facts, sort_keys=True)})
+
+    def bytes(self) -> int:
+        """Of the file and its log."""
+        total = 0
+        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            try:
+                total += path.stat().st_size
+            except OSError:
+                continue
+        return total
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
+        """Batches of the durable log from the one that holds position `start`, from any thread."""
+        return self._reader.read(start, most_messages)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def close(self, *, quiet: bool = False) -> None:
+        """Write what is queued and close. `quiet`: the site had nothing left to do."""
+        await asyncio.to_thread(self.close_sync, quiet=quiet)
+
+    def close_sync(self, *, quiet: bool = False) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._writer.queue.put({"closed": json.dumps({"at_ns": time.time_ns(), "quiet": quiet})})
+        self._writer.end()
+        self._reader.close()
+        _close(self._db, self._held)
+
+    def _tell(self, thens: list[Then]) -> None:
+        call = self._call
+        assert call is not None
+        try:
+            call(lambda: _run(thens))
+        except RuntimeError:  # the loop has been closed: nobody is left to be told
+            log.debug("%s: the event loop is closed", self.path)
+
+    def _has_changed(self, error: Exception | None) -> None:
+        def tell() -> None:
+            if self.on_failed is not None:
+                self.on_failed(error)
+
+        if self._call is None:  # nothing was ever written
+            tell()
+        else:
+            self._tell([tell])
+
+
+def _run(thens: list[Then]) -> None:
+    for then in thens:
+        try:
+            then()
+        except Exception:
+            log.exception("a call after a commit failed")
+
+
+def _recover(
+    db: sqlite3.Connection, path: Path, cluster: str, site: Site, durability: str
+) -> Found:
+    now = time.time_ns()
+    first: dict[str, Value] = {
+        "cluster": cluster, "site": site, "incarnation": 1, "boot": 0, "created_ns": now,
+        "confirmed": 0, "delivered": 0, "closed": "",
+    }  # fmt: skip
+    prepare(db, path, first, durability)
+    require_same(read_state(db, path), path, cluster, site)
+    found = find(db, path)
+    state = found.state
+    if found.checkpoint is not None:
+        # What is folded was released before, and the core will not deliver it again.
+        folded = int(found.checkpoint.state.get("position", 0))  # type: ignore[call-overload]
+        state["delivered"] = max(int(state["delivered"]), folded)
+    boot = state["boot"] = int(state["boot"]) + 1
+    events = []
+    if boot > 1:
+        at = max(int(state["delivered"]), int(state["confirmed"]))
+        clean = bool(state["closed"])
+        if not clean:
+            events.append(("crash", at, now, "{}"))
+        detail = json.dumps({"boot": boot, "store": "intact"}, separators=(",", ":"))
+        events.append(("restart", at, now, detail))
+    state["closed"] = ""
+    db.execute("BEGIN IMMEDIATE")
+    changed = ("boot", "delivered", "closed")
+    db.executemany(PUT_STATE, [state_row(key, state[key]) for key in changed])
+    db.executemany(INSERT_EVENT, events)
+    db.execute("DELETE FROM events WHERE n <= (SELECT max(n) FROM events) - ?", (_EVENTS,))
+    db.execute("COMMIT")
+    return found
+
+
+def _close(db: sqlite3.Connection | None, held: IO[bytes]) -> None:
+    try:
+        if db is not None:
+            db.close()
+    except sqlite3.Error as error:
+        log.warning("closing the store: %s", error)
+    finally:
+        held.close()

@@ -1,0 +1,98 @@
+"""Reading the ordered log of a store, beside its writer: a connection of its own, from any thread.
+
+Rows are numbered without holes and their positions never fall, so a position is found by halving.
+"""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+from ordercast.core.outbox import Passed
+from ordercast.model.errors import ConfigError
+from ordercast.model.messages import DeliveredBatch
+from ordercast.net.rows import MINE, SELECT_BATCH, Row
+from ordercast.net.store_file import connect_to_read, records_of, told
+
+_FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind >= {MINE} ORDER BY n"
+
+
+class Reader:
+    def __init__(self, path: Path, epoch: int) -> None:
+        self._path = path
+        self._epoch = epoch
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self._next = (0, 0)  # a position and the row at which the batch with it begins or follows
+
+    def first(self, logged: int) -> int:
+        """The first position that is there; after `logged`, if none is."""
+        with self._lock:
+            row = (
+                self._connection()
+                .execute("SELECT position FROM batches ORDER BY n LIMIT 1")
+                .fetchone()
+            )
+        return logged + 1 if row is None else int(row[0])
+
+    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
+        try:
+            with self._lock:
+                return self._read(max(start, 1), most_messages)
+        except sqlite3.Error as error:
+            raise told(self._path, error) from None
+
+    def close(self) -> None:
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db = connect_to_read(self._path)
+        return self._db
+
+    def _read(self, start: int, most: int) -> list[DeliveredBatch]:
+        db = self._connection()
+        db.execute("BEGIN")  # one state of the file for all of this
+        try:
+            n = self._next[1] if self._next[0] == start else self._locate(db, start)
+            found: list[DeliveredBatch] = []
+            room = most
+            rows = db.execute(_FROM, (n,))
+            for values in rows:
+                row = Row(*values)
+                if row.position + row.messages <= start:
+                    continue
+                if room <= 0:
+                    break
+                record = records_of(db, row, self._path)[-1]
+                assert type(record) is Passed
+                if not found and row.position > start:
+                    raise self._forgotten(start, row.position)
+                found.append(DeliveredBatch(row.position, self._epoch, record.placed))
+                self._next = (row.position + row.messages, row.n + 1)
+                room -= row.messages
+            rows.close()
+            return found
+        finally:
+            db.execute("COMMIT")
+
+    def _locate(self, db: sqlite3.Connection, start: int) -> int:
+        """The last row whose position is at most `start`, or the first row."""
+        low, high = db.execute("SELECT min(n), max(n) FROM batches").fetchone()
+        if low is None:
+            return 0
+        while low < high:
+            middle = (low + high + 1) // 2
+            at = db.execute("SELECT position FROM batches WHERE n = ?", (middle,)).fetchone()[0]
+            if at <= start:
+                low = middle
+            else:
+                high = middle - 1
+        return int(low)
+
+    def _forgotten(self, start: int, first: int) -> ConfigError:
+        return ConfigError(
+            f"{self._path}: position {start} is no longer kept; the first that is: {first}"
+        )

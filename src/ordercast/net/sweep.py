@@ -1,0 +1,108 @@
+"""Taking old rows away: a row goes when the core no longer needs it, the application has confirmed
+it (if it is of this site's log), and retention lets it go.
+
+Rows go strictly from the start, a small piece with each commit, at about twice the pace at which
+new ones come; freed pages are used again, and given back to the file system when many are free.
+"""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ordercast.net.config import Retention
+from ordercast.net.ledger import Commit, Ledger
+from ordercast.net.rows import MINE
+from ordercast.net.written import Written
+
+PIECE = 256  # rows at least
+IDLE_PIECE = 2_048  # when there is nothing else to write
+SLACK_PAGES = 1_024  # free pages kept for use, at least
+GIVE_BACK_PAGES = 512  # at a time
+
+_FIRST_KEPT = (
+    "SELECT n FROM batches WHERE n >= ? AND n < ?"
+    f" AND ((kind >= {MINE} AND position + count > ?) OR at_ns >= ?) ORDER BY n LIMIT 1"
+)
+_NEVER = 1 << 62
+
+
+class Sweep:
+    """`first`: the first row that is there."""
+
+    def __init__(
+        self, db: sqlite3.Connection, path: Path, first: int, retention: Retention
+    ) -> None:
+        self.first = first
+        self._db = db
+        self._path = path
+        self._retention = retention
+        self._worth = True  # something has changed since a look found nothing to do
+        self._confirmed = 0
+        self._looked = 0.0
+
+    def due(self, boxes: Sequence[Written]) -> bool:
+        """Whether there is something to do although nothing is written."""
+        return not boxes and (self._worth or self._is_time())
+
+    def patience(self, every_s: float) -> float | None:
+        """How long the writer may sleep; None: until there is something to write."""
+        if self._worth:
+            return 0.01
+        return None if self._retention.kind == "stable" else every_s
+
+    def piece(self, ledger: Ledger, added: int, commit: Commit) -> int:
+        """Take away a piece inside the transaction that is under way; the new first row."""
+        if commit.checkpoint is not None or ledger.confirmed > self._confirmed:
+            self._confirmed = ledger.confirmed
+            self._worth = True
+        if not self._worth and not self._is_time():
+            return self.first
+        self._looked = time.monotonic()
+        self._worth = False
+        self._give_back()
+        most = max(PIECE, 2 * added) if commit else IDLE_PIECE
+        end = min(self.first + most, ledger.needed())
+        if end <= self.first or not self._over_size():
+            return self.first
+        confirmed = ledger.confirmed + 1
+        kept = self._db.execute(_FIRST_KEPT, (self.first, end, confirmed, self._young())).fetchone()
+        upto = end if kept is None else int(kept[0])
+        after = self._db.execute("SELECT low FROM batches WHERE n = ?", (upto,)).fetchone()
+        low = int(after[0]) if after is not None else ledger.low()
+        upto = min(upto, low)
+        if upto <= self.first:
+            return self.first
+        self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
+        self._worth = True
+        return upto
+
+    def done(self, first: int) -> None:
+        """The transaction is durable."""
+        if first != self.first:
+            self.first = first
+
+    def _is_time(self) -> bool:
+        return self._retention.kind != "stable" and time.monotonic() - self._looked > 1.0
+
+    def _young(self) -> int:
+        """Rows written at this time or later stay."""
+        if self._retention.kind != "age":
+            return _NEVER
+        return time.time_ns() - self._retention.amount
+
+    def _over_size(self) -> bool:
+        if self._retention.kind != "size":
+            return True
+        free = self._pragma("freelist_count")
+        used = (self._pragma("page_count") - free) * self._pragma("page_size")
+        return used > self._retention.amount
+
+    def _give_back(self) -> None:
+        free = self._pragma("freelist_count")
+        if free > max(SLACK_PAGES, self._pragma("page_count") // 4):
+            self._db.execute(f"PRAGMA incremental_vacuum({GIVE_BACK_PAGES})").fetchall()
+            self._worth = True
+
+    def _pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
