@@ -14,6 +14,7 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.net.idempotency import Requests
+from ordercast.net.rows import Gap
 from ordercast.net.written import Written
 
 EPOCH = 1
@@ -46,6 +47,12 @@ class MemoryStore:
 
     def restored(self) -> tuple[Checkpoint | None, list[Record]]:
         return None, []
+
+    def gaps(self) -> list[tuple[int, str]]:
+        return []
+
+    def gaps(self) -> list[Gap]:
+        return []
 
     def write(self, box: Written, then: Callable[[], None] | None = None) -> None:
         if self._closed:

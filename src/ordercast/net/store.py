@@ -22,7 +22,7 @@ from ordercast.model.messages import DeliveredBatch as DeliveredBatch
 from ordercast.net.config import Retention
 from ordercast.net.idempotency import Requests
 from ordercast.net.ledger import Ledger
-from ordercast.net.rows import INSERT_EVENT, PUT_STATE, Value, state_row
+from ordercast.net.rows import INSERT_EVENT, PUT_STATE, Gap, Value, gap_of, state_row
 from ordercast.net.store_file import (
     Found,
     connect,
@@ -64,6 +64,10 @@ class Store:
                 " ORDER BY at_ns, number"
             )
         )
+        self._gaps: list[tuple[int, str]] = db.execute(
+            "SELECT position, detail FROM events WHERE kind = 'gap' AND position > ? ORDER BY n",
+            (ledger.confirmed,),
+        ).fetchall()
         self._call = call
         self._closed = False
         self._reader = Reader(path, EPOCH)
@@ -112,6 +116,19 @@ class Store:
         """For the core. Given out once: the store does not keep it."""
         restored, self._restored = self._restored, (None, [])
         return restored
+
+    def gaps(self) -> list[tuple[int, str]]:
+        """(position, detail) of the batches that were shed before this start, unconfirmed ones."""
+        return self._gaps
+
+    def gaps(self) -> list[Gap]:
+        """Batches that were shed and whose positions the log still has."""
+        told = self._reader.rows(
+            "SELECT position, detail FROM events WHERE kind = 'gap' ORDER BY n"
+        )
+        first = self.first
+        gaps = [gap_of(*row) for row in told]
+        return [gap for gap in gaps if gap[0] >= first]
 
     @property
     def confirmed(self) -> int:
@@ -249,7 +266,10 @@ def _recover(
     changed = ("boot", "delivered", "closed")
     db.executemany(PUT_STATE, [state_row(key, state[key]) for key in changed])
     db.executemany(INSERT_EVENT, events)
-    db.execute("DELETE FROM events WHERE n <= (SELECT max(n) FROM events) - ?", (_EVENTS,))
+    db.execute(
+        "DELETE FROM events WHERE kind <> 'gap' AND n <= (SELECT max(n) FROM events) - ?",
+        (_EVENTS,),
+    )
     db.execute("COMMIT")
     return found
 

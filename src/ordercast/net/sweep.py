@@ -40,6 +40,7 @@ class Sweep:
         self._worth = True  # something has changed since a look found nothing to do
         self._confirmed = 0
         self._looked = 0.0
+        self._gaps_looked = 0.0
 
     def due(self, boxes: Sequence[Written]) -> bool:
         """Whether there is something to do although nothing is written."""
@@ -74,8 +75,19 @@ class Sweep:
         if upto <= self.first:
             return self.first
         self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
+        self._forget_gaps()
         self._worth = True
         return upto
+
+    def _forget_gaps(self) -> None:
+        """Those whose batches are gone; at most once a second: the events have no index."""
+        if self._looked - self._gaps_looked < 1.0:
+            return
+        self._gaps_looked = self._looked
+        self._db.execute(
+            "DELETE FROM events WHERE kind = 'gap' AND position <"
+            " (SELECT position FROM batches ORDER BY n LIMIT 1)"
+        )
 
     def done(self, first: int) -> None:
         """The transaction is durable."""
