@@ -14,7 +14,6 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.net.idempotency import Requests
-from ordercast.net.rows import Gap
 from ordercast.net.written import Written
 
 EPOCH = 1
@@ -49,9 +48,6 @@ class MemoryStore:
         return None, []
 
     def gaps(self) -> list[tuple[int, str]]:
-        return []
-
-    def gaps(self) -> list[Gap]:
         return []
 
     def write(self, box: Written, then: Callable[[], None] | None = None) -> None:

@@ -6,7 +6,6 @@ burst is one row for two records, and one that comes back to its origin refers (
 which it was accepted, so no payload is written twice.
 """
 
-import json
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
@@ -51,8 +50,6 @@ PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?,?,?,?,?,?)"
 INSERT_EVENT = "INSERT INTO events(kind, position, at_ns, detail) VALUES (?,?,?,?)"
 
 Value: TypeAlias = int | str
-Gap: TypeAlias = tuple[int, int, str, str, int, int, int]
-"""(position, epoch, group, origin, incarnation, first seq, count)"""
 
 encode = msgspec.msgpack.Encoder().encode
 _records: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Accepted | Passed)
@@ -118,15 +115,6 @@ def damaged(where: object, what: str) -> StoreCorrupt:
         f"{where}: {what}: the checksum does not match, the file is damaged; keep it, and put back"
         " an intact copy of it or let the site return as a new one (docs/store.md)"
     )
-
-
-def gap_of(position: int, detail: str) -> Gap:
-    """What a `gap` event tells: a batch that was shed, its first message at `position`."""
-    told = json.loads(detail)
-    return (
-        position, told["epoch"], told["group"], told["origin"], told["incarnation"], told["seq"],
-        told["count"],
-    )  # fmt: skip
 
 
 def record_of(row: Row, where: object) -> Record:

@@ -22,7 +22,7 @@ from ordercast.model.messages import DeliveredBatch as DeliveredBatch
 from ordercast.net.config import Retention
 from ordercast.net.idempotency import Requests
 from ordercast.net.ledger import Ledger
-from ordercast.net.rows import INSERT_EVENT, PUT_STATE, Gap, Value, gap_of, state_row
+from ordercast.net.rows import INSERT_EVENT, PUT_STATE, Value, state_row
 from ordercast.net.store_file import (
     Found,
     connect,
@@ -120,15 +120,6 @@ class Store:
     def gaps(self) -> list[tuple[int, str]]:
         """(position, detail) of the batches that were shed before this start, unconfirmed ones."""
         return self._gaps
-
-    def gaps(self) -> list[Gap]:
-        """Batches that were shed and whose positions the log still has."""
-        told = self._reader.rows(
-            "SELECT position, detail FROM events WHERE kind = 'gap' ORDER BY n"
-        )
-        first = self.first
-        gaps = [gap_of(*row) for row in told]
-        return [gap for gap in gaps if gap[0] >= first]
 
     @property
     def confirmed(self) -> int:

@@ -6,7 +6,6 @@ Rows are numbered without holes and their positions never fall, so a position is
 import sqlite3
 import threading
 from pathlib import Path
-from typing import Any
 
 from ordercast.core.outbox import Passed
 from ordercast.model.errors import ConfigError
@@ -34,10 +33,6 @@ class Reader:
                 .fetchone()
             )
         return logged + 1 if row is None else int(row[0])
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._connection().execute(query).fetchall()
 
     def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
         try:
