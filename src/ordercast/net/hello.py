@@ -1,0 +1,131 @@
+"""The first words on a connection, each way: who speaks, to whom, and on what terms.
+
+    magic "och" | version u8 | length u32 | CRC-32 u32 | `length` bytes of MessagePack
+
+The one who dialled speaks first. Terms are what all sites must agree on (groups, forest,
+protocol, level, …) by name, so that a refusal can say which of them differs. Three numbers keep
+connections of the same two sites apart; `net.peers` says how they are used.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from ordercast.model.groups import Site
+from ordercast.model.names import is_name, shown
+from ordercast.net.complaints import Refused
+from ordercast.wire.limits import LARGEST_NUMBER
+
+MAGIC: Final = b"och"
+VERSION: Final = 1
+HELLO_BYTES: Final = 4_096  # header included
+INSTANCE_BYTES: Final = 8
+TERMS: Final = 32
+
+_HEADER = struct.Struct(">3sBII")
+HEADER_BYTES: Final = _HEADER.size
+
+NOT_A_HELLO: Final = "no hello"
+OTHER_VERSION: Final = "another version"
+OTHER_CLUSTER: Final = "another cluster"
+OTHER_TERMS: Final = "other terms"
+OTHER_ADDRESSEE: Final = "meant for another site"
+UNKNOWN_SITE: Final = "unknown site"
+OURSELVES: Final = "connected to ourselves"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a site says of itself, apart from its name. Of terms that differ the first is told."""
+
+    cluster: str
+    boot: int = 1
+    incarnation: int = 1
+    terms: Mapping[str, str] = field(default_factory=dict)
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    cluster: str
+    site: Site  # who speaks
+    to: Site
+    incarnation: int
+    boot: int
+    instance: bytes  # drawn at random by each process: two of one site are told apart
+    number: int  # of the speaker's hellos to this site
+    answers: int  # the number of the hello that this one answers; 0 from the one who dialled
+    gone: int  # of the other's hellos: connections with numbers up to this have ended here
+    terms: dict[str, str]
+
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+_decode = msgspec.msgpack.Decoder(Hello).decode
+
+
+def encode_hello(hello: Hello) -> bytes:
+    body = _encode(hello)
+    if len(body) > HELLO_BYTES - HEADER_BYTES:
+        raise ValueError(f"a hello of {len(body)} bytes: its terms are too long")
+    return _HEADER.pack(MAGIC, VERSION, len(body), crc32(body)) + body
+
+
+def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
+    """The hello at the beginning of `data` and its length, or None while there is too little."""
+    if data[: len(MAGIC)] != MAGIC[: len(data)]:
+        raise Refused(NOT_A_HELLO, _guess(bytes(data[:8])))
+    if len(data) < HEADER_BYTES:
+        return None
+    _, version, length, checksum = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise Refused(OTHER_VERSION, f"it speaks version {version}, this site {VERSION}")
+    if length > HELLO_BYTES - HEADER_BYTES:
+        raise Refused(NOT_A_HELLO, f"{length} bytes announced, at most {HELLO_BYTES} taken")
+    end = HEADER_BYTES + length
+    if len(data) < end:
+        return None
+    return _hello(bytes(data[HEADER_BYTES:end]), checksum), end
+
+
+def _hello(body: bytes, checksum: int) -> Hello:
+    if crc32(body) != checksum:
+        raise Refused(NOT_A_HELLO, "its checksum is wrong")
+    try:
+        hello = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refused(NOT_A_HELLO, "it does not decode") from None
+    numbers = (hello.incarnation, hello.boot, hello.number)
+    if (
+        not (is_name(hello.cluster) and is_name(hello.site) and is_name(hello.to))
+        or not all(1 <= number <= LARGEST_NUMBER for number in numbers)
+        or not all(0 <= number <= LARGEST_NUMBER for number in (hello.answers, hello.gone))
+        or len(hello.instance) != INSTANCE_BYTES
+        or len(hello.terms) > TERMS
+    ):
+        raise Refused(NOT_A_HELLO, "a field is not what it must be")
+    return hello
+
+
+def _guess(start: bytes) -> str:
+    if start[:1] == b"\x16":
+        return "it speaks TLS, and this site has no certificates"
+    return f"it begins with {start!r}"
+
+
+def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, object]) -> None:
+    """Refuse what is not a site of our cluster that means us and agrees on the terms."""
+    if hello.cluster != ours.cluster:
+        raise Refused(OTHER_CLUSTER, f"{hello.cluster!r}, this one is {ours.cluster!r}")
+    if hello.site == site:
+        raise Refused(OURSELVES, f"an address leads to {site!r} itself, or another uses its name")
+    if hello.site not in known:
+        raise Refused(UNKNOWN_SITE, f"{hello.site!r} is not in the cluster file")
+    if hello.to != site:
+        raise Refused(OTHER_ADDRESSEE, f"{hello.site!r} wants {hello.to!r}, this is {site!r}")
+    theirs = hello.terms
+    for name in (*ours.terms, *sorted(theirs)):
+        here, there = ours.terms.get(name), theirs.get(name)
+        if here != there:
+            raise Refused(OTHER_TERMS, f"{shown(name)} is {shown(there)} there, {shown(here)} here")

@@ -1,0 +1,164 @@
+"""The connections with one peer: which of them counts.
+
+Either side may dial, a connection can be dead at one end only, and a site can be started twice. A
+hello carries three numbers against the confusion (`number`, `answers`, `gone`) and the start of
+the process that says it (`incarnation`, `boot`, `instance`):
+
+- an earlier start than one heard of is refused; a later one takes the place of what is there. Two
+  processes of the same start: the one that is there stays.
+- A site dials once at a time, so its later dial means that its earlier one has ended. A hello that
+  is not later than the last one is a repetition.
+- When both have dialled there are two good connections. The one dialled by the site whose name
+  sorts first is kept; the other is read for a while and closed, so that nothing under way is lost.
+- `gone` tells the one case from the other: the speaker has seen our connection end, we have not.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from ordercast.model.groups import Site
+from ordercast.model.options import SECOND
+from ordercast.net.complaints import Refused
+from ordercast.net.connection import Connection, LinkTimes
+from ordercast.net.hello import Hello
+
+OLDER_START: Final = "an earlier start of the site"
+TWICE: Final = "two processes of one site"
+OLD_HELLO: Final = "an old hello again"
+
+KEPT, REPLACED, SECOND_KEPT, SECOND_RETIRED = "kept", "replaced", "second kept", "second retired"
+
+
+class Unneeded(Exception):
+    """A second connection that nobody needs: closed without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """One link as an operator sees it. Counts are over all connections since the start."""
+
+    peer: Site
+    state: str  # connected, dialling, waiting (to dial again) or idle (nothing to say so far)
+    address: str
+    since_s: float  # in this state
+    heard_s: float | None  # since anything came, while connected
+    connections: int
+    bytes_in: int
+    bytes_out: int
+    frames_in: int
+    frames_out: int
+    waiting_bytes: int  # to be written
+    last_error: str
+
+
+class Peer:
+    def __init__(self, name: Site, us: Site, times: LinkTimes) -> None:
+        self.name = name
+        self._us = us
+        self._times = times
+        self.current: Connection | None = None
+        self.retired: list[Connection] = []  # read until they end
+        self.dialling = False
+        self.wanted = False  # so it is dialled again when lost
+        self.redial_at = 0.0
+        self.failures = 0  # of dials, in a row
+        self.number = 0  # of our hellos
+        self.gone = 0  # see Hello
+        self._instance = b""
+        self._newest = (0, 0)  # incarnation and boot
+        self._last_dial = 0  # number of the last hello on a connection that the peer dialled
+        self.since = 0.0
+        self.connections = 0
+        self.last_error = ""
+        self._before = [0, 0, 0, 0]  # bytes and frames, in and out, of connections that have ended
+
+    # --- which connection counts ------------------------------------------------------------------
+
+    def meet(self, connection: Connection, hello: Hello) -> str:
+        """Judge a connection by its hello, which is otherwise right: its part from now on."""
+        start = (hello.incarnation, hello.boot)
+        if start < self._newest:
+            raise Refused(
+                OLDER_START, f"boot {hello.boot}, while boot {self._newest[1]} has been here"
+            )
+        if hello.answers != connection.our_number:  # ours is 0 when the peer dialled
+            raise Refused(OLD_HELLO, "it answers another one than ours")
+        if hello.instance != self._instance:
+            if self.current is not None and start == self._newest:
+                raise Refused(TWICE, f"both with boot {hello.boot}; the first one stays")
+            self._instance, self._newest = hello.instance, start
+            self._last_dial = self.gone = 0
+            role = KEPT if self.current is None else REPLACED
+        else:
+            if connection.dialled is None and hello.number <= self._last_dial:
+                raise Refused(OLD_HELLO, f"number {hello.number} after {self._last_dial}")
+            role = self._beside(connection, hello)
+        if connection.dialled is None:
+            self._last_dial = hello.number
+        return role
+
+    def _beside(self, connection: Connection, hello: Hello) -> str:
+        there = self.current
+        if there is None:
+            return KEPT
+        if there.dialled == connection.dialled or hello.gone >= there.our_number:
+            return REPLACED
+        dialler = self.name if connection.dialled is None else self._us
+        if dialler == min(self.name, self._us):
+            return SECOND_KEPT
+        if connection.dialled is None:
+            raise Unneeded  # the peer has answered our dial before we saw this one
+        return SECOND_RETIRED
+
+    # --- dialling again -------------------------------------------------------------------------
+
+    def pause(self) -> float:
+        """Seconds before the next dial: doubling, with chance, and the one whose name sorts first
+        a little sooner, so that seldom both dial."""
+        times = self._times
+        most = min(times.redial_least << min(self.failures, 16), times.redial_most)
+        wait = most * random.uniform(0.5, 1.0)
+        if self._us > self.name:
+            wait += times.redial_least
+        return wait / SECOND
+
+    # --- counting ---------------------------------------------------------------------------------
+
+    def count(self, connection: Connection) -> None:
+        """It has ended: keep its counts."""
+        for place, value in enumerate(_counts(connection)):
+            self._before[place] += value
+
+    def status(self, now: float, address: tuple[str, int]) -> LinkStatus:
+        there = [each for each in (self.current, *self.retired) if each is not None]
+        columns = zip(self._before, *map(_counts, there), strict=True)
+        bytes_in, bytes_out, frames_in, frames_out = (sum(column) for column in columns)
+        current = self.current
+        return LinkStatus(
+            peer=self.name,
+            state=self._state(),
+            address=f"{address[0]}:{address[1]}",
+            since_s=round(now - self.since, 3),
+            heard_s=None if current is None else round(now - current.heard_at, 3),
+            connections=self.connections,
+            bytes_in=bytes_in,
+            bytes_out=bytes_out,
+            frames_in=frames_in,
+            frames_out=frames_out,
+            waiting_bytes=0 if current is None else current.waiting,
+            last_error=self.last_error,
+        )
+
+    def _state(self) -> str:
+        if self.current is not None:
+            return "connected"
+        if self.dialling:
+            return "dialling"
+        return "waiting" if self.wanted else "idle"
+
+
+def _counts(connection: Connection) -> list[int]:
+    return [
+        connection.bytes_in, connection.bytes_out, connection.frames_in, connection.frames_out
+    ]  # fmt: skip

@@ -1,0 +1,398 @@
+"""Links to the other sites over TCP, with TLS when there are certificates (DESIGN §8).
+
+A link is there while one good connection is: `on_connected` and `on_lost` alternate for each peer.
+Frames given to `send` while there is none are dropped, and the peer is dialled: the link layer of
+the core repeats what was lost after every `on_connected`. Whatever a stranger or a broken peer
+sends, the answer is a closed connection and one line in the log for each cause and peer.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Site
+from ordercast.model.names import nearest
+from ordercast.model.options import SECOND
+from ordercast.net.addresses import require_loopback, why
+from ordercast.net.complaints import Complaints, Refused
+from ordercast.net.connection import (
+    PLAIN_BYTES,
+    READ_BYTES,
+    SILENT,
+    Connection,
+    LinkLimits,
+    LinkTimes,
+)
+from ordercast.net.hello import (
+    INSTANCE_BYTES,
+    OTHER_ADDRESSEE,
+    OTHER_CLUSTER,
+    OTHER_TERMS,
+    OURSELVES,
+    Hello,
+    Identity,
+    check_hello,
+)
+from ordercast.net.peers import (
+    REPLACED,
+    SECOND_KEPT,
+    SECOND_RETIRED,
+    LinkStatus,
+    Peer,
+    Unneeded,
+)
+from ordercast.net.tls import Certificates, Session, TlsConfig, certificate_uri, names_in
+from ordercast.wire.frames import Frame
+
+log = logging.getLogger("ordercast.net.transport")
+
+TOO_MANY: Final = "too many connections without a hello"
+UNREACHABLE: Final = "cannot be reached"
+HUNG_UP: Final = "it hung up before its hello"
+WRONG_ANSWER: Final = "another site answers"
+WRONG_NAME: Final = "its certificate names another site"
+TELLING: Final = (OTHER_CLUSTER, OTHER_TERMS, OTHER_ADDRESSEE, OURSELVES)
+"""Refusals that a dialler finds out by itself from our hello, so it is sent."""
+
+CERTIFICATES_EVERY_S: Final = 1.0
+CLOSING_S: Final = 1.0
+
+
+class Transport:
+    def __init__(
+        self,
+        site: Site,
+        identity: Identity,
+        addresses: Mapping[Site, tuple[str, int]],
+        tls: TlsConfig | None = None,
+        *,
+        on_frames: Callable[[Site, list[Frame]], None],
+        on_connected: Callable[[Site], None],
+        on_lost: Callable[[Site], None],
+        on_congested: Callable[[Site, bool], None] | None = None,
+        times: LinkTimes | None = None,
+        limits: LinkLimits | None = None,
+        insecure: bool = False,
+    ) -> None:
+        if tls is None and not insecure:
+            require_loopback(addresses)
+        self.site = site
+        self.identity = identity
+        self.addresses = dict(addresses)  # where to dial; may change while running
+        self.address = self.addresses[site]  # with the true port once it listens
+        self.times = times or LinkTimes()
+        self.limits = limits or LinkLimits()
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
+        self.plain_buffer = memoryview(bytearray(PLAIN_BYTES if tls else 0))
+        self.took = on_frames
+        self._on_connected = on_connected
+        self._on_lost = on_lost
+        self._on_congested = on_congested
+        self._certificates = Certificates(tls, identity.cluster, site) if tls else None
+        self._instance = os.urandom(INSTANCE_BYTES)
+        self._peers = {name: Peer(name, site, self.times) for name in addresses if name != site}
+        self._complaints = Complaints(log, self._peers)
+        self._connections: set[Connection] = set()  # not yet ended
+        self._strangers: set[Connection] = set()
+        self._dials: dict[Site, asyncio.Task[None]] = {}
+        self._redials: dict[Site, asyncio.TimerHandle] = {}
+        self._tick: asyncio.TimerHandle | None = None
+        self._ticked_at = self._certificates_at = 0.0
+        self._server: asyncio.Server | None = None
+        self._closed = False
+
+    # --- the driver's calls ---------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bind and listen."""
+        self._loop = asyncio.get_running_loop()
+        host, port = self.address
+        try:
+            self._server = await self._loop.create_server(self._accept, host, port)
+        except OSError as error:
+            raise ConfigError(
+                f"address of site {self.site!r}: cannot listen on {host}:{port} ({why(error)})"
+            ) from None
+        self.address = (host, self._server.sockets[0].getsockname()[1])
+        now = self._ticked_at = self._certificates_at = self._loop.time()
+        for peer in self._peers.values():
+            peer.since = now
+        self._watch()
+
+    def send(self, peer: Site, frames: list[Frame]) -> None:
+        """All of them in one write; without a connection they are dropped, and one is made."""
+        known = self._peers.get(peer)
+        if known is None:
+            raise ConfigError(f"there is no peer {peer!r}{nearest(peer, self._peers)}")
+        if known.current is not None:
+            known.current.send(frames)
+        else:
+            self._want(known)
+
+    def connect(self, peer: Site) -> None:
+        """Ask for a connection before there is anything to send."""
+        self._want(self._peers[peer])
+
+    def links(self) -> list[LinkStatus]:
+        now = self._loop.time()
+        return [
+            peer.status(now, self.addresses[name]) for name, peer in sorted(self._peers.items())
+        ]
+
+    @property
+    def refusals(self) -> Counter[str]:
+        """By cause, all that happened, also those not logged."""
+        return self._complaints.counts
+
+    async def close(self) -> None:
+        """Send what is written, then end all connections; `on_lost` is called for those up."""
+        self._closed = True
+        if self._tick is not None:
+            self._tick.cancel()
+        for handle in self._redials.values():
+            handle.cancel()
+        dials = list(self._dials.values())
+        for task in dials:
+            task.cancel()
+        if self._server is not None:
+            self._server.close()
+        connections = list(self._connections)
+        for connection in connections:
+            connection.close()
+        for peer in self._peers.values():
+            if peer.current is not None:
+                self._lost(peer, "closed here")
+        deadline = self._loop.time() + CLOSING_S
+        while self._connections and self._loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in connections:
+            connection.abort()
+        await asyncio.gather(*dials, return_exceptions=True)
+        while self._connections:
+            await asyncio.sleep(0)
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    # --- dialling -------------------------------------------------------------------------------
+
+    def _want(self, peer: Peer) -> None:
+        peer.wanted = True
+        if peer.dialling or peer.name in self._redials or self._closed:
+            return
+        peer.dialling = True
+        peer.since = self._loop.time()
+        self._dials[peer.name] = self._loop.create_task(self._dial(peer))
+
+    async def _dial(self, peer: Peer) -> None:
+        host, port = self.addresses[peer.name]
+        try:
+            async with asyncio.timeout(self.times.handshake / SECOND):
+                await self._loop.create_connection(
+                    partial(self._make, peer.name), host, port, family=socket.AF_UNSPEC
+                )
+        except (OSError, TimeoutError) as error:
+            refused = Refused(UNREACHABLE, f"{host}:{port} ({why(error)})")
+            peer.last_error = str(refused)
+            self._complaints.say(peer.name, refused)
+            self._not_dialled(peer)
+        finally:
+            self._dials.pop(peer.name, None)
+
+    def _not_dialled(self, peer: Peer) -> None:
+        peer.dialling = False
+        peer.failures += 1
+        if peer.current is None:
+            self._redial(peer)
+
+    def _redial(self, peer: Peer) -> None:
+        if self._closed or not peer.wanted or peer.dialling or peer.name in self._redials:
+            return
+        peer.since = self._loop.time()
+        self._redials[peer.name] = self._loop.call_later(peer.pause(), self._redial_now, peer)
+
+    def _redial_now(self, peer: Peer) -> None:
+        self._redials.pop(peer.name, None)
+        if peer.current is None:
+            self._want(peer)
+
+    def _accept(self) -> Connection:
+        return self._make(None)
+
+    def _make(self, dialled: Site | None) -> Connection:
+        session: Session | None = None
+        if self._certificates is not None:
+            session = self._certificates.session(server_side=dialled is None)
+        return Connection(self, dialled, session)
+
+    # --- what connections tell --------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        if connection.dialled is not None:
+            return
+        limits = self.limits
+        of_host = sum(stranger.host == connection.host for stranger in self._strangers)
+        if len(self._strangers) >= limits.strangers or of_host >= limits.strangers_of_host:
+            raise Refused(TOO_MANY, f"{len(self._strangers)} at once, {of_host} of this host")
+        self._strangers.add(connection)
+
+    def secured(self, connection: Connection) -> None:
+        """There is a channel: the one who dialled speaks first."""
+        if connection.dialled is not None:
+            connection.say(self._hello(self._peers[connection.dialled], answers=0))
+
+    def _hello(self, peer: Peer, *, answers: int) -> Hello:
+        peer.number += 1
+        return self._words(peer.name, peer.number, answers, peer.gone)
+
+    def _words(self, to: Site, number: int, answers: int, gone: int) -> Hello:
+        ours = self.identity
+        return Hello(
+            ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance,
+            number, answers, gone, dict(ours.terms),
+        )  # fmt: skip
+
+    def greeted(self, connection: Connection, hello: Hello) -> None:
+        self._check_certificate(connection, hello)
+        try:
+            check_hello(hello, self.identity, self.site, self._peers)
+        except Refused as refused:
+            if connection.dialled is None and refused.cause in TELLING:
+                connection.say(self._words(hello.site, 1, hello.number, 0))
+            raise
+        if connection.dialled not in (None, hello.site):
+            raise Refused(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
+        peer = self._peers[hello.site]
+        try:
+            role = peer.meet(connection, hello)
+        except Unneeded:
+            connection.close()
+            return
+        self._admit(peer, connection, hello, role)
+
+    def _check_certificate(self, connection: Connection, hello: Hello) -> None:
+        if connection.session is None:
+            return
+        names = names_in(connection.session.certificate())
+        wanted = certificate_uri(self.identity.cluster, hello.site)
+        if wanted not in names:
+            connection.claimed = None  # nothing speaks for it
+            raise Refused(WRONG_NAME, f"{', '.join(names[:4]) or 'none'}, not {wanted}")
+
+    def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
+        if role == REPLACED:
+            self._lost(peer, "replaced by a new connection")
+        answer = None
+        if connection.dialled is None:
+            answer = self._hello(peer, answers=hello.number)
+        else:
+            peer.dialling = False
+        self._strangers.discard(connection)
+        connection.admit(peer.name, hello.number)
+        if role == SECOND_RETIRED:
+            self._retire(peer, connection)
+            return
+        before, peer.current = peer.current, connection
+        peer.wanted = True
+        if (handle := self._redials.pop(peer.name, None)) is not None:
+            handle.cancel()
+        if answer is not None:
+            connection.say(answer)
+        if role == SECOND_KEPT:
+            assert before is not None
+            self._retire(peer, before)
+            return
+        peer.connections += 1
+        peer.since = self._loop.time()
+        self._complaints.forget(peer.name)
+        log.info(
+            "%s: connected (%s, boot %d)", peer.name,
+            "it dialled" if connection.dialled is None else "dialled", hello.boot,
+        )  # fmt: skip
+        self._on_connected(peer.name)
+
+    def _retire(self, peer: Peer, connection: Connection) -> None:
+        """The second of two: read what is under way on it, then close it."""
+        peer.retired.append(connection)
+        self._loop.call_later(self.times.linger / SECOND, connection.close)
+
+    def congested(self, connection: Connection, congested: bool) -> None:
+        if self._on_congested is None or connection.peer is None:
+            return
+        if self._peers[connection.peer].current is connection:
+            self._on_congested(connection.peer, congested)
+
+    def complain(self, connection: Connection, refused: Refused) -> None:
+        who = connection.peer or connection.dialled or connection.claimed
+        if who not in self._peers:
+            who = connection.host
+        else:
+            self._peers[who].last_error = str(refused)
+        self._complaints.say(who, refused)
+
+    def ended(self, connection: Connection, error: Exception | None) -> None:
+        self._connections.discard(connection)
+        self._strangers.discard(connection)
+        name = connection.peer or connection.dialled
+        if name is None:
+            return
+        peer = self._peers[name]
+        peer.count(connection)
+        if connection.peer is None:
+            if connection.complaint is None and peer.current is None and not self._closed:
+                self.complain(connection, Refused(HUNG_UP, "its log may say why"))
+            self._not_dialled(peer)
+        elif connection is peer.current:
+            self._lost(peer, str(connection.complaint or error or "it closed"))
+        elif connection in peer.retired:
+            peer.retired.remove(connection)
+            if error is not None or connection.cut or connection.complaint is not None:
+                self._lost(peer, "frames on a second connection were lost")
+
+    def _lost(self, peer: Peer, why: str) -> None:
+        connection = peer.current
+        if connection is None:
+            return
+        there = [connection, *peer.retired]
+        peer.current, peer.retired = None, []
+        peer.gone = max(peer.gone, *(each.their_number for each in there))
+        peer.failures = 0 if connection.frames_in else peer.failures + 1
+        peer.since = self._loop.time()
+        for each in there:
+            if not self._closed:
+                each.abort()
+        peer.last_error = why
+        log.info("%s: lost (%s)", peer.name, why)
+        self._redial(peer)  # before the driver hears of it and sends
+        self._on_lost(peer.name)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Signs of life: send some where we are silent, drop who is silent."""
+        now = self._loop.time()
+        suspect = self.times.suspect / SECOND
+        step = suspect / 6
+        # After a pause of our own (a stopped process) nobody else is to blame.
+        slept = now - self._ticked_at > suspect
+        self._ticked_at = now
+        for peer in self._peers.values():
+            connection = peer.current
+            if connection is None:
+                continue
+            if slept:
+                connection.heard_at = now
+            elif now - connection.heard_at > 3 * suspect:
+                connection.fail(Refused(SILENT, f"nothing heard for {3 * suspect:g} s"))
+            elif now - connection.wrote_at > step and not connection.waiting:
+                connection.ping(self.identity.boot)
+        if self._certificates is not None and now - self._certificates_at >= CERTIFICATES_EVERY_S:
+            self._certificates_at = now
+            self._certificates.refresh()
+        self._tick = self._loop.call_later(step, self._watch)
