@@ -3,9 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordercast.history.order_key import order_key
 from ordercast.history.rows import Meta
 from ordercast.model.messages import Delivery, Key, MessageId
-from ordercast.sim.recorder import Recorder, order_key
+from ordercast.sim.recorder import Recorder
 from support.standin import delivery
 
 

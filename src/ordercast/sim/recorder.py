@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ordercast.check.bounds import HighWater
 from ordercast.history.digest import digest
+from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
     CRASH,
     END,
@@ -169,12 +170,6 @@ class Recorder:
         if known is None:
             known = self._digests[payload] = digest(payload)
         return known
-
-
-def order_key(key: Key) -> bytes:
-    """Bytes that sort as keys do: a prefix first, the placing site's name last."""
-    numbers = b"".join(b"\1" + (number + (1 << 63)).to_bytes(8, "big") for number in key.path)
-    return numbers + b"\0" + key.site.encode("ascii")
 
 
 def _follows(last: Delivery, delivery: Delivery) -> bool:
