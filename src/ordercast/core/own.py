@@ -142,6 +142,10 @@ class OwnMessages:
         if self.causal:
             self._release()
 
+    def stable_seq(self, group: Group) -> int:
+        """The last seq of this site's to the group that is known here to be final."""
+        return self._stable_seq.get(group, 0)
+
     def forgettable(self) -> list[Batch]:
         """Batches, oldest first, that need no longer be kept."""
         gone = []

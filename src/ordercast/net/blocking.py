@@ -1,0 +1,181 @@
+"""The same face for scripts without asyncio: an event loop in a thread behind ordinary calls.
+
+with ordercast.blocking.connect("cluster.toml", site="a") as node:
+    node.multicast("alpha", b"payload").ordered()
+    for item in node.deliveries(): ...
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from ordercast.model.groups import Group, Site
+from ordercast.net import client
+from ordercast.net.config import Cluster
+from ordercast.net.node import Node
+from ordercast.net.receipts import Receipt
+from ordercast.net.stream import StreamBatch, StreamItem
+
+T = TypeVar("T")
+
+
+class Face(Protocol):
+    """What a node in this process and one in a daemon have in common."""
+
+    async def multicast(self, group: Any, payload: bytes) -> Any: ...
+    async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
+    async def multicast_to(self, sites: Any, payload: Any) -> Any: ...
+    def multicast_nowait(self, group: Any, payload: bytes) -> Any: ...
+    def batches(self, start: int | None = None) -> Any: ...
+    async def confirm(self, position: int) -> None: ...
+    async def flush(self, until: str = "ordered") -> None: ...
+    def status(self) -> Any: ...
+
+
+class _Thread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="ordercast", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it there and wait; an interrupt here cancels it there."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+
+
+class BlockingReceipt:
+    def __init__(self, thread: _Thread, receipt: Receipt) -> None:
+        self._thread = thread
+        self._receipt = receipt
+        self.group = receipt.group
+        self.seq = receipt.seq
+
+    def accepted(self) -> None:
+        self._thread.call(self._receipt.accepted())
+
+    def ordered(self) -> None:
+        self._thread.call(self._receipt.ordered())
+
+    def stable(self) -> None:
+        self._thread.call(self._receipt.stable())
+
+
+class BlockingNode:
+    """Every call returns when it is done; `deliveries` blocks until there is one."""
+
+    def __init__(self, thread: _Thread, node: Face) -> None:
+        self._thread = thread
+        self._node = node
+
+    def multicast(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
+        return self._receipt(self._node.multicast(group, payload))
+
+    def multicast_many(
+        self, group: Group | Sequence[Group], payloads: Sequence[bytes]
+    ) -> BlockingReceipt:
+        return self._receipt(self._node.multicast_many(group, payloads))
+
+    def multicast_to(self, sites: Sequence[Site], payload: bytes) -> BlockingReceipt:
+        return self._receipt(self._node.multicast_to(sites, payload))
+
+    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
+        async def send() -> Any:
+            return self._node.multicast_nowait(group, payload)
+
+        return self._receipt(send())
+
+    def deliveries(self, start: int | None = None) -> Iterator[StreamItem]:
+        for batch in self.batches(start):
+            yield from batch.deliveries()
+
+    def batches(self, start: int | None = None) -> Iterator[StreamBatch]:
+        stream = self._node.batches(start)
+        try:
+            while True:
+                yield self._thread.call(anext(stream))
+        finally:
+            self._thread.call(stream.aclose())
+
+    def confirm(self, position: int) -> None:
+        self._thread.call(self._node.confirm(position))
+
+    def flush(self, until: str = "ordered") -> None:
+        self._thread.call(self._node.flush(until))
+
+    def status(self) -> dict[str, Any]:
+        async def ask() -> dict[str, Any]:
+            found = self._node.status()
+            if asyncio.iscoroutine(found):
+                found = await found
+            told: dict[str, Any] = found
+            return told
+
+        return self._thread.call(ask())
+
+    def _receipt(self, work: Coroutine[Any, Any, Any]) -> BlockingReceipt:
+        return BlockingReceipt(self._thread, self._thread.call(work))
+
+
+@contextmanager
+def _running(opening: "AbstractAsyncContextManager[Any]") -> Iterator[BlockingNode]:
+    thread = _Thread()
+    try:
+        node = thread.call(_enter(opening))
+        try:
+            yield BlockingNode(thread, node)
+        except BaseException as error:
+            thread.call(_leave(opening, error))
+            raise
+        else:
+            thread.call(_leave(opening, None))
+    finally:
+        thread.close()
+
+
+async def _enter(opening: "AbstractAsyncContextManager[T]") -> T:
+    return await opening.__aenter__()
+
+
+async def _leave(opening: "AbstractAsyncContextManager[Any]", error: BaseException | None) -> None:
+    await opening.__aexit__(type(error) if error else None, error, None)
+
+
+@contextmanager
+def open(  # noqa: A001 - as `Node.open`
+    cluster: "str | Path | Cluster",
+    site: Site,
+    *,
+    dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
+) -> Iterator[BlockingNode]:
+    """A site inside this process."""
+    with _running(Node.open(cluster, site, dir=dir)) as node:
+        yield node
+
+
+@contextmanager
+def connect(
+    cluster: "str | Path | Cluster",
+    site: Site,
+    *,
+    dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
+) -> Iterator[BlockingNode]:
+    """A site inside a daemon."""
+    with _running(client.connect(cluster, site, dir=dir)) as node:
+        yield node

@@ -1,0 +1,230 @@
+"""Runs one site over real connections and a real store: the third of the three drivers (DESIGN §3).
+
+Frames and submissions of one turn of the event loop are fed to the site, which is then drained
+once; the outbox's duties are done as `core.outbox` lists them, with one write per peer. What must
+wait until records are durable waits for the store's writer thread, in order, beside new turns.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ordercast.core.outbox import Outbox, Receipt
+from ordercast.core.site import Site
+from ordercast.model.errors import Error
+from ordercast.model.groups import Site as SiteName
+from ordercast.model.messages import DeliveredBatch
+from ordercast.net.written import Written
+from ordercast.wire.frames import Frame
+
+_log = logging.getLogger("ordercast.net.driver")
+
+_TRY_AGAIN_S = 0.02  # after a submission that the site had no room for
+
+
+class Carrier(Protocol):
+    """What a driver needs of a transport."""
+
+    def send(self, peer: SiteName, frames: list[Frame]) -> None: ...
+
+
+class Keeper(Protocol):
+    """What a driver needs of a store."""
+
+    def write(self, box: Written, then: Callable[[], None]) -> None: ...
+
+
+class Application(Protocol):
+    """The node around the driver: what it wants to send, and what becomes of it."""
+
+    def offer(self, now: int) -> bool:
+        """Submit what waits; False: the site had no room for some of it, ask again."""
+
+    def delivered(self, batches: Sequence[DeliveredBatch]) -> None: ...
+
+    def received(self, receipts: Sequence[Receipt]) -> None: ...
+
+    def annotate(self, written: Written) -> None:
+        """Add the application's own rows (requests, cursors, events) to a commit."""
+
+    def committed(self) -> None:
+        """The oldest commit that was annotated is durable."""
+
+    def wants_commit(self) -> bool:
+        """Whether there are such rows, also without records of the site."""
+
+
+class Driver:
+    """`durable`: duty 3 waits for the store; without one (`memory`) it is done at once."""
+
+    def __init__(
+        self,
+        site: Site,
+        carrier: Carrier,
+        store: Keeper,
+        application: Application,
+        *,
+        durable: bool,
+    ) -> None:
+        self.site = site
+        self.carrier = carrier
+        self.store = store
+        self.application = application
+        self.durable = durable
+        self.turns = 0
+        self.commits = 0
+        self._loop = asyncio.get_running_loop()
+        self._woken = False
+        self._closed = False
+        self._unwritten: deque[tuple[Outbox, bool]] = deque()  # not revealed yet; written itself?
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0
+        self._again: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self.site.start(time.monotonic_ns())
+        self.wake()
+
+    def close(self) -> None:
+        """Feed and send nothing more; commits under way go on in the store."""
+        self._closed = True
+        for timer in (self._alarm, self._again):
+            if timer is not None:
+                timer.cancel()
+
+    @property
+    def unwritten(self) -> int:
+        """Outboxes whose records are not durable yet."""
+        return len(self._unwritten)
+
+    # --- what feeds the site ----------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Drain at the end of this turn of the loop, once, whatever else comes."""
+        if not self._woken and not self._closed:
+            self._woken = True
+            self._loop.call_soon(self._turn)
+
+    def frames(self, peer: SiteName, frames: list[Frame]) -> None:
+        now = time.monotonic_ns()
+        receive = self.site.receive
+        try:
+            for frame in frames:
+                receive(now, peer, frame)
+        except Error as error:  # a frame that no site with our configuration would send
+            _log.error("frame from %s refused: %s", peer, error)
+        self.wake()
+
+    def connected(self, peer: SiteName) -> None:
+        self.site.connected(time.monotonic_ns(), peer)
+        self.wake()
+
+    def congested(self, peer: SiteName, congested: bool) -> None:
+        self.site.congest(time.monotonic_ns(), peer, congested=congested)
+        self.wake()
+
+    def hold(self, held: bool) -> None:
+        self.site.hold(time.monotonic_ns(), held=held)
+        self.wake()
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._alarm_at = 0
+        self.site.alarm(time.monotonic_ns())
+        self._turn()
+
+    def _ask_again(self) -> None:
+        self._again = None
+        self.wake()
+
+    # --- the end of a turn ------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._woken = False
+        if self._closed:
+            return
+        self.turns += 1
+        now = time.monotonic_ns()
+        if not self.application.offer(now) and self._again is None:
+            self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
+        self._perform(now, self.site.drain())
+
+    def _perform(self, now: int, box: Outbox) -> None:
+        self._arm(now, box.alarm)
+        if not self.durable:
+            if self.application.wants_commit():
+                self._note()
+            self._send([*box.send, *box.then_send] if box.send else box.then_send)
+            self._tell(box)
+            return
+        if box.send:
+            self._send(box.send)
+        if box.persist or box.forget is not None or self.application.wants_commit():
+            self._unwritten.append((box, True))
+            self._commit(box)
+        elif self._unwritten:
+            self._unwritten.append((box, False))
+        else:
+            self._reveal(box)
+
+    def _commit(self, box: Outbox) -> None:
+        # A checkpoint may go with the records it follows: what it lets be forgotten and is not
+        # told yet, positions above all, is in the store's log, where the node finds it again.
+        written = Written(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
+        self.application.annotate(written)
+        self.commits += 1
+        self.store.write(written, self._committed)
+
+    def _note(self) -> None:
+        """The application's own rows, where nothing is durable."""
+        written = Written(at_ns=time.time_ns())
+        self.application.annotate(written)
+        self.store.write(written, self.application.committed)
+
+    def _committed(self) -> None:
+        """The oldest commit is durable: reveal it, and what waited behind it only."""
+        unwritten = self._unwritten
+        self.application.committed()
+        self._reveal(unwritten.popleft()[0])
+        while unwritten and not unwritten[0][1]:
+            self._reveal(unwritten.popleft()[0])
+
+    def _reveal(self, box: Outbox) -> None:
+        if box.then_send and not self._closed:
+            self._send(box.then_send)
+        self._tell(box)
+
+    def _tell(self, box: Outbox) -> None:
+        if box.deliver:
+            self.application.delivered(box.deliver)
+        if box.receipts:
+            self.application.received(box.receipts)
+
+    def _send(self, sends: Sequence[tuple[SiteName, Frame]]) -> None:
+        if len(sends) == 1:  # the common case
+            peer, frame = sends[0]
+            self.carrier.send(peer, [frame])
+            return
+        by_peer: dict[SiteName, list[Frame]] = {}
+        for peer, frame in sends:
+            frames = by_peer.get(peer)
+            if frames is None:
+                by_peer[peer] = [frame]
+            else:
+                frames.append(frame)
+        for peer, frames in by_peer.items():
+            self.carrier.send(peer, frames)
+
+    def _arm(self, now: int, alarm: int | None) -> None:
+        """One timer. It may ring early, after a later alarm was asked for: that does no harm."""
+        if alarm is None:
+            return
+        if self._alarm is not None:
+            if self._alarm_at <= alarm:
+                return
+            self._alarm.cancel()
+        self._alarm_at = alarm
+        self._alarm = self._loop.call_later(max(0, alarm - now) / 1e9, self._ring)

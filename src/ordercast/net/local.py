@@ -1,0 +1,153 @@
+"""A whole cluster in one process, for tests and notebooks: real sites, no sockets.
+
+Frames go from site to site as they are, through the event loop; everything else is as over the
+network. With a directory the sites have real stores, and can be killed and restarted.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group
+from ordercast.model.groups import Site as SiteName
+from ordercast.net.assembly import AnyTransport, MakeTransport, open_store
+from ordercast.net.config import Cluster
+from ordercast.net.node import CLOSE_S, Node
+from ordercast.net.peers import LinkStatus
+from ordercast.wire.frames import Frame
+
+
+class LocalCluster:
+    """`cluster["a"]` is site a's node."""
+
+    def __init__(self, cluster: Cluster, directory: Path | None) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.nodes: dict[SiteName, Node] = {}
+        self._wires: dict[SiteName, _Wire] = {}
+
+    def __getitem__(self, site: SiteName) -> Node:
+        self.cluster.site(site)
+        node = self.nodes.get(site)
+        if node is None:
+            raise ConfigError(f"site {site!r} is not running")
+        return node
+
+    async def __aenter__(self) -> "LocalCluster":
+        try:
+            for site in self.cluster.sites:
+                await self.start(site)
+        except BaseException:
+            await self._abandon()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                async with asyncio.timeout(CLOSE_S):
+                    await asyncio.gather(*(node.flush() for node in self.nodes.values()))
+        except TimeoutError:
+            late = [node for node in self.nodes.values() if node.core.own.unstable]
+            names = ", ".join(node.site for node in late)
+            raise ConfigError(
+                f"closed before all was ordered: sites {names} have sent what is not;"
+                f" running: {', '.join(self.nodes)}"
+            ) from None
+        finally:
+            await self._abandon()
+
+    async def _abandon(self) -> None:
+        for node in list(self.nodes.values()):
+            await node.abandon()
+        self.nodes.clear()
+
+    async def start(self, site: SiteName) -> Node:
+        """Start a site, at first or on the store that it left."""
+        directory = self.directory if self.directory is not None else Path()
+        store = open_store(self.cluster, site, directory)
+        node = Node(self.cluster, site, store, self._transport(), embedded=True)
+        self.nodes[site] = node
+        await node.start()
+        return node
+
+    async def kill(self, site: SiteName) -> None:
+        """Stop a site without flushing; what its store has stays."""
+        node = self[site]
+        del self.nodes[site]
+        await node.abandon()
+
+    async def restart(self, site: SiteName) -> Node:
+        if self.cluster.durability == "memory":
+            raise ConfigError(f"site {site!r} has no store to restart from (durability 'memory')")
+        if site in self.nodes:
+            await self.kill(site)
+        return await self.start(site)
+
+    def _transport(self) -> MakeTransport:
+        def make(node: Node) -> AnyTransport:
+            wire = _Wire(node, self._wires)
+            self._wires[node.site] = wire
+            return wire
+
+        return make
+
+
+class _Wire:
+    """The transport's face; a link is there while both sites run."""
+
+    def __init__(self, node: Node, wires: "dict[SiteName, _Wire]") -> None:
+        self._node = node
+        self._wires = wires
+        self._loop = asyncio.get_running_loop()
+        self._open = False
+        self._since = time.monotonic()
+        self._sent: dict[SiteName, int] = {}
+
+    async def start(self) -> None:
+        self._open = True
+        for peer, wire in self._wires.items():
+            if wire._open and wire is not self:
+                self._loop.call_soon(self._node.connected, peer)
+                self._loop.call_soon(wire._node.connected, self._node.site)
+
+    def send(self, peer: SiteName, frames: list[Frame]) -> None:
+        if self._open:
+            self._sent[peer] = self._sent.get(peer, 0) + len(frames)
+            self._loop.call_soon(self._hand_over, peer, frames)
+
+    def _hand_over(self, peer: SiteName, frames: list[Frame]) -> None:
+        wire = self._wires.get(peer)
+        if wire is not None and wire._open:
+            wire._node.frames(self._node.site, frames)
+
+    def links(self) -> list[LinkStatus]:
+        return []
+
+    async def close(self) -> None:
+        self._open = False
+
+
+def local_cluster(
+    groups: Mapping[Group, Sequence[SiteName]],
+    *,
+    dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
+    **options: Any,
+) -> LocalCluster:
+    """`async with local_cluster({"alpha": ["a", "b"]}) as cluster: node = cluster["a"]`.
+
+    Options are those of a cluster file. Nothing is stored, unless there is a `dir`.
+    """
+    options.setdefault("durability", "memory" if dir is None else "sync")
+    if dir is None and options["durability"] != "memory":
+        raise ConfigError(f"durability {options['durability']!r} needs a dir for the stores")
+    return LocalCluster(Cluster.of(groups, **options), None if dir is None else Path(dir))

@@ -1,0 +1,341 @@
+"""From the site's deliveries to the application's `async for`: readers, lag, what is shed.
+
+Recent batches are kept in memory; a reader that is further behind reads the store. Each reader has
+its own cursor. The slowest one, or before there is any the last confirmed position, is how far the
+application has come: its lag behind what is delivered is bounded. At the bound a slow application
+holds the site up (`wait`), or batches are shed: the application finds a gap in their place.
+
+One future wakes a reader for all that a turn of the loop delivered, never one per message.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import takewhile
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import (
+    DeliveredBatch,
+    Delivery,
+    MessageId,
+    pack_payloads,
+)
+
+_RECENT_MESSAGES = 16_384  # in memory although they are in the store
+_RECENT_BYTES = 16 * 1024 * 1024
+_READ_MESSAGES = 4_096  # at once from the store
+
+
+class Gap(NamedTuple):
+    """A message that this application did not get, at its place in the order."""
+
+    position: int
+    epoch: int
+    group: Group
+    origin: Site
+    incarnation: int
+    seq: int
+
+    @property
+    def id(self) -> MessageId:
+        return MessageId(self.origin, self.incarnation, self.group, self.seq)
+
+
+class GapBatch(msgspec.Struct, frozen=True, gc=False):
+    """`count` messages in a row that were shed; the first would have been at `position`."""
+
+    position: int
+    epoch: int
+    group: Group
+    origin: Site
+    incarnation: int
+    seq: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        return self.position + self.count - 1
+
+    def deliveries(self) -> list[Gap]:
+        return [
+            Gap(
+                self.position + n, self.epoch, self.group, self.origin, self.incarnation,
+                self.seq + n,
+            )
+            for n in range(self.count)
+        ]  # fmt: skip
+
+
+StreamItem: TypeAlias = Delivery | Gap
+StreamBatch: TypeAlias = DeliveredBatch | GapBatch
+
+
+class Log(Protocol):
+    """Where earlier deliveries can be read again."""
+
+    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]: ...
+
+
+class Lag(NamedTuple):
+    """When the application is too far behind; `shed`: then drop for it, do not wait."""
+
+    messages: int
+    size: int
+    shed: bool
+
+
+class Reader:
+    """One `async for`; `read` is the last position handed over."""
+
+    __slots__ = ("read", "waiter")
+
+    def __init__(self, read: int) -> None:
+        self.read = read
+        self.waiter: asyncio.Future[None] | None = None
+
+
+class Stream:
+    """`log` is None where nothing is stored: then batches stay in memory until they are read."""
+
+    def __init__(
+        self,
+        log: Log | None,
+        *,
+        confirmed: int,
+        delivered: int,
+        lag: Lag,
+        embedded: bool,
+        hold: Callable[[bool], None],
+        shed: Callable[[GapBatch], None],
+        gaps: Sequence[GapBatch] = (),
+    ) -> None:
+        self.log = log
+        self.confirmed = confirmed
+        self.delivered = delivered  # last position released to the application, read or not
+        self.handed = confirmed  # last position that some reader got
+        self.lag_limit = lag
+        self.embedded = embedded  # the application lives here: it lags also before it reads
+        self.holding = False
+        self._hold = hold
+        self._shed = shed
+        self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
+        self._recent: deque[StreamBatch] = deque()
+        self._recent_messages = 0
+        self._recent_bytes = 0
+        self._messages = 0  # delivered in this run, for the mean size
+        self._bytes = 0
+        self._readers: list[Reader] = []
+        self._closed: str | None = None
+
+    # --- from the site ----------------------------------------------------------------------------
+
+    def add(self, batches: Sequence[DeliveredBatch]) -> None:
+        for batch in batches:
+            if batch.last <= self.delivered:
+                continue  # a restart repeats what the store has
+            kept: StreamBatch = batch
+            if self.lag_limit.shed and self._too_far():
+                kept = _without_body(batch)
+                self._gaps[kept.position] = kept
+                self._shed(kept)
+            self.delivered = batch.last
+            self._recent.append(kept)
+            self._recent_messages += batch.count
+            size = _size(kept)
+            self._recent_bytes += size
+            self._bytes += size
+            self._messages += batch.count
+        self._trim()
+        for reader in self._readers:
+            waiter = reader.waiter
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        if not self.lag_limit.shed and not self.holding and self._too_far():
+            self.holding = True
+            self._hold(True)
+
+    def _trim(self) -> None:
+        """Drop from memory what the store has, or, where there is none, what has been read."""
+        recent = self._recent
+        if self.log is None:
+            read = self.progress()
+            while recent and recent[0].last <= read:
+                self._drop()
+            return
+        while recent and (
+            self._recent_messages > _RECENT_MESSAGES or self._recent_bytes > _RECENT_BYTES
+        ):
+            self._drop()
+
+    def _drop(self) -> None:
+        gone = self._recent.popleft()
+        self._recent_messages -= gone.count
+        self._recent_bytes -= _size(gone)
+
+    # --- lag --------------------------------------------------------------------------------------
+
+    def progress(self) -> int:
+        """How far the application has come."""
+        if self._readers:
+            return min(reader.read for reader in self._readers)
+        return max(self.confirmed, self.handed)
+
+    @property
+    def lag(self) -> int:
+        return self.delivered - self.progress()
+
+    def _too_far(self) -> bool:
+        if not self._readers and not self.embedded:
+            return False  # a daemon that nobody reads: the store keeps everything
+        lag = self.lag
+        if lag >= self.lag_limit.messages:
+            return True
+        if self.log is None:
+            return self._recent_bytes >= self.lag_limit.size and lag > 0
+        return lag * self._bytes >= self.lag_limit.size * self._messages > 0
+
+    def _advanced(self) -> None:
+        if self.log is None:
+            self._trim()
+        if self.holding and self.lag <= self.lag_limit.messages // 2 and not self._too_far():
+            self.holding = False
+            self._hold(False)
+
+    # --- to the application -----------------------------------------------------------------------
+
+    def confirm(self, position: int) -> bool:
+        """Whether that is news."""
+        if position > self.delivered:
+            raise ConfigError(
+                f"position {position} cannot be confirmed: {self.delivered} is the last delivered"
+            )
+        if position <= self.confirmed:
+            return False
+        self.confirmed = position
+        for gone in [p for p, gap in self._gaps.items() if gap.last <= position]:
+            del self._gaps[gone]
+        self._advanced()
+        return True
+
+    async def batches(self, start: int | None) -> AsyncIterator[StreamBatch]:
+        """From position `start`, or behind the last confirmed; without end."""
+        reader = Reader(self._begin(start))
+        self._readers.append(reader)
+        try:
+            while True:
+                for batch in await self._next(reader):
+                    if batch.position <= reader.read:
+                        batch = _rest(batch, reader.read + 1)
+                    if batch.last > self.handed:
+                        self.handed = batch.last
+                    yield batch
+                    reader.read = batch.last
+                self._advanced()
+        finally:
+            self._readers.remove(reader)
+
+    async def deliveries(self, start: int | None) -> AsyncIterator[StreamItem]:
+        """The same, one message at a time; who stops within a batch has had no more of it."""
+        reader = Reader(self._begin(start))
+        self._readers.append(reader)
+        try:
+            while True:
+                for batch in await self._next(reader):
+                    for item in batch.deliveries():
+                        position = item[0]
+                        if position <= reader.read:
+                            continue
+                        if position > self.handed:
+                            self.handed = position
+                        yield item
+                        reader.read = position
+                self._advanced()
+        finally:
+            self._readers.remove(reader)
+
+    def _begin(self, start: int | None) -> int:
+        """The position before the first to be read."""
+        if start is not None:
+            if start < 1:
+                raise ConfigError(f"start: {start} is too small (positions begin at 1)")
+            return start - 1
+        if self.log is None:
+            return max(self.confirmed, self.handed)
+        return self.confirmed
+
+    async def _next(self, reader: Reader) -> Sequence[StreamBatch]:
+        while True:
+            if reader.read < self.delivered:
+                found = list(
+                    takewhile(lambda batch: batch.last > reader.read, reversed(self._recent))
+                )
+                if found and found[-1].position <= reader.read + 1:
+                    found.reverse()
+                    return found
+                return await self._from_log(reader.read + 1)
+            if self._closed is not None:
+                raise Error(self._closed)
+            reader.waiter = asyncio.get_running_loop().create_future()
+            try:
+                await reader.waiter
+            finally:
+                reader.waiter = None
+
+    async def _from_log(self, start: int) -> Sequence[StreamBatch]:
+        if self.log is None:
+            raise ConfigError(f"position {start} was read before, and nothing is stored here")
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(None, self.log.read, start, _READ_MESSAGES)
+        batches = [
+            self._gaps.get(batch.position, batch)
+            for batch in found
+            if batch.position <= self.delivered
+        ]
+        if not batches or batches[0].position > start:
+            raise ConfigError(
+                f"position {start} is no longer kept; see 'retention' in the cluster file"
+            )
+        return batches
+
+    def close(self, why: str) -> None:
+        """Readers get what there is, and then an error."""
+        self._closed = why
+        for reader in self._readers:
+            if reader.waiter is not None and not reader.waiter.done():
+                reader.waiter.set_result(None)
+
+
+def _size(batch: StreamBatch) -> int:
+    return 0 if isinstance(batch, GapBatch) else len(batch.placed.batch.body)
+
+
+def _without_body(batch: DeliveredBatch) -> GapBatch:
+    return GapBatch(
+        batch.position, batch.epoch, batch.group, batch.origin, batch.incarnation, batch.seq,
+        batch.count,
+    )  # fmt: skip
+
+
+def _rest(batch: StreamBatch, position: int) -> StreamBatch:
+    """The part of a batch from a position on: what was before is confirmed, or not asked for."""
+    skipped = position - batch.position
+    if isinstance(batch, GapBatch):
+        return replace(
+            batch, position=position, seq=batch.seq + skipped, count=batch.count - skipped
+        )
+    placed = batch.placed
+    whole = placed.batch
+    rest = replace(
+        whole,
+        seq=whole.seq + skipped,
+        count=whole.count - skipped,
+        body=pack_payloads(batch.payloads[skipped:]),
+    )
+    return DeliveredBatch(
+        position, batch.epoch, replace(placed, number=placed.number + skipped, batch=rest)
+    )
