@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ordercast.history.rows import History, Row
+from ordercast.history.rows import History, Meta, Row
 from ordercast.history.schema import arrow, arrow_schema, parquet
 from ordercast.history.tables import TABLES, Table
 from ordercast.model.errors import ConfigError
@@ -25,18 +25,17 @@ def write_history(history: History, folder: Path, *, replace: bool = False) -> N
     """Write all tables and `meta.json`. With `replace`, a history that is there goes first."""
     arrow()  # a missing extra is told before anything is touched
     folder = Path(folder).resolve()
-    _require_free(folder, replace)
-    building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    require_free(folder, replace)
+    building = building_name(folder)
     try:
         building.mkdir(parents=True)
         for name, rows in history.tables().items():
             (building / name).mkdir()
             write_table(TABLES[name], rows, building / name / _PART)
-        meta = msgspec.json.encode(history.meta, order="sorted")
-        (building / META_FILE).write_bytes(msgspec.json.format(meta, indent=1) + b"\n")
-        _put(building, folder)
+        (building / META_FILE).write_bytes(encode_meta(history.meta))
+        put(building, folder)
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot write a history: {_why(error)}") from None
+        raise ConfigError(f"{folder}: cannot write a history: {why(error)}") from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
@@ -59,7 +58,16 @@ def _arrow_table(table: Table, rows: Sequence[Row]) -> Any:
     )
 
 
-def _require_free(folder: Path, replace: bool) -> None:
+def encode_meta(meta: Meta) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(meta, order="sorted"), indent=1) + b"\n"
+
+
+def building_name(folder: Path) -> Path:
+    """Beside its place, so that it can be renamed; hidden, so that nobody reads it."""
+    return folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+
+
+def require_free(folder: Path, replace: bool) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -70,7 +78,7 @@ def _require_free(folder: Path, replace: bool) -> None:
     raise ConfigError(f"{folder}: is not empty; a history is written to a new or empty folder")
 
 
-def _put(building: Path, folder: Path) -> None:
+def put(building: Path, folder: Path) -> None:
     if folder.exists():
         leaving = folder.with_name(f".{folder.name}.{os.getpid()}.old")
         folder.replace(leaving)
@@ -80,5 +88,5 @@ def _put(building: Path, folder: Path) -> None:
         building.replace(folder)
 
 
-def _why(error: OSError) -> str:
+def why(error: OSError) -> str:
     return error.strerror or str(error).splitlines()[0]

@@ -1,0 +1,368 @@
+"""All stores of a cluster as one history (CONTRACT: `ordercast export`), running or not.
+
+Stores are read row by row and written piece by piece. What retention has forgotten is told by a
+`base` event where deliveries are missing, and by `sent` rows without digest where an origin has
+forgotten what another site still holds (docs/store.md).
+"""
+
+import json
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace as replace_fields
+
+from ordercast import __version__
+from ordercast.forest.indexed import IndexedTable
+from ordercast.history.digest import digest
+from ordercast.history.order_key import order_key
+from ordercast.history.rows import (
+    BASE,
+    CRASH,
+    END,
+    GAP,
+    RESTART,
+    EpochRow,
+    Event,
+    GroupRow,
+    Meta,
+    Sent,
+    gap_detail,
+)
+from ordercast.history.stream import HistoryStream, TableStream, stream_history
+from ordercast.history.tables import TABLES
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.messages import MessageId
+from ordercast.net.export_source import Logged, Source, sources
+
+EPOCH = 1
+_FACTS = ("groups", "deliver", "on_failure", "protocol")
+_TELL_EVERY = 65_536  # messages
+_PIECE = 100_000  # rows of forgotten messages before they go into a file
+
+Progress = Callable[[Site, str, int], None]
+"""(site, table, rows so far)"""
+
+
+@dataclass(slots=True)
+class Exported:
+    """How much was written. `missing`: sites of the cluster whose stores are not in the folder."""
+
+    sites: list[Site] = field(default_factory=list)
+    missing: list[Site] = field(default_factory=list)
+    ended: list[Site] = field(default_factory=list)
+    sent: int = 0
+    deliveries: int = 0
+    gaps: int = 0
+    forgotten: int = 0  # `sent` rows without digest
+
+
+def export(
+    folder: Path,
+    out: Path,
+    *,
+    ended: Collection[Site] = (),
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write the history. `ended`: running sites that are known to be quiet; a store that was closed
+    quietly says so itself."""
+    found = sources(Path(folder))
+    try:
+        for source in found:
+            if source.site in ended:
+                source.ended, source.ended_ns = True, time.time_ns()
+        with stream_history(Path(out), replace=replace) as history:
+            return _Export(found, history, progress or _silent).run()
+    finally:
+        for source in found:
+            source.close()
+
+
+def _silent(site: Site, table: str, rows: int) -> None:
+    """Nobody wants to know."""
+
+
+class _Export:
+    def __init__(self, found: list[Source], history: HistoryStream, progress: Progress) -> None:
+        self.found = found
+        self.history = history
+        self.progress = progress
+        self.facts = _facts(found)
+        self.groups: dict[Group, tuple[Site, ...]] = {
+            group: tuple(members) for group, members in self.facts["groups"].items()
+        }
+        self.implicit: dict[Group, tuple[Site, ...]] = {}
+        self.done = Exported([source.site for source in found])
+        self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
+        self.forgotten = _Forgotten(history, self.done)
+
+    def run(self) -> Exported:
+        named = {site for members in self.groups.values() for site in members}
+        named.update(self.facts.get("sites", ()))
+        self.done.missing = sorted(named - {source.site for source in self.found})
+        self.done.ended = [source.site for source in self.found if source.ended]
+        for source in self.found:
+            self._sent(source)
+        gaps: dict[Site, list[Event]] = {}
+        for source in self.found:
+            gaps[source.site] = self._deliveries(source)
+        self.forgotten.write()
+        with self.history.table("events") as events:
+            for source in self.found:
+                for number, event in enumerate(self._events(source, gaps[source.site]), 1):
+                    events.append(replace_fields(event, n=number))
+        self._groups_and_epochs()
+        self.history.finish(self._meta())
+        return self.done
+
+    def _sent(self, source: Source) -> None:
+        limit, latest = self.limits[source.site], 0
+        tell = _TELL_EVERY
+        with self.history.table("sent") as table:
+            for at_ns, after, batch, payloads in source.sends.accepted():
+                latest = max(latest, at_ns)  # the clock of the machine may have been set back
+                after = min(after, limit)
+                count = batch.count
+                table.extend(
+                    count,
+                    {
+                        "origin": batch.origin, "incarnation": batch.incarnation,
+                        "group_name": batch.group, "seq": _range(batch.seq, count),
+                        "after_position": after, "after_attempt": 1 if after else 0,
+                        "sent_ns": latest, "size": [len(payload) for payload in payloads],
+                        "digest": [digest(payload) for payload in payloads],
+                    },
+                )  # fmt: skip
+                self._note_implicit(batch.group, batch.members)
+                self.forgotten.holds(source.site, batch.incarnation, batch.group, batch.seq)
+                if table.rows >= tell:
+                    tell += _TELL_EVERY
+                    self.progress(source.site, "sent", table.rows)
+            self.done.sent += table.rows
+            self.progress(source.site, "sent", table.rows)
+        self.forgotten.has(source.site, source.incarnation, source.forgotten())
+
+    def _deliveries(self, source: Source) -> list[Event]:
+        """Writes the rows; the gaps among them."""
+        site, limit = source.site, self.limits[source.site]
+        shed = _Shed(source)
+        gaps: list[Event] = []
+        tell = _TELL_EVERY
+        with self.history.table("deliveries") as table:
+            for item in source.log.logged():
+                if item.position > limit:
+                    break
+                batch = item.placed.batch
+                self._note_implicit(batch.group, batch.members)
+                self.forgotten.delivered(batch.origin, batch.incarnation, batch.group, item)
+                if shed and (hidden := shed.within(item)):
+                    gaps.extend(_gaps(site, item, hidden))
+                    self._rows(table, site, item, hidden)
+                else:
+                    self._rows(table, site, item, ())
+                if table.rows >= tell:
+                    tell += _TELL_EVERY
+                    self.progress(site, "deliveries", table.rows)
+            self.done.deliveries += table.rows
+            self.progress(site, "deliveries", table.rows)
+        self.done.gaps += len(gaps)
+        return gaps
+
+    def _rows(self, table: TableStream, site: Site, item: Logged, hidden: Collection[int]) -> None:
+        batch, payloads = item.placed.batch, item.payloads
+        positions, seqs = _range(item.position, batch.count), _range(batch.seq, batch.count)
+        if hidden:
+            kept = [n for n, position in enumerate(positions) if position not in hidden]
+            positions, seqs = [positions[n] for n in kept], [seqs[n] for n in kept]
+            payloads = [payloads[n] for n in kept]
+        table.extend(
+            len(positions),
+            {
+                "site": site, "position": positions, "attempt": 1, "epoch": EPOCH,
+                "group_name": batch.group, "origin": batch.origin,
+                "incarnation": batch.incarnation, "seq": seqs, "delivered_ns": item.at_ns,
+                "digest": [digest(payload) for payload in payloads],
+                "order_key": order_key(item.placed.key),
+            },
+        )  # fmt: skip
+
+    def _events(self, source: Source, gaps: Iterable[Event]) -> Iterable[Event]:
+        base = min(source.log.first_position() - 1, self.limits[source.site])
+        if base:
+            yield _event(source.site, BASE, base, 0, '{"reason":"truncated"}')
+        for kind, position, at_ns, detail in source.log.rows(
+            "kind, position, at_ns, detail", "events ORDER BY n"
+        ):
+            if kind in (CRASH, RESTART):
+                yield _event(source.site, kind, position, at_ns, detail)
+        yield from gaps
+        if source.ended:
+            yield _event(source.site, END, self.limits[source.site], source.ended_ns, "{}")
+
+    def _groups_and_epochs(self) -> None:
+        everyone = {**self.groups, **self.implicit}
+        rows = [GroupRow(EPOCH, group, site) for group in everyone for site in everyone[group]]
+        with self.history.table("groups") as table:
+            for row in sorted(rows, key=lambda row: (row.site, row.group_name)):
+                table.append(row)
+        started = min(int(source.log.state["created_ns"]) for source in self.found)
+        facts = self.facts
+        level = (facts["deliver"], facts["on_failure"], facts["protocol"], "start", started)
+        with self.history.table("epochs") as table:
+            for domain in _domains(self.groups):
+                table.append(EpochRow(EPOCH, domain, *level))
+
+    def _note_implicit(self, group: Group, members: tuple[Site, ...]) -> None:
+        if members and group not in self.implicit:
+            self.implicit[group] = members
+
+    def _meta(self) -> Meta:
+        told = {"cluster": self.found[0].cluster, **self.facts, "missing": self.done.missing}
+        return Meta(code_version=__version__, config=told, clock="utc")
+
+
+class _Forgotten:
+    """Messages that an origin has forgotten, or whose origin's store is not here, and that some
+    site has delivered: their `sent` rows have no digest, and their time is not known."""
+
+    def __init__(self, history: HistoryStream, done: Exported) -> None:
+        self._history = history
+        self._done = done
+        self._last: dict[Site, tuple[int, dict[Group, int]]] = {}
+        self._kept_from: dict[tuple[Site, int, Group], int] = {}
+        self._known: dict[tuple[Site, int, Group], _Spans] = {}
+        self._rows: list[Sent] = []
+
+    def holds(self, origin: Site, incarnation: int, group: Group, seq: int) -> None:
+        self._kept_from.setdefault((origin, incarnation, group), seq)
+
+    def has(self, origin: Site, incarnation: int, last: dict[Group, int]) -> None:
+        """The origin's store is here, and it may have forgotten so much."""
+        self._last[origin] = (incarnation, last)
+
+    def delivered(self, origin: Site, incarnation: int, group: Group, item: Logged) -> None:
+        batch = item.placed.batch
+        stream = (origin, incarnation, group)
+        last = batch.seq + batch.count - 1
+        here = self._last.get(origin)
+        if here is not None:
+            latest, forgotten = here
+            if last >= self._kept_from.get(stream, last + 1):
+                return
+            if incarnation == latest and last > forgotten.get(group, 0):
+                return  # never accepted there: a fault that the checkers shall find
+        if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
+            return
+        self._done.forgotten += batch.count
+        for seq, payload in enumerate(item.payloads, batch.seq):
+            self._rows.append(Sent(origin, incarnation, group, seq, 0, 0, 0, len(payload)))
+        if len(self._rows) >= _PIECE:
+            self.write()
+
+    def write(self) -> None:
+        """A file of those gathered so far."""
+        if not self._rows:
+            return
+        with self._history.table("sent") as table:
+            for row in sorted(self._rows, key=TABLES["sent"].order):
+                table.append(row)
+            self._done.sent += table.rows
+        self._rows.clear()
+
+
+class _Spans:
+    """Ranges of seqs that were seen; batches are the same ranges everywhere."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, first: int, last: int) -> bool:
+        """Whether it is news; ranges that touch are joined."""
+        at = bisect_right(self._starts, first)
+        if at and self._ends[at - 1] >= first:
+            return False
+        starts, ends = self._starts, self._ends
+        if at and ends[at - 1] == first - 1:
+            at -= 1
+            ends[at] = last
+        else:
+            starts.insert(at, first)
+            ends.insert(at, last)
+        if at + 1 < len(starts) and starts[at + 1] == last + 1:
+            ends[at] = ends[at + 1]
+            del starts[at + 1], ends[at + 1]
+        return True
+
+
+class _Shed:
+    """Positions at which the application was given a gap instead of a message."""
+
+    def __init__(self, source: Source) -> None:
+        told = source.log.rows("position, detail", "events WHERE kind = 'gap'")
+        spans = sorted((int(at), int(at) + int(json.loads(text)["count"])) for at, text in told)
+        self._starts = [start for start, _ in spans]
+        self._ends = [end for _, end in spans]
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
+    def within(self, item: Logged) -> set[int]:
+        first, last = item.position, item.position + item.placed.batch.count - 1
+        hidden: set[int] = set()
+        at = bisect_right(self._starts, last) - 1
+        while at >= 0 and self._ends[at] > first:
+            hidden.update(range(max(first, self._starts[at]), min(last + 1, self._ends[at])))
+            at -= 1
+        return hidden
+
+
+def _gaps(site: Site, item: Logged, hidden: Iterable[int]) -> list[Event]:
+    batch = item.placed.batch
+    made = []
+    for position in sorted(hidden):
+        seq = batch.seq + position - item.position
+        message = MessageId(batch.origin, batch.incarnation, batch.group, seq)
+        made.append(_event(site, GAP, position, item.at_ns, gap_detail(message)))
+    return made
+
+
+def _event(site: Site, kind: str, position: int, at_ns: int, detail: str) -> Event:
+    return Event(site, 0, kind, position, 1 if position else 0, EPOCH, at_ns, detail)
+
+
+def _range(first: int, count: int) -> list[int]:
+    return list(range(first, first + count))
+
+
+def _facts(found: list[Source]) -> dict[str, Any]:
+    """What the stores say of their cluster; they must not contradict each other."""
+    known: Source | None = None
+    for source in found:
+        if source.facts is None:
+            continue
+        for name in _FACTS:
+            if name not in source.facts:
+                raise ConfigError(f"{source.path}: does not say the cluster's {name!r}")
+            if known is not None and known.facts is not None:
+                ours, theirs = source.facts[name], known.facts[name]
+                if ours != theirs:
+                    raise ConfigError(
+                        f"{source.path}: was last run with another {name!r} than {known.path}"
+                    )
+        known = known or source
+    if known is None or known.facts is None:
+        raise ConfigError(f"{found[0].path}: no site of this cluster was ever started on its store")
+    return known.facts
+
+
+def _domains(groups: dict[Group, tuple[Site, ...]]) -> list[Site]:
+    """One for each domain, which is named by its first site."""
+    sites = tuple(sorted({site for members in groups.values() for site in members}))
+    indexed = IndexedTable.of(GroupTable(sites, groups))
+    return [indexed.sites[part[0]] for part, _ in indexed.domains()]

@@ -1,0 +1,199 @@
+"""A store as the export reads it, beside its writer or without one: two pinned states of the file.
+
+Deliveries are read from the first state of each store and sends from the second, which is pinned
+when all first ones are: so whatever some site has delivered, its origin has accepted by then.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ordercast.core.outbox import Accepted, Passed
+from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Placed, payloads_of
+from ordercast.net.rows import ACCEPTED, MINE, SELECT_BATCH, CheckpointRow, Row, Value
+from ordercast.net.store_file import (
+    connect_to_read,
+    read_mark,
+    read_state,
+    records_of,
+    require_ours,
+    state_in,
+    told,
+)
+
+
+class Logged(NamedTuple):
+    """A batch of the site's ordered log; its first message at `position`."""
+
+    position: int
+    at_ns: int
+    placed: Placed
+    payloads: list[bytes]
+
+
+class Taken(NamedTuple):
+    """A batch that the site accepted when its application had seen `after`."""
+
+    at_ns: int
+    after: int
+    batch: Batch
+    payloads: list[bytes]
+
+
+class Pinned:
+    """One state of a store's file, for as long as it is open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db: sqlite3.Connection | None = None
+        try:
+            self._db = db = connect_to_read(path)
+            db.execute("BEGIN")
+            require_ours(db, path)
+            self.state: dict[str, Value] = read_state(db, path)
+            self.mark: CheckpointRow | None = read_mark(db, path)
+            first, last = db.execute("SELECT min(n), max(n) FROM batches").fetchone()
+            self.first, self.last = (1, 0) if last is None else (int(first), int(last))
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise told(path, error) from None
+        except Exception:
+            self.close()
+            raise
+        self.folded: dict[str, Any] = {} if self.mark is None else state_in(self.mark)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def rows(self, columns: str, rest: str) -> list[tuple[Any, ...]]:
+        assert self._db is not None
+        return self._db.execute(f"SELECT {columns} FROM {rest}").fetchall()
+
+    def first_position(self) -> int:
+        """Of the log that is still here; the next one, if nothing is."""
+        found = self.rows("position", "batches ORDER BY n LIMIT 1")
+        if found:
+            return int(found[0][0])
+        return 1 if self.mark is None else self.mark.position + 1
+
+    def last_position(self) -> int:
+        found = self.rows("position, count, kind", "batches ORDER BY n DESC LIMIT 1")
+        if not found:
+            return 0 if self.mark is None else self.mark.position
+        position, count, kind = found[0]
+        return int(position) + int(count) - 1 if kind & MINE else int(position) - 1
+
+    def logged(self) -> Iterator[Logged]:
+        for row, record in self._records(MINE):
+            if isinstance(record, Passed):
+                placed = record.placed
+                yield Logged(row.position, row.at_ns, placed, self._payloads(row, placed.batch))
+
+    def accepted(self) -> Iterator[Taken]:
+        for row, record in self._records(ACCEPTED):
+            if isinstance(record, Accepted):
+                batch = record.batch
+                yield Taken(row.at_ns, row.after_position, batch, self._payloads(row, batch))
+
+    def _records(self, kind: int) -> Iterator[tuple[Row, Accepted | Passed]]:
+        assert self._db is not None
+        expected = self.first
+        try:
+            for values in self._db.execute(f"{SELECT_BATCH} ORDER BY n"):
+                row = Row(*values)
+                if row.n != expected:
+                    raise StoreCorrupt(
+                        f"{self.path}: row {expected} of table batches is missing, the file is"
+                        " damaged; an export would be wrong"
+                    )
+                expected += 1
+                if row.kind & kind:
+                    for record in records_of(self._db, row, self.path):
+                        yield row, record
+        except sqlite3.Error as error:
+            raise told(self.path, error) from None
+
+    def _payloads(self, row: Row, batch: Batch) -> list[bytes]:
+        try:
+            return payloads_of(batch)
+        except FrameError as error:
+            raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None
+
+
+class Source:
+    """A site's store. `sends` is pinned by `pin_sends`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.log = Pinned(path)
+        self.sends = self.log
+        state = self.log.state
+        self.site: Site = str(state["site"])
+        self.cluster = str(state["cluster"])
+        self.incarnation = int(state["incarnation"])
+        self.facts: dict[str, Any] | None = (
+            json.loads(str(state["described"])) if "described" in state else None
+        )
+        closed = json.loads(str(state["closed"])) if state["closed"] else {}
+        self.ended = bool(closed.get("quiet"))
+        self.ended_ns = int(closed.get("at_ns", 0))
+
+    def pin_sends(self) -> None:
+        self.sends = Pinned(self.path)
+
+    def close(self) -> None:
+        self.sends.close()
+        self.log.close()
+
+    def last_delivered(self, level: str) -> int:
+        """Up to where the log has reached the application."""
+        if level == "agreed" or self.ended:
+            return self.log.last_position()
+        state, folded = self.log.state, self.log.folded
+        return max(int(state["delivered"]), int(state["confirmed"]), int(folded.get("position", 0)))
+
+    def forgotten(self) -> dict[Group, int]:
+        """Per group the last own seq that was stable and may have been forgotten."""
+        return dict(self.sends.folded.get("own_seqs", {}))
+
+
+def sources(folder: Path) -> list[Source]:
+    """All stores of a folder, each pinned twice."""
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: there is no such folder of stores")
+    paths = sorted(path for path in folder.glob("*.db") if path.is_file())
+    if not paths:
+        raise ConfigError(f"{folder}: holds no store (SITE.db)")
+    found: list[Source] = []
+    try:
+        found.extend(map(Source, paths))  # those before a bad one are in it, and are closed
+        for source in found:
+            source.pin_sends()
+        _require_one_cluster(found)
+    except Exception:
+        for source in found:
+            source.close()
+        raise
+    return found
+
+
+def _require_one_cluster(found: list[Source]) -> None:
+    first = found[0]
+    sites: dict[Site, Path] = {}
+    for source in found:
+        if source.cluster != first.cluster:
+            raise ConfigError(
+                f"{source.path}: is of cluster {source.cluster!r}, but {first.path} of"
+                f" {first.cluster!r}"
+            )
+        if source.site in sites:
+            raise ConfigError(
+                f"{source.path}: is a store of site {source.site!r}, and so is {sites[source.site]}"
+            )
+        sites[source.site] = source.path
