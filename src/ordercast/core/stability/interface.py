@@ -39,6 +39,9 @@ class Stability(Protocol):
 
     def final(self, group: Group) -> int: ...
 
+    def behind(self, group: Group) -> list[Site]:
+        """The members that keep the group's next message from being final, as known here."""
+
     def restarted(self, peer: Site | None) -> None:
         """The peer (None: this site itself) has started anew and must hear, or tell, everything."""
 

@@ -136,6 +136,22 @@ class Plain:
     def final(self, group: Group) -> int:
         return self._final.get(group, 0)
 
+    def behind(self, group: Group) -> list[Site]:
+        """Those whose log is the shortest; where all logs are equal, whose settled prefix is."""
+        heard = self._heard.get(group, {})
+        counts = {
+            member: self._mine.get(group, (0, 0))
+            if member == self.site
+            else heard.get(member, (0, 0))
+            for member in self._members.get(group, ())
+        }
+        most = max((logged for logged, _ in counts.values()), default=0)
+        for which in (0, 1):
+            least = min((count[which] for count in counts.values()), default=0)
+            if least < most:
+                return [member for member, count in counts.items() if count[which] == least]
+        return []
+
     def restarted(self, peer: Site | None) -> None:
         mine = [group for group, counts in self._mine.items() if counts[0] != NEVER]
         if peer is None:

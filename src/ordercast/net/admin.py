@@ -1,0 +1,236 @@
+"""The daemon's side of the admin socket: clients send through its site and read its deliveries.
+
+A client is known by a random id and numbers what it sends. What it repeats after a broken
+connection is recognised: by the session, which outlives connections, or, when the daemon has been
+restarted in between, by the store, where the number is written together with the accepted batch.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from pathlib import Path
+
+import msgspec
+
+from ordercast.model.errors import ConfigError, Error
+from ordercast.net.admin_frames import (
+    VERSION,
+    Answer,
+    Confirm,
+    Failed,
+    Grant,
+    Hello,
+    Refused,
+    Request,
+    Send,
+    Status,
+    Subscribe,
+    Unsubscribe,
+    Watch,
+    Welcome,
+    Wire,
+    decode_request,
+    kind_of,
+    reason_of,
+)
+from ordercast.net.admin_session import Limits, Session
+from ordercast.net.admin_stream import Subscription
+from ordercast.net.node import Node
+from ordercast.net.sockets import remove_stale, socket_path
+
+_log = logging.getLogger("ordercast.net.admin")
+
+MOST_CONNECTIONS = 64
+MOST_SESSIONS = 256  # connected or with something under way
+MOST_SUBSCRIPTIONS = 16  # of one connection
+HELLO_S = 5.0
+UNSENT_BYTES = 64 * 1024 * 1024  # to a client that does not read
+
+
+class Admin:
+    """Listens on `DIR/SITE.sock`; open to the user who runs the daemon only."""
+
+    def __init__(self, node: Node, path: Path, limits: Limits) -> None:
+        self.node = node
+        self.path = path
+        self.limits = limits
+        self._server: asyncio.Server | None = None
+        self._connections: dict[Wire, _Connection] = {}
+        self._sessions: dict[bytes, Session] = {}
+
+    async def start(self) -> None:
+        remove_stale(self.path)
+        loop = asyncio.get_running_loop()
+        before = os.umask(0o177)
+        try:
+            self._server = await loop.create_unix_server(self._accepted, socket_path(self.path))
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {(error.strerror or str(error)).lower()}") from None
+        finally:
+            os.umask(before)
+        self.path.chmod(0o600)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections.values()):
+            connection.close("the daemon stops")
+        for session in self._sessions.values():
+            session.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        if self._server is not None:
+            await asyncio.sleep(0)
+            self._server = None
+
+    def clients(self) -> int:
+        return len(self._connections)
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def _accepted(self) -> Wire:
+        return Wire(decode_request, self._frame, self._lost, self._made)
+
+    def _made(self, wire: Wire) -> None:
+        connection = _Connection(self, wire)
+        self._connections[wire] = connection
+        if len(self._connections) > MOST_CONNECTIONS:
+            connection.close(f"too many clients ({MOST_CONNECTIONS} at most)")
+
+    def _frame(self, wire: Wire, frame: Request) -> None:
+        connection = self._connections.get(wire)
+        if connection is not None:
+            connection.frame(frame)
+        if wire.unsent > UNSENT_BYTES:
+            wire.fail("the client does not read what it asked for")
+
+    def _lost(self, wire: Wire) -> None:
+        connection = self._connections.pop(wire, None)
+        if connection is None:
+            return
+        if wire.failure:
+            _log.warning("client dropped: %s", wire.failure)
+        connection.lost()
+        self._tidy()
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def session(self, client: bytes, wire: Wire) -> Session:
+        session = self._sessions.pop(client, None)
+        if session is None:
+            session = Session(self.node, client, self.limits)
+        self._sessions[client] = session  # the latest last
+        session.attach(wire)
+        return session
+
+    def _tidy(self) -> None:
+        """Forget sessions that nobody is connected to: first those with nothing under way."""
+        gone = [client for client, session in self._sessions.items() if session.idle]
+        for client in gone:
+            del self._sessions[client]
+        while len(self._sessions) > MOST_SESSIONS:
+            left = [client for client, session in self._sessions.items() if session.wire is None]
+            if not left:
+                return
+            self._sessions.pop(left[0]).close()
+
+
+class _Connection:
+    """One client's connection: its session, subscriptions and questions."""
+
+    def __init__(self, admin: Admin, wire: Wire) -> None:
+        self.admin = admin
+        self.node = admin.node
+        self.wire = wire
+        self.session: Session | None = None
+        self._subscriptions: dict[int, Subscription] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
+
+    def close(self, reason: str) -> None:
+        self.wire.send(Refused("Error", reason))
+        self.wire.close()
+
+    def lost(self) -> None:
+        self._deadline.cancel()
+        for subscription in self._subscriptions.values():
+            subscription.close()
+        for task in self._tasks:
+            task.cancel()
+        if self.session is not None:
+            self.session.detach(self.wire)
+
+    def frame(self, frame: Request) -> None:
+        if isinstance(frame, Hello):
+            self._hello(frame)
+        elif self.session is None:
+            self.wire.fail("its first frame was no hello")
+        elif isinstance(frame, Send):
+            self.session.send(frame)
+        elif isinstance(frame, Watch):
+            self.session.watch(frame)
+        elif isinstance(frame, Subscribe):
+            self._subscribe(frame)
+        elif isinstance(frame, Grant):
+            if frame.id in self._subscriptions:
+                self._subscriptions[frame.id].grant(frame.messages, frame.bytes)
+        elif isinstance(frame, Unsubscribe):
+            subscription = self._subscriptions.pop(frame.id, None)
+            if subscription is not None:
+                subscription.close()
+        else:
+            self._ask(frame)
+
+    def _hello(self, hello: Hello) -> None:
+        self._deadline.cancel()
+        node = self.node
+        if self.session is not None:
+            self.wire.fail("it said hello twice")
+        elif hello.version != VERSION:
+            self.close(f"this daemon speaks version {VERSION}, not {hello.version}")
+        elif (hello.cluster, hello.site) != (node.cluster.name, node.site):
+            self.close(
+                f"this is site {node.site!r} of cluster {node.cluster.name!r}, not"
+                f" {hello.site!r} of {hello.cluster!r}"
+            )
+        else:
+            limits = self.admin.limits
+            self.session = self.admin.session(hello.client, self.wire)
+            self.wire.send(
+                Welcome(
+                    VERSION,
+                    node.site,
+                    node.boot,
+                    node.incarnation,
+                    limits.messages,
+                    limits.bytes,
+                )
+            )
+
+    def _subscribe(self, frame: Subscribe) -> None:
+        if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
+            self.wire.send(
+                Failed(frame.id, "Error", f"more than {MOST_SUBSCRIPTIONS} subscriptions")
+            )
+            return
+        subscription = Subscription(frame.id, self.node.batches(frame.start), self.wire)
+        self._subscriptions[frame.id] = subscription
+
+    def _ask(self, frame: Confirm | Status) -> None:
+        task = asyncio.create_task(self._answer(frame))
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    async def _answer(self, frame: Confirm | Status) -> None:
+        try:
+            if isinstance(frame, Confirm):
+                await self.node.confirm(frame.position)
+                body = b""
+            else:
+                body = msgspec.json.encode(self.node.status())
+        except Error as error:
+            self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
+        else:
+            self.wire.send(Answer(frame.id, body))

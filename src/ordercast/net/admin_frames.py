@@ -1,0 +1,315 @@
+"""What a client and a daemon say to each other over the admin socket, and how it is framed.
+
+A frame is four bytes of length, big-endian, and a msgpack array whose first element is its kind.
+Everything has a limit; the first frame of a client is `Hello`, and the daemon's answer `Welcome`.
+Requests are answered by id, sends by their number: the numbers of a client grow by one, and a
+client that connects again repeats those that were not yet accepted, marked `again`.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from ordercast.model import errors
+from ordercast.model.errors import Error, FrameError
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Placed
+from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES, LARGEST_NUMBER, MEMBERS
+
+VERSION = 1
+FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
+CLIENT_BYTES = 16  # of a client's id, drawn at random
+COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
+
+Number: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
+Name: TypeAlias = Annotated[str, Meta(max_length=64)]
+ClientId: TypeAlias = Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=CLIENT_BYTES)]
+Text: TypeAlias = Annotated[str, Meta(max_length=2_000)]
+
+ACCEPTED, ORDERED, STABLE = 1, 2, 3
+STAGES = ("", "accepted", "ordered", "stable")
+
+
+class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    pass
+
+
+# --- of the client --------------------------------------------------------------------------------
+
+
+class Hello(_Frame, frozen=True, tag=1):
+    version: int
+    cluster: Name
+    site: Name
+    client: ClientId
+
+
+class Send(_Frame, frozen=True, tag=2):
+    """A batch for a group, or (then the group is "") for listed sites; `body` is packed.
+
+    The client knows that its sends up to the number `answered` are accepted.
+    """
+
+    number: Number
+    group: Name
+    sites: Annotated[tuple[Name, ...], Meta(max_length=MEMBERS)]
+    count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES)]
+    again: bool
+    answered: Count
+
+
+class Watch(_Frame, frozen=True, tag=3):
+    """Tell what becomes of this client's messages, accepted on an earlier connection."""
+
+    number: Number
+    group: Name
+    seq: Number
+    count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
+
+
+class Subscribe(_Frame, frozen=True, tag=4):
+    """Deliveries from `start` on; None: from the first that is not confirmed."""
+
+    id: Number
+    start: Number | None
+
+
+class Grant(_Frame, frozen=True, tag=5):
+    """So much more may be sent to the subscription."""
+
+    id: Number
+    messages: Count
+    bytes: Count
+
+
+class Unsubscribe(_Frame, frozen=True, tag=6):
+    id: Number
+
+
+class Confirm(_Frame, frozen=True, tag=7):
+    id: Number
+    position: Count
+
+
+class Status(_Frame, frozen=True, tag=8):
+    id: Number
+
+
+Request: TypeAlias = Hello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | Status
+
+
+# --- of the daemon --------------------------------------------------------------------------------
+
+
+class Welcome(_Frame, frozen=True, tag=1):
+    """`messages` and `bytes`: how much a client may have under way that is not yet accepted."""
+
+    version: int
+    site: Site
+    boot: int
+    incarnation: int
+    messages: int
+    bytes: int
+
+
+class Refused(_Frame, frozen=True, tag=2):
+    """The last frame of a connection that the daemon closes, and why."""
+
+    kind: str
+    reason: Text
+
+
+class Stages(_Frame, frozen=True, tag=3):
+    """(number, stage, group, first seq) of this client's sends, in the order they got there."""
+
+    reached: tuple[tuple[int, int, Group, int], ...]
+
+
+class Rejected(_Frame, frozen=True, tag=4):
+    """A send that was not accepted and never will be."""
+
+    number: int
+    kind: str
+    reason: Text
+
+
+class Batches(_Frame, frozen=True, tag=5):
+    """(position, epoch, batch) for a subscription."""
+
+    id: int
+    batches: tuple[tuple[int, int, Placed], ...]
+
+
+class Shed(_Frame, frozen=True, tag=8):
+    """In place of a batch: so many messages that this site's application will not get."""
+
+    id: int
+    position: int
+    epoch: int
+    group: Group
+    origin: Site
+    incarnation: int
+    seq: int
+    count: int
+
+
+class Answer(_Frame, frozen=True, tag=6):
+    """To a Confirm (empty) or a Status (JSON)."""
+
+    id: int
+    body: bytes
+
+
+class Failed(_Frame, frozen=True, tag=7):
+    """What a request with this id, or a subscription, ended with."""
+
+    id: int
+    kind: str
+    reason: Text
+
+
+Reply: TypeAlias = Welcome | Refused | Stages | Rejected | Batches | Shed | Answer | Failed
+
+_encoder = msgspec.msgpack.Encoder()
+decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_reply = msgspec.msgpack.Decoder(Reply).decode
+_HEAD = struct.Struct(">I")
+
+
+def frame_of(message: Request | Reply) -> bytes:
+    body = _encoder.encode(message)
+    if len(body) > FRAME_BYTES:
+        raise FrameError(f"a frame of {len(body)} bytes; the limit is {FRAME_BYTES}")
+    return _HEAD.pack(len(body)) + body
+
+
+class Splitter:
+    """Cuts a stream into frames' bodies; FrameError for one that is too long."""
+
+    def __init__(self, most: int = FRAME_BYTES) -> None:
+        self.most = most
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        held = self._data
+        held += data
+        found = []
+        at = 0
+        while len(held) - at >= _HEAD.size:
+            (length,) = _HEAD.unpack_from(held, at)
+            if length > self.most:
+                raise FrameError(f"a frame of {length} bytes; the limit is {self.most}")
+            end = at + _HEAD.size + length
+            if end > len(held):
+                break
+            found.append(bytes(held[at + _HEAD.size : end]))
+            at = end
+        if at:
+            del held[:at]
+        return found
+
+
+class Wire(asyncio.Protocol):
+    """One end of an admin connection: whole frames in, frames out, one write per turn."""
+
+    def __init__(
+        self,
+        decode: Callable[[bytes], Any],
+        on_frame: Callable[["Wire", Any], None],
+        on_lost: Callable[["Wire"], None],
+        on_made: Callable[["Wire"], None] | None = None,
+    ) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.closed = False
+        self.failure = ""  # why this end closed it
+        self._decode = decode
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._on_made = on_made
+        self._splitter = Splitter()
+        self._out: list[bytes] = []
+        self._size = 0
+        self._loop = asyncio.get_running_loop()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self._on_made is not None:
+            self._on_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._splitter.feed(data):
+                if self.closed:
+                    return
+                self._on_frame(self, self._decode(body))
+        except (FrameError, msgspec.DecodeError) as error:
+            self.fail(str(error))
+
+    def connection_lost(self, _: Exception | None) -> None:
+        if not self.closed:
+            self.closed = True
+        self.transport = None
+        self._on_lost(self)
+
+    def send(self, message: Request | Reply) -> None:
+        if self.closed:
+            return
+        data = frame_of(message)
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(data)
+        self._size += len(data)
+        if self._size >= COALESCE_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._out:
+            data = b"".join(self._out)
+            self._out = []
+            self._size = 0
+            if self.transport is not None and not self.transport.is_closing():
+                self.transport.write(data)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the other end has not taken yet."""
+        return self._size + (self.transport.get_write_buffer_size() if self.transport else 0)
+
+    def close(self) -> None:
+        """Write what is waiting and close."""
+        if not self.closed:
+            self._flush()
+            self.closed = True
+            if self.transport is not None:
+                self.transport.close()
+
+    def fail(self, reason: str) -> None:
+        """Close at once; `failure` says why."""
+        if not self.closed:
+            self.failure = reason
+            self.closed = True
+            if self.transport is not None:
+                self.transport.abort()
+
+
+def kind_of(error: Exception) -> str:
+    return type(error).__name__
+
+
+def error_of(kind: str, reason: str) -> Error:
+    """The same error on this side; one that this side does not know is an `Error`."""
+    found = getattr(errors, kind, Error)
+    made = found if isinstance(found, type) and issubclass(found, Error) else Error
+    return made(reason)
+
+
+def reason_of(error: Exception) -> str:
+    """One line that fits a frame."""
+    return " ".join(str(error).split())[:2_000] or type(error).__name__

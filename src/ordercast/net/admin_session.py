@@ -1,0 +1,198 @@
+"""What one client has sent through a daemon: nothing twice, in order, with its receipts."""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from ordercast.model.errors import Error
+from ordercast.model.groups import Group
+from ordercast.model.messages import unpack_payloads
+from ordercast.net.admin_frames import (
+    ACCEPTED,
+    ORDERED,
+    STABLE,
+    STAGES,
+    Rejected,
+    Send,
+    Stages,
+    Watch,
+    Wire,
+    kind_of,
+    reason_of,
+)
+from ordercast.net.node import Node
+from ordercast.net.receipts import Receipt
+
+_SLACK = 2  # times what a client may have under way: it may have given up some of it
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a client may have under way that is not yet accepted."""
+
+    messages: int
+    bytes: int
+
+
+class Session:
+    """Outlives connections: a client that comes back finds what it had under way.
+
+    `_reached` has an entry for every number that is queued or watched; a number at or below
+    `highest` without one was finished before, and the store knows what it was given.
+    """
+
+    def __init__(self, node: Node, client: bytes, limits: Limits) -> None:
+        self.node = node
+        self.client = client
+        self.limits = limits
+        self.wire: Wire | None = None
+        self.highest = 0
+        self._answered = 0
+        self._queue: deque[Send] = deque()
+        self._waiting = [0, 0]  # messages and bytes not yet accepted
+        self._reached: dict[int, tuple[int, Group, int]] = {}
+        self._news: list[tuple[int, int, Group, int]] = []
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._sending = False
+        self._open: dict[int, Send] = {}  # given to the site, not yet accepted
+
+    @property
+    def idle(self) -> bool:
+        return self.wire is None and not self._queue and not self._tasks
+
+    def attach(self, wire: Wire) -> None:
+        if self.wire is not None and self.wire is not wire:
+            self.wire.close()
+        self.wire = wire
+        self._news = []
+
+    def detach(self, wire: Wire) -> None:
+        if self.wire is wire:
+            self.wire = None
+
+    def close(self) -> None:
+        self._queue.clear()
+        for task in list(self._tasks):
+            task.cancel()
+
+    # --- what the client sends --------------------------------------------------------------------
+
+    def send(self, frame: Send) -> None:
+        if frame.answered > self._answered:
+            self._answered = frame.answered
+            self.node.answered(self.client, frame.answered)
+        number = frame.number
+        if number in self._reached:  # still under way, from an earlier connection
+            self._tell(number)
+            return
+        if frame.again or number <= self.highest:
+            found = self.node.store.request(self.client, number)
+            if found is not None:
+                self.highest = max(self.highest, number)
+                group, seq, count = found
+                self._follow(number, group, seq, count)
+                return
+        if number <= self.highest:
+            self._reject(number, Error(f"request {number} was answered, or given up, before"))
+            return
+        self._enqueue(frame)
+
+    def watch(self, frame: Watch) -> None:
+        if frame.number in self._reached:
+            self._tell(frame.number)
+        else:
+            self._follow(frame.number, frame.group, frame.seq, frame.count)
+
+    def _enqueue(self, frame: Send) -> None:
+        messages, size = self._waiting
+        if messages and (
+            messages + frame.count > _SLACK * self.limits.messages
+            or size + len(frame.body) > _SLACK * self.limits.bytes
+        ):
+            if self.wire is not None:
+                self.wire.fail("it sends more than it may have under way")
+            return
+        self.highest = frame.number
+        self._waiting = [messages + frame.count, size + len(frame.body)]
+        self._reached[frame.number] = (0, "", 0)
+        self._queue.append(frame)
+        if not self._sending:
+            self._sending = True
+            self._spawn(self._send_queued())
+
+    async def _send_queued(self) -> None:
+        """In the order of the numbers: the next is not taken before this one has its place among
+        the site's own messages, however long the window stays full."""
+        try:
+            while self._queue:
+                frame = self._queue[0]
+                try:
+                    payloads = unpack_payloads(frame.body)
+                    if len(payloads) != frame.count:
+                        raise Error(f"request {frame.number} has not {frame.count} payloads")
+                    receipt = await self._submit(frame, payloads)
+                except Error as error:
+                    self._reached.pop(frame.number, None)
+                    self._done(frame)
+                    self._reject(frame.number, error)
+                else:
+                    first = receipt.seq - frame.count + 1
+                    self._open[frame.number] = frame
+                    self._follow(frame.number, receipt.group, first, frame.count)
+                self._queue.popleft()
+        finally:
+            self._sending = False
+
+    async def _submit(self, frame: Send, payloads: list[bytes]) -> Receipt:
+        request = (self.client, frame.number)
+        if frame.sites:
+            return await self.node.multicast_to(frame.sites, payloads, request=request)
+        return await self.node.multicast_many(frame.group, payloads, request=request)
+
+    # --- what becomes of it -----------------------------------------------------------------------
+
+    def _follow(self, number: int, group: Group, seq: int, count: int) -> None:
+        self._reached[number] = (0, group, seq)
+        self._spawn(self._report(number, group, seq, count))
+
+    async def _report(self, number: int, group: Group, seq: int, count: int) -> None:
+        """Until it is stable. When the site closes, the client asks again after its restart."""
+        try:
+            for stage in (ACCEPTED, ORDERED, STABLE):
+                await self.node.reached(STAGES[stage], group, seq + count - 1)
+                self._reached[number] = (stage, group, seq)
+                if stage == ACCEPTED and (frame := self._open.pop(number, None)) is not None:
+                    self._done(frame)
+                self._tell(number)
+        except Error:
+            return
+        finally:
+            self._reached.pop(number, None)
+
+    def _done(self, frame: Send) -> None:
+        self._waiting[0] -= frame.count
+        self._waiting[1] -= len(frame.body)
+
+    def _tell(self, number: int) -> None:
+        stage, group, seq = self._reached[number]
+        if not stage or self.wire is None:
+            return
+        if not self._news:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._news.append((number, stage, group, seq))
+
+    def _flush(self) -> None:
+        if self._news and self.wire is not None:
+            self.wire.send(Stages(tuple(self._news)))
+        self._news = []
+
+    def _reject(self, number: int, error: Error) -> None:
+        if self.wire is not None:
+            self.wire.send(Rejected(number, kind_of(error), reason_of(error)))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))

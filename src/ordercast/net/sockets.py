@@ -1,0 +1,48 @@
+"""Unix sockets at paths: systems take a hundred bytes of path, and leave dead files behind."""
+
+import contextlib
+import os
+import socket
+import stat
+from pathlib import Path
+
+from ordercast.model.errors import ConfigError
+
+LONGEST_PATH = 103  # bytes, of the system that takes least
+
+
+def socket_path(path: Path) -> str:
+    """A way to write the path that fits; the one from here if that is shorter."""
+    ways = [str(path), os.path.relpath(path)]
+    best = min(ways, key=lambda way: len(os.fsencode(way)))
+    if len(os.fsencode(best)) > LONGEST_PATH:
+        raise ConfigError(
+            f"{path}: is too long for a socket ({LONGEST_PATH} bytes at most):"
+            " choose a shorter --dir, or run from a directory near it"
+        )
+    return best
+
+
+def remove_stale(path: Path) -> None:
+    """Remove a socket that nobody listens on; anything else in its place is the user's."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ConfigError(f"{path}: is in the way of the admin socket, and no socket")
+    if answers(path):
+        raise ConfigError(f"{path}: another daemon answers there already")
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+
+
+def answers(path: Path) -> bool:
+    """Whether somebody listens."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(socket_path(path))
+        except OSError:
+            return False
+    return True

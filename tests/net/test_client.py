@@ -1,0 +1,340 @@
+"""`connect`: the face of a Node through a daemon, over connections that break."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordercast.model.errors import ConfigError, Error, TooLarge, UnknownGroup, WindowFull
+from ordercast.net.admin import Admin
+from ordercast.net.admin_session import Limits
+from ordercast.net.client import Away, Client, NotFlushed, connect
+from ordercast.net.local import LocalCluster, local_cluster
+from ordercast.net.node import Node
+from ordercast.net.sockets import socket_path
+from support.loops import in_loop
+
+GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
+
+
+class Daemons:
+    """Sites in this process, each behind an admin socket, as daemons have one."""
+
+    def __init__(self, cluster: LocalCluster, directory: Path) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.admins: dict[str, Admin] = {}
+
+    async def serve(self, site: str, node: Node | None = None) -> None:
+        limits = Limits(
+            self.cluster.cluster.limits.window_messages, self.cluster.cluster.limits.window_bytes
+        )
+        served = node if node is not None else self.cluster[site]
+        admin = Admin(served, self.directory / f"{site}.sock", limits)
+        await admin.start()
+        self.admins[site] = admin
+
+    async def kill(self, site: str) -> None:
+        await self.admins.pop(site).close()
+        await self.cluster.kill(site)
+
+    async def start(self, site: str) -> None:
+        await self.serve(site, await self.cluster.start(site))
+
+    def connect(self, site: str, **options: Any) -> Client:
+        return connect(self.cluster.cluster, site, self.directory, **options)
+
+
+@asynccontextmanager
+async def daemons(directory: Path, **options: Any) -> AsyncIterator[Daemons]:
+    options.setdefault("dir", directory)
+    options.setdefault("durability", "os")
+    async with local_cluster(GROUPS, **options) as cluster:
+        found = Daemons(cluster, directory)
+        for site in cluster.cluster.sites:
+            await found.serve(site)
+        try:
+            yield found
+        finally:
+            for admin in found.admins.values():
+                await admin.close()
+
+
+async def read(client: Client | Node, count: int, start: int | None = None) -> list[Any]:
+    found = []
+    async with asyncio.timeout(20):
+        async for item in client.deliveries(start):
+            found.append(item)
+            if len(found) == count:
+                break
+    return found
+
+
+@in_loop
+async def test_a_client_sends_and_reads_as_a_node_does(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as running, running.connect("a") as a, running.connect("b") as b:
+        receipt = await a.multicast("alpha", b"one")
+        await receipt.stable()
+        assert (receipt.group, receipt.seq) == ("alpha", 1)
+        many = await a.multicast_many("alpha", [b"two", b"three"])
+        await many.ordered()
+        assert many.seq == 3
+        listed = await a.multicast_to(["a", "b"], b"four")
+        both = await a.multicast(["alpha", "beta"], b"five")
+        await both.accepted()
+        await listed.accepted()
+        assert listed.group.startswith("@")
+        assert both.group != listed.group
+        outside = await a.multicast("beta", b"six")
+        await outside.stable()
+        await a.flush("stable")
+        found = await read(b, 6)
+        assert [item.payload for item in found][:3] == [b"one", b"two", b"three"]
+        assert sorted(item.payload for item in found[3:]) == [b"five", b"four", b"six"]
+        assert [item.position for item in found] == [1, 2, 3, 4, 5, 6]
+        assert found[0].origin == "a"
+
+
+@in_loop
+async def test_batches_are_those_of_the_site(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as running, running.connect("a") as a:
+        await a.multicast_many("alpha", [b"1", b"2"])
+        await a.multicast_many("alpha", [b"3"])
+        found = []
+        async for batch in a.batches():
+            found.append((batch.position, [item.payload for item in batch.deliveries()]))  # type: ignore[union-attr]
+            if len(found) == 2:
+                break
+        assert found == [(1, [b"1", b"2"]), (3, [b"3"])]
+
+
+@in_loop
+async def test_payloads_of_one_turn_travel_together(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as running, running.connect("a") as a:
+        receipts = [await a.multicast("alpha", b"%d" % n) for n in range(100)]
+        await a.flush()
+        assert [receipt.seq for receipt in receipts] == list(range(1, 101))
+        async for batch in a.batches():
+            assert batch.count == 100
+            break
+
+
+@in_loop
+async def test_what_is_confirmed_is_not_seen_again(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as running:
+        async with running.connect("a") as a:
+            await a.multicast_many("alpha", [b"1", b"2", b"3"])
+            await read(a, 3)
+            await a.confirm(2)
+        async with running.connect("a") as again:
+            assert [item.payload for item in await read(again, 1)] == [b"3"]
+            assert [item.position for item in await read(again, 3, start=1)] == [1, 2, 3]
+            with pytest.raises(ConfigError, match="position 9 cannot be confirmed"):
+                await again.confirm(9)
+
+
+@in_loop
+async def test_mistakes_are_the_callers_and_known_at_once(tmp_path: Path) -> None:
+    small = {"message_bytes": 1000}
+    async with daemons(tmp_path, limits=small) as running, running.connect("a") as a:
+        with pytest.raises(UnknownGroup, match="did you mean 'alpha'"):
+            await a.multicast("alhpa", b"")
+        with pytest.raises(TooLarge, match="1001 bytes; the limit is 1000"):
+            await a.multicast("alpha", bytes(1001))
+        with pytest.raises(ConfigError, match="bytes are needed, not str"):
+            await a.multicast("alpha", "text")  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="no messages"):
+            await a.multicast_many("alpha", [])
+        with pytest.raises(ConfigError, match="there is no site 'z'"):
+            await a.multicast_to(["z"], b"")
+        with pytest.raises(ConfigError, match="until: 'done'"):
+            await a.flush("done")
+        await (await a.multicast("alpha", bytearray(b"fine"))).ordered()  # type: ignore[arg-type]
+
+
+@in_loop
+async def test_status_is_the_daemons(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as running, running.connect("b") as b:
+        await (await b.multicast("alpha", b"x")).stable()
+        status = await b.status()
+        assert (status["site"], status["cluster"], status["position"]) == ("b", "local", 1)
+        assert status["window"]["messages"] == 0
+
+
+@in_loop
+async def test_no_daemon_is_told_with_what_to_start() -> None:
+    cluster = {"alpha": ["a", "b"]}
+    async with local_cluster(cluster) as running:
+        with pytest.raises(Away, match=r"no daemon answers .*ordercast node cluster --site a"):
+            async with connect(running.cluster, "a", "no/such/place", start_s=0.2):
+                pass
+
+
+@in_loop
+async def test_a_daemon_of_another_site_refuses(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as running:
+        (tmp_path / "x").mkdir()
+        (tmp_path / "x" / "b.sock").symlink_to(tmp_path / "a.sock")
+        with pytest.raises(Error, match="this is site 'a' of cluster 'local', not 'b'"):
+            async with connect(running.cluster.cluster, "b", tmp_path / "x"):
+                pass
+
+
+@in_loop
+async def test_the_socket_is_for_its_user_alone(tmp_path: Path) -> None:
+    async with daemons(tmp_path):
+        assert (tmp_path / "a.sock").stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "a.sock").exists()
+
+
+@in_loop
+async def test_a_full_window_reaches_the_caller(tmp_path: Path) -> None:
+    small = {"window_messages": 5}
+    async with daemons(tmp_path, limits=small) as running, running.connect("a") as a:
+        await running.kill("b")  # nothing becomes stable now
+        for n in range(5):
+            await a.multicast_nowait("alpha", b"%d" % n).accepted()
+        waiting = [asyncio.ensure_future(a.multicast("alpha", b"w")) for _ in range(20)]
+        await asyncio.sleep(0.2)
+        done = [task for task in waiting if task.done()]
+        assert len(done) == 5  # on their way to the daemon, which has no room
+        with pytest.raises(WindowFull, match="not yet accepted"):
+            a.multicast_nowait("alpha", b"x")
+        for task in waiting[5:15]:
+            task.cancel()
+        await running.start("b")
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert sum(isinstance(result, BaseException) for result in results) == 10
+        await a.flush("stable")
+        assert running.cluster["a"].core.own.last_seq["alpha"] == 5 + 10
+
+
+@in_loop
+async def test_leaving_tells_what_was_not_handed_over(tmp_path: Path) -> None:
+    async with daemons(tmp_path, limits={"window_messages": 2}) as running:
+        await running.kill("b")
+        a = await running.connect("a", flush_s=0.2).__aenter__()
+        await a.multicast_many("alpha", [b"1", b"2"])
+        await a.flush("accepted")
+        await a.multicast_many("alpha", [b"3", b"4"])
+        with pytest.raises(NotFlushed, match="left before all was accepted: 2 to alpha"):
+            await a.__aexit__(None, None, None)
+        await running.start("b")
+
+
+@in_loop
+async def test_a_daemon_that_stays_away_is_told_to_all_who_wait(tmp_path: Path) -> None:
+    async with daemons(tmp_path) as running, running.connect("a", patience_s=0.3) as a:
+        await running.kill("a")
+        receipt = await a.multicast("alpha", b"x")
+        reading = asyncio.ensure_future(read(a, 1))
+        asking = asyncio.ensure_future(a.status())
+        with pytest.raises(Away, match="it is not known whether"):
+            await receipt.accepted()
+        for waiting in (reading, asking):
+            with pytest.raises(Away, match=r"no daemon has answered for 0\.3 s"):
+                await waiting
+        await running.start("a")
+        await (await a.multicast("alpha", b"y")).ordered()  # and it goes on
+
+
+@in_loop
+async def test_a_killed_daemon_takes_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
+    """The daemon is stopped at random moments while a client sends; it never sees but waits."""
+    chance = random.Random(3)
+    count = 400
+    async with daemons(tmp_path) as running, running.connect("a") as a, running.connect("b") as b:
+        reading = asyncio.ensure_future(read(b, count))
+        own = asyncio.ensure_future(read(a, count))
+
+        async def send() -> None:
+            for n in range(count):
+                await a.multicast("alpha", b"%d" % n)
+                if chance.random() < 0.3:
+                    await asyncio.sleep(0.002)
+
+        sending = asyncio.ensure_future(send())
+        for _ in range(8):
+            await asyncio.sleep(chance.random() * 0.05)
+            await running.kill("a")
+            await asyncio.sleep(chance.random() * 0.02)
+            await running.start("a")
+        await sending
+        await a.flush("stable")
+        expected = [b"%d" % n for n in range(count)]
+        assert [item.payload for item in await reading] == expected
+        assert [item.payload for item in await own] == expected
+        assert [item.seq for item in await own] == list(range(1, count + 1))
+
+
+class Cutting:
+    """Between a client and a daemon: passes bytes on, and cuts after a number of them."""
+
+    def __init__(self, real: Path, path: Path, chance: random.Random, mean: int) -> None:
+        self.real, self.path, self.chance, self.mean = real, path, chance, mean
+        self.cuts = 0
+        self.serving: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "Cutting":
+        self.server = await asyncio.start_unix_server(self._serve, socket_path(self.path))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.server.close()
+        await asyncio.gather(*self.serving)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._pass(reader, writer))
+        self.serving.add(task)
+        task.add_done_callback(self.serving.discard)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up, down = await asyncio.open_unix_connection(socket_path(self.real))
+        left = self.chance.randrange(1, 2 * self.mean)
+
+        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            nonlocal left
+            while left > 0 and (data := await source.read(4096)):
+                sink.write(data[:left])
+                left -= len(data)
+                await sink.drain()
+
+        pumps = [asyncio.ensure_future(pump(reader, down)), asyncio.ensure_future(pump(up, writer))]
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        self.cuts += left <= 0
+        for each in pumps:
+            each.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+        for end in (writer, down):
+            end.transport.abort()
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@in_loop
+async def test_cuts_at_any_byte_lose_double_and_reorder_nothing(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    count = 600
+    (tmp_path / "cut").mkdir()
+    async with daemons(tmp_path) as running:
+        proxy = Cutting(tmp_path / "a.sock", tmp_path / "cut" / "a.sock", chance, 3_000)
+        async with proxy, connect(running.cluster.cluster, "a", tmp_path / "cut") as a:
+            reading = asyncio.ensure_future(read(a, count))
+            receipts = []
+            for n in range(count):
+                receipts.append(await a.multicast("alpha", b"%d" % n))
+                if n % 5 == 0:
+                    await asyncio.sleep(0.001)
+                if n % 50 == 0:
+                    assert (await a.status())["site"] == "a"
+            await a.flush("stable")
+            expected = [b"%d" % n for n in range(count)]
+            assert [item.payload for item in await reading] == expected
+            assert [receipt.seq for receipt in receipts] == list(range(1, count + 1))
+            assert proxy.cuts > 10
+        inside = await read(running.cluster["b"], count)
+        assert [item.payload for item in inside] == expected
