@@ -129,7 +129,7 @@ def test_whether_depth_agrees_with_the_paper_is_computed(
 
 def test_what_differs_is_said_with_numbers() -> None:
     finding = depth_findings("sites")(depths(1.2, 6.6, 1.6, 1.0))[0]
-    assert "d ≤ 2.5 at 3 of 4 points" in finding.measured
+    assert "d ≤ 2.5 at 3 of 4 points with groups of at most 10" in finding.measured
     assert "6.60 ± 0.01 with 10 groups, 50 sites" in finding.measured
 
 

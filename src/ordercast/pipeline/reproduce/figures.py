@@ -128,8 +128,8 @@ def reference(ax: "Axes", y: float, text: str) -> None:
     """A level to compare with, named at its right end."""
     ax.axhline(y, color=GREY, lw=1.2, ls="--")
     ax.annotate(
-        text, (1, y), xycoords=("axes fraction", "data"), xytext=(-4, 3),
-        textcoords="offset points", ha="right", va="bottom", fontsize=8.5, color=GREY,
+        text, (1, y), xycoords=("axes fraction", "data"), xytext=(-4, -3),
+        textcoords="offset points", ha="right", va="top", fontsize=8.5, color=GREY,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from ordercast.pipeline.reproduce.kinds import (
 from ordercast.pipeline.sweep_results import Results, Row
 
 CLOSE_TO_2 = 2.5  # what still counts as "close to 2"
+SMALL = 10  # sites, at most: what still counts as a small group
 
 
 def depth_findings(x: str) -> Any:
@@ -31,7 +32,11 @@ def depth_findings(x: str) -> Any:
 
 
 def _at_most_2(results: Results) -> Finding:
-    rows = _rows(results, "depth_mean", protocol="propagation")
+    rows = [
+        row
+        for row in _rows(results, "depth_mean", protocol="propagation")
+        if row.parameters["size"] <= SMALL
+    ]
     deepest = max(rows, key=_mean)
     below = [row for row in rows if _mean(row) <= CLOSE_TO_2]
     always = [
@@ -40,7 +45,7 @@ def _at_most_2(results: Results) -> Finding:
         if all(_mean(row) <= CLOSE_TO_2 for row in rows if row.parameters["groups"] == groups)
     ]
     measured = (
-        f"d ≤ {CLOSE_TO_2:g} at {len(below)} of {len(rows)} points"
+        f"d ≤ {CLOSE_TO_2:g} at {len(below)} of {len(rows)} points with groups of at most {SMALL}"
         f"{'; everywhere with ' + _listed(always) + ' groups' if always else ''}."
         f" The deepest: {_told(deepest)} with {_where(deepest, 'groups', 'sites', 'size')}."
     )
@@ -60,8 +65,8 @@ def _shape(results: Results, x: str) -> Finding:
         ends = (spots[0], spots[-1])
         inside.append(all(peak.y - peak.ci > end.y + end.ci for end in ends))
         peaks.append(
-            f"{groups} groups: {spots[0].y:.2f} at {spots[0].x:g}, highest {peak.y:.2f} at"
-            f" {peak.x:g}, {spots[-1].y:.2f} at {spots[-1].x:g}"
+            f"{groups} groups: {spots[0].y:.2f} at {spots[0].x:,g}, highest {peak.y:.2f} at"
+            f" {peak.x:,g}, {spots[-1].y:.2f} at {spots[-1].x:,g}"
         )
     many = "many sites" if x == "sites" else "small groups"
     few = "few sites" if x == "sites" else "large groups"
@@ -130,7 +135,7 @@ def _small_groups(results: Results) -> Finding:
     return Finding(
         "It can surpass two-phase when groups are small (§6).",
         judged(sooner[sizes[0]]),
-        f"The last member is served, {'. '.join(told)}. Sooner than by two-phase in"
+        f"Until the last member is served: {'. '.join(told)}. Sooner than by two-phase in"
         f" {sum(sooner[sizes[0]])} of {len(sooner[sizes[0]])} cases where groups are smallest, and"
         f" in {sum(sooner[sizes[-1]])} of {len(sooner[sizes[-1]])} where they are largest.",
     )
@@ -200,8 +205,8 @@ def _falls(results: Results, x: str, counts: Sequence[int], *, crowded_first: bo
         spots = curve(results, x, "load_max", groups=groups, protocol="propagation")
         crowded, sparse = (spots[0], spots[-1]) if crowded_first else (spots[-1], spots[0])
         falls.append(sparse.y + sparse.ci < crowded.y - crowded.ci)
-        told.append(f"{groups} groups: {crowded.y:.0f} at {crowded.x:g}, {sparse.y:.0f} at"
-                    f" {sparse.x:g}")  # fmt: skip
+        told.append(f"{groups} groups: {crowded.y:.0f} at {crowded.x:,g}, {sparse.y:.0f} at"
+                    f" {sparse.x:,g}")  # fmt: skip
     return Finding(
         "Propagation's load is high where trees are bushy and few sites are primaries, and falls"
         " until it is very low where trees are sparse.",
@@ -255,7 +260,7 @@ def _central(results: Results, x: str, counts: Sequence[int]) -> Finding:
         judged([ratio > 1 for ratio, _ in ratios]),
         f"Its centre carries {min(ratios)[0]:.1f} to {max(ratios)[0]:.1f} times propagation's"
         f" highest load. With a centre per domain, as our `star` builds it, the busiest centre"
-        f" carries as little as {100 * least[0]:.0f} % of that (at {x} {least[1]:g}).",
+        f" carries as little as {100 * least[0]:.0f} % of that (at {x} {least[1]:,g}).",
     )
 
 
@@ -296,7 +301,9 @@ def exponential_findings(results: Results) -> list[Finding]:
             "The curves have the same shape.",
             judged(alike),
             f"Over the number of sites, the two correlate above 0.9 for {sum(alike)} of"
-            f" {len(alike)} numbers of groups.",
+            f" {len(alike)} numbers of groups. With {groups} groups the depth is"
+            f" {drawn[0].y:.2f} at {drawn[0].x:g} sites and at most {highest[0].y:.2f}; with fixed"
+            f" sizes {fixed[0].y:.2f} and {highest[1].y:.2f}.",
         ),
     ]
 
@@ -313,11 +320,12 @@ def _tightness(
         widest = max(row.ci95 or 0.0 for row in rows)
         measured, good = f"± {widest:.2f}", widest <= width
         wanted = f"± {width:g}"
-    runs = [row.runs for row in rows]
+    least, most = min(row.runs for row in rows), max(row.runs for row in rows)
+    runs = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     return Finding(
         f"95 % intervals within {wanted}.",
         judged([good]),
-        f"The widest is {measured}, with {min(runs)} to {max(runs)} random tables per point.",
+        f"The widest is {measured}, with {runs} random tables per point.",
     )
 
 
