@@ -185,11 +185,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self, data: memoryview) -> None:
         frames = self._splitter.feed(data)
-        if not frames:
-            return
         self.frames_in += len(frames)
-        assert self.peer is not None
-        if len(frames) > 1 or not is_ping(frames[0]):
+        frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+        if frames:
+            assert self.peer is not None
             self._owner.took(self.peer, frames)
 
     @property
@@ -271,6 +270,6 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.ended(self, exc)
 
 
-def is_ping(frame: Frame) -> bool:
+def is_ping(frame: Ack) -> bool:
     """A sign of life for the connection alone: no site sends it, because `of` is never 0 there."""
-    return type(frame) is Ack and not frame.of and not frame.acks
+    return not frame.of and not frame.acks

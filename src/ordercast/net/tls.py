@@ -24,6 +24,7 @@ log = logging.getLogger("ordercast.net.tls")
 
 CERTIFICATE: Final = "its certificate is not accepted"
 OUR_CERTIFICATE: Final = "it does not accept our certificate"
+WRONG_NAME: Final = "its certificate names another site"
 NO_TLS: Final = "no TLS"
 TLS_FAILED: Final = "TLS failed"
 EXPIRES_SOON_DAYS: Final = 30
@@ -213,6 +214,12 @@ class Session:
         with suppress(ssl.SSLError):  # the peer's own goodbye is not waited for
             self._ssl.unwrap()
         return self._out.read()
+
+    def require(self, name: str) -> None:
+        """Refuse a peer whose certificate does not have this name."""
+        names = names_in(self.certificate())
+        if name not in names:
+            raise Refused(WRONG_NAME, f"{', '.join(names[:4]) or 'none'}, not {name}")
 
     def certificate(self) -> Mapping[str, Any]:
         return self._ssl.getpeercert() or {}

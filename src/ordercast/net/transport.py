@@ -47,7 +47,7 @@ from ordercast.net.peers import (
     Peer,
     Unneeded,
 )
-from ordercast.net.tls import Certificates, Session, TlsConfig, certificate_uri, names_in
+from ordercast.net.tls import Certificates, Session, TlsConfig, certificate_uri
 from ordercast.wire.frames import Frame
 
 log = logging.getLogger("ordercast.net.transport")
@@ -56,7 +56,6 @@ TOO_MANY: Final = "too many connections without a hello"
 UNREACHABLE: Final = "cannot be reached"
 HUNG_UP: Final = "it hung up before its hello"
 WRONG_ANSWER: Final = "another site answers"
-WRONG_NAME: Final = "its certificate names another site"
 TELLING: Final = (OTHER_CLUSTER, OTHER_TERMS, OTHER_ADDRESSEE, OURSELVES)
 """Refusals that a dialler finds out by itself from our hello, so it is sent."""
 
@@ -116,9 +115,8 @@ class Transport:
         try:
             self._server = await self._loop.create_server(self._accept, host, port)
         except OSError as error:
-            raise ConfigError(
-                f"address of site {self.site!r}: cannot listen on {host}:{port} ({why(error)})"
-            ) from None
+            where = f"address of site {self.site!r}: cannot listen on {host}:{port}"
+            raise ConfigError(f"{where} ({why(error)})") from None
         self.address = (host, self._server.sockets[0].getsockname()[1])
         now = self._ticked_at = self._certificates_at = self._loop.time()
         for peer in self._peers.values():
@@ -144,6 +142,15 @@ class Transport:
         return [
             peer.status(now, self.addresses[name]) for name, peer in sorted(self._peers.items())
         ]
+
+    @property
+    def listening(self) -> bool:
+        return self._server is not None and self._server.is_serving()
+
+    @property
+    def connections(self) -> int:
+        """Of all kinds, strangers' too."""
+        return len(self._connections)
 
     @property
     def refusals(self) -> Counter[str]:
@@ -253,13 +260,16 @@ class Transport:
 
     def _words(self, to: Site, number: int, answers: int, gone: int) -> Hello:
         ours = self.identity
-        return Hello(
-            ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance,
-            number, answers, gone, dict(ours.terms),
-        )  # fmt: skip
+        who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
+        return Hello(*who, number, answers, gone, dict(ours.terms))
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
-        self._check_certificate(connection, hello)
+        if connection.session is not None:
+            try:
+                connection.session.require(certificate_uri(hello.cluster, hello.site))
+            except Refused:
+                connection.claimed = None  # nothing speaks for it
+                raise
         try:
             check_hello(hello, self.identity, self.site, self._peers)
         except Refused as refused:
@@ -275,15 +285,6 @@ class Transport:
             connection.close()
             return
         self._admit(peer, connection, hello, role)
-
-    def _check_certificate(self, connection: Connection, hello: Hello) -> None:
-        if connection.session is None:
-            return
-        names = names_in(connection.session.certificate())
-        wanted = certificate_uri(self.identity.cluster, hello.site)
-        if wanted not in names:
-            connection.claimed = None  # nothing speaks for it
-            raise Refused(WRONG_NAME, f"{', '.join(names[:4]) or 'none'}, not {wanted}")
 
     def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
         if role == REPLACED:

@@ -1,0 +1,213 @@
+"""A TCP proxy that disturbs what passes through it: resets, stalls, truncates, corrupts, delays.
+
+What happens to the n-th connection, and after how many bytes, follows from the seed and n. It runs
+on the test's event loop (`async with Proxy(…)`) or, for sites that are other processes, on a loop
+of its own in a thread (`with in_thread([…])`).
+"""
+
+import asyncio
+import random
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Self
+
+KINDS = ("reset", "stall", "truncate", "corrupt", "delay")
+CHUNK = 65_536
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How rude it is. A third of the disturbances come within the first bytes, so in the hello or
+    the TLS handshake; the others after `mean_bytes` on average."""
+
+    kinds: tuple[str, ...] = KINDS
+    mean_bytes: int = 60_000
+    early_bytes: int = 400
+    stall_s: float = 0.15  # at most
+    delay_s: float = 0.01  # at most
+
+
+class Proxy:
+    """Listens on a free port and passes everything on to `target`, disturbed while not `calm`."""
+
+    def __init__(
+        self, target: tuple[str, int], seed: object, manners: Manners | None = None
+    ) -> None:
+        self.target = target
+        self.seed = seed
+        self.manners = manners or Manners()
+        self.calm = False
+        self.stalled = False  # nothing passes, nothing is closed
+        self.disturbances: Counter[str] = Counter()
+        self.connections = 0
+        self.address = ("127.0.0.1", 0)
+        self._server: asyncio.Server | None = None
+        self._pipes: set[_Pipe] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.address[1])
+        self.address = self._server.sockets[0].getsockname()[:2]
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for pipe in list(self._pipes):
+            pipe.reset()
+        while self._pipes:
+            await asyncio.sleep(0.001)
+
+    def cut(self) -> None:
+        """Reset whatever passes through it now."""
+        for pipe in list(self._pipes):
+            pipe.reset()
+
+    def forget_far_ends(self) -> None:
+        """Reset the connections to the target alone: those who dialled notice nothing."""
+        for pipe in list(self._pipes):
+            pipe.forget_far_end()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        rng = random.Random(f"{self.seed}/{self.connections}")
+        try:
+            further = await asyncio.open_connection(*self.target)
+        except OSError:
+            writer.transport.abort()
+            return
+        pipe = _Pipe(self, rng, (reader, writer), further)
+        self._pipes.add(pipe)
+        try:
+            await pipe.run()
+        finally:
+            self._pipes.discard(pipe)
+
+
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Pipe:
+    """One connection through the proxy."""
+
+    def __init__(self, proxy: Proxy, rng: random.Random, near: Ends, far: Ends) -> None:
+        self._proxy = proxy
+        self._rng = rng
+        self._near = near
+        self._far = far
+        self._passed = 0
+        self._at = 0
+        self._kind = ""
+        self._half = False  # the far end is gone, the near one must not notice
+        self._draw()
+
+    def _draw(self) -> None:
+        manners = self._proxy.manners
+        self._kind = self._rng.choice(manners.kinds)
+        if self._rng.random() < 1 / 3:
+            ahead = self._rng.randrange(1, manners.early_bytes)
+        else:
+            ahead = int(self._rng.expovariate(1 / manners.mean_bytes)) + 1
+        self._at = self._passed + ahead
+
+    async def run(self) -> None:
+        both = [
+            asyncio.create_task(self._pump(self._near[0], self._far[1])),
+            asyncio.create_task(self._pump(self._far[0], self._near[1])),
+        ]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        while self._half:
+            await asyncio.sleep(0.01)
+        for task in both:
+            task.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        for _, writer in (self._near, self._far):
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(CHUNK):
+                while self._proxy.stalled:
+                    await asyncio.sleep(0.002)
+                before, self._passed = self._passed, self._passed + len(data)
+                if self._passed >= self._at and not self._proxy.calm:
+                    offset = min(max(self._at - before, 0), len(data) - 1)
+                    left = await self._disturb(data, offset, writer)
+                    if left is None:
+                        return
+                    data = left
+                writer.write(data)
+                await writer.drain()
+
+    async def _disturb(self, data: bytes, at: int, writer: asyncio.StreamWriter) -> bytes | None:
+        """What becomes of these bytes, or None when the connection has ended."""
+        kind, manners = self._kind, self._proxy.manners
+        self._proxy.disturbances[kind] += 1
+        self._draw()
+        if kind == "reset":
+            self.reset()
+            return None
+        if kind == "truncate":
+            writer.write(data[:at])
+            await writer.drain()
+            return None
+        if kind == "corrupt":
+            flipped = data[at] ^ (1 << self._rng.randrange(8))
+            return data[:at] + bytes([flipped]) + data[at + 1 :]
+        most = manners.stall_s if kind == "stall" else manners.delay_s
+        await asyncio.sleep(self._rng.uniform(0, most))
+        return data
+
+    def reset(self) -> None:
+        """So that both ends see a reset, not an orderly end."""
+        self._half = False
+        for _, writer in (self._near, self._far):
+            _reset(writer)
+
+    def forget_far_end(self) -> None:
+        self._half = True
+        _reset(self._far[1])
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    sock = writer.get_extra_info("socket")
+    with suppress(OSError, ValueError):  # closed already
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+@contextmanager
+def in_thread(proxies: Sequence[Proxy]) -> Iterator[None]:
+    """Run the proxies on a loop in a thread of their own; their addresses are there at once."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def start() -> None:
+        for proxy in proxies:
+            await proxy.start()
+
+    async def close() -> None:
+        for proxy in proxies:
+            await proxy.close()
+
+    asyncio.run_coroutine_threadsafe(start(), loop).result(30)
+    try:
+        yield
+    finally:
+        asyncio.run_coroutine_threadsafe(close(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+        loop.close()
