@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import ordercast
-from workers import Workers, orders, say, workers, write_cluster
+from workers import orders, say, workers, write_cluster
 
 MAINS = ("main1", "main2")
 BRANCHES = ("branch1", "branch2", "branch3")
@@ -135,13 +135,14 @@ async def ordered_site(site: str, folder: Path, operations: int, seed: int) -> N
     async with ordercast.Node.open(folder / "bank.toml", site=site, dir=folder) as node:
         told = orders()
         say(ready=True)
-        await anext(told)
+        go = await anext(told)
         if site in MAINS:
             await main_computer(_delivered(node), operations)
         else:
-            await _send(node, site, folder, operations_of(site, operations, seed))
+            mine = operations_of(site, operations, seed)
+            await _send(node, site, folder / f"{site}.sent", mine, go["until"])
         if site == DEVELOPMENT:
-            await _last_table(node, operations_of(site, operations, seed))
+            await _last_table(node, mine)
         async for _ in told:  # until the example closes our input: others still need this site
             pass
 
@@ -153,24 +154,32 @@ async def _delivered(node: ordercast.Node) -> AsyncIterator[Operation]:
         yield json.loads(item.payload)
 
 
-async def _send(node: ordercast.Node, site: str, folder: Path, mine: list[Operation]) -> None:
-    """Send what the journal does not have yet; what it has is durable and will be ordered."""
-    journal = folder / f"{site}.sent"
+async def _send(
+    node: ordercast.Node, site: str, journal: Path, mine: list[Operation], until: int
+) -> None:
+    """Send what the journal does not have yet; `until`: then wait to be killed."""
     done = int(journal.read_text()) if journal.exists() else 0
-    say(begun=done)
     group = "charges" if site == DEVELOPMENT else "accounts"
     while done < len(mine):
         for operation in mine[done : done + AT_ONCE]:
             receipt = await node.multicast(group, json.dumps(operation).encode())
         await receipt.accepted()
         done = min(done + AT_ONCE, len(mine))
+        if done >= until:
+            # The worst moment: these are durable, and the journal does not say so yet. They are
+            # sent again after the restart, and the main computers must notice.
+            await _wait_for_the_end(done)
         beside = journal.with_suffix(".new")
         beside.write_text(str(done))
         beside.replace(journal)
-        say(sent=done)
         await _pause(site)
     await node.flush("stable")
     say(done=done)
+
+
+async def _wait_for_the_end(done: int) -> None:
+    say(sent=done)
+    await asyncio.Event().wait()
 
 
 async def _pause(site: str) -> None:
@@ -193,7 +202,9 @@ async def unordered_site(site: str, operations: int, seed: int) -> None:
     told = orders()
     if site not in MAINS:
         say(ready=True)
-        await _send_plainly(site, operations_of(site, operations, seed), (await anext(told))["go"])
+        go = await anext(told)
+        mine = operations_of(site, operations, seed)
+        await _send_plainly(site, mine, go["ports"], go["until"])
         async for _ in told:
             pass
         return
@@ -237,14 +248,13 @@ class Arrivals:
                 writer.close()
 
 
-async def _send_plainly(site: str, mine: list[Operation], ports: list[int]) -> None:
+async def _send_plainly(site: str, mine: list[Operation], ports: list[int], until: int) -> None:
     """A stream to each main computer, at the pace of that one."""
     have = [0] * len(ports)
     links = [await asyncio.open_connection("127.0.0.1", port) for port in ports]
     for index, (reader, writer) in enumerate(links):
         writer.write(f"{site}\n".encode())
         have[index] = int(await reader.readline())
-    say(begun=min(have))
 
     async def stream(index: int) -> None:
         reader, writer = links[index]
@@ -252,7 +262,8 @@ async def _send_plainly(site: str, mine: list[Operation], ports: list[int]) -> N
             part = mine[have[index] : have[index] + AT_ONCE]
             writer.write(json.dumps(part).encode() + b"\n")
             have[index] = int(await reader.readline())
-            say(sent=min(have))
+            if min(have) >= until:
+                await _wait_for_the_end(min(have))
             await _pause(site)
         writer.close()
 
@@ -273,31 +284,21 @@ async def run_bank(operations: int, seed: int, *, ordered: bool) -> dict[str, An
         commands = {site: ["--worker", mode, site, *common] for site in SITES}
         async with workers(__file__, commands) as running:
             begun = time.monotonic()
-            go = [running.ready[main] for main in MAINS]
-            for worker in running.by_name.values():
-                worker.tell(go=go)
-            killed_after = await _kill_half_way(running, operations, seed, go)
+            half = len(operations_of(KILLED, operations, seed)) // 2
+            ports = [running.ready[main] for main in MAINS]
+            for name, worker in running.by_name.items():
+                worker.tell(ports=ports, until=half if name == KILLED else operations + 1)
+            killed_after = await running[KILLED].hears("sent")
+            await running[KILLED].kill()
+            await asyncio.sleep(DOWN_S)
+            await running.start(KILLED)
+            await running[KILLED].hears("ready")
+            running[KILLED].tell(ports=ports, until=operations + 1)
             books = await running.all("books", MAINS)
             seconds = time.monotonic() - begun
             await running.all("done", (*BRANCHES, DEVELOPMENT))
             tables = await running.all("table", [DEVELOPMENT]) if ordered else {}
     return {**compared(books, tables), "killed_after": killed_after, "seconds": round(seconds, 2)}
-
-
-async def _kill_half_way(running: Workers, operations: int, seed: int, go: list[Any]) -> int:
-    """Kill the branch when it has sent half of its operations; how far it is when it is back."""
-    count = len(operations_of(KILLED, operations, seed))
-    while await running[KILLED].hears("sent") < count // 2:
-        pass
-    await running[KILLED].kill()
-    await asyncio.sleep(DOWN_S)
-    worker = await running.start(KILLED)
-    await worker.hears("ready")
-    worker.tell(go=go)
-    resumed: int = await worker.hears("begun")
-    if resumed == count:
-        raise RuntimeError(f"{KILLED} had sent everything before it was killed")
-    return resumed
 
 
 def compared(books: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
