@@ -9,12 +9,12 @@ soon as the window has room; the receipt tells when the message is durable, orde
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,9 +28,10 @@ from ordercast.model.messages import DeliveredBatch
 from ordercast.net.assembly import AnyStore, MakeTransport, open_store, over_tcp
 from ordercast.net.config import Cluster, read_cluster
 from ordercast.net.driver import Driver
-from ordercast.net.outgoing import Outgoing, Request
+from ordercast.net.gaps import GapBatch, gap_told, tell_gap
+from ordercast.net.outgoing import Outgoing, Request, as_bytes, names_of
 from ordercast.net.receipts import STAGES, Receipt, Stages
-from ordercast.net.stream import GapBatch, Lag, Stream, StreamBatch, StreamItem
+from ordercast.net.stream import Lag, Stream, StreamBatch, StreamItem
 from ordercast.net.written import Written
 from ordercast.wire.frames import Frame
 
@@ -82,7 +83,7 @@ class Node:
             embedded=embedded,
             hold=self.driver.hold,
             shed=self._was_shed,
-            gaps=[_gap(position, detail) for position, detail in store.gaps()],
+            gaps=[gap_told(position, detail) for position, detail in store.gaps()],
         )
         self.stages = Stages()
         for group, seq in self.core.own.last_seq.items():
@@ -94,6 +95,7 @@ class Node:
         self._events: list[tuple[str, int, str]] = []
         self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
         self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
+        self._closed: str | None = None
 
     # --- opening and closing ----------------------------------------------------------------------
 
@@ -128,7 +130,7 @@ class Node:
 
     async def abandon(self) -> None:
         """Stop now: connections first, then the store."""
-        why = f"site {self.site} is closed"
+        self._closed = why = f"site {self.site} is closed"
         self.driver.close()
         await self.transport.close()
         quiet = self.core.quiet() and not self.outgoing.waiting_messages
@@ -136,6 +138,9 @@ class Node:
         self.stages.close(why)
         self.stream.close(why)
         self.outgoing.close(why)
+        for done in chain(self._confirming, *self._committing):
+            if not done.done():
+                done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))
 
     def _unflushed(self) -> str:
         durable = self.cluster.durability != "memory"
@@ -167,10 +172,12 @@ class Node:
         outgoing = self.outgoing
         if type(group) is not str:
             return await self.multicast_to(self._union(group), payload)
-        seq = None if outgoing.crowded else outgoing.take(group, payload)
-        while seq is None:
-            await outgoing.room()
-            seq = outgoing.take(group, payload)
+        seq = outgoing.take(group, payload)
+        if seq is None:
+            payload = bytes(payload)
+            await outgoing.turn((payload,))
+            seq = outgoing.take(group, payload, granted=True)
+            assert seq is not None
         return Receipt(self, group, seq)
 
     def multicast_nowait(self, group: "Group | Sequence[Group]", payload: bytes) -> Receipt:
@@ -197,10 +204,11 @@ class Node:
             return await self.multicast_to(self._union(group), payloads, request=request)
         outgoing = self.outgoing
         batch = list(payloads)
-        seq = None if outgoing.crowded else outgoing.take_batch(group, batch, request)
-        while seq is None:
-            await outgoing.room()
-            seq = outgoing.take_batch(group, batch, request)
+        seq = outgoing.take_batch(group, batch, request)
+        if seq is None:
+            await outgoing.turn(batch)
+            seq = outgoing.take_batch(group, batch, request, granted=True)
+            assert seq is not None
         return Receipt(self, group, seq)
 
     async def multicast_to(
@@ -211,17 +219,18 @@ class Node:
         request: Request | None = None,
     ) -> Receipt:
         """Send to listed sites: an implicit group, delivered once at each."""
-        payloads = [payload] if isinstance(payload, bytes) else list(payload)
-        listed = tuple(sites)
+        payloads = list(payload) if isinstance(payload, (list, tuple)) else [as_bytes(payload)]
+        listed = names_of(sites, "sites")
         group, seq = self.outgoing.take_listed(listed, payloads, request)
-        while seq is None:
-            await self.outgoing.room()
-            group, seq = self.outgoing.take_listed(listed, payloads, request)
+        if seq is None:
+            await self.outgoing.turn(payloads)
+            group, seq = self.outgoing.take_listed(listed, payloads, request, granted=True)
+            assert seq is not None
         return Receipt(self, group, seq)
 
     def _union(self, groups: Sequence[Group]) -> tuple[SiteName, ...]:
         members: dict[SiteName, None] = {}
-        for group in groups:
+        for group in names_of(groups, "group"):
             members.update(dict.fromkeys(self.core.structure.members(group)))
         return tuple(members)
 
@@ -249,8 +258,11 @@ class Node:
     async def confirm(self, position: int) -> None:
         """The application is done with everything up to this position, and will not see it again,
         also after a restart: returns when that is durable."""
-        if not self.stream.confirm(position) or not self.driver.durable:
+        self.stream.confirm(position)
+        if not self.driver.durable or position <= self.store.confirmed:
             return
+        if self._closed is not None:
+            raise Error(f"position {position} cannot be confirmed: {self._closed}")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirming.append(done)
         self.driver.wake()
@@ -314,9 +326,7 @@ class Node:
 
     def _was_shed(self, gap: GapBatch) -> None:
         if self.driver.durable:
-            detail = {"group": gap.group, "origin": gap.origin, "incarnation": gap.incarnation}
-            told = json.dumps({**detail, "seq": gap.seq, "count": gap.count, "epoch": gap.epoch})
-            self._events.append(("gap", gap.position, told))
+            self._events.append(("gap", gap.position, tell_gap(gap)))
 
     # --- for daemons ------------------------------------------------------------------------------
 
@@ -327,14 +337,6 @@ class Node:
     def answered(self, client: bytes, number: int) -> None:
         """The client will not repeat requests up to this one."""
         self._answered.append((client, number))
-
-
-def _gap(position: int, detail: str) -> GapBatch:
-    told = json.loads(detail)
-    return GapBatch(
-        position, told["epoch"], told["group"], told["origin"], told["incarnation"], told["seq"],
-        told["count"],
-    )  # fmt: skip
 
 
 class _Opening:

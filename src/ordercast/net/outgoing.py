@@ -4,11 +4,14 @@ The window is checked here, when the application sends; seqs are given here too,
 goes to the site in this order, at the end of the turn. Payloads to one group gather in one batch up
 to `BATCH_BYTES`. With causal order a send to another group ends the batch: the order in which the
 application sent is then the order in which the site takes.
+
+Who finds the window full waits in line, and who comes later behind. The first in line is given its
+room as soon as there is enough for it, so a large batch is not overtaken for ever by small ones.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from ordercast.core.site import Site
@@ -43,6 +46,35 @@ class Waiting:
         self.request: Request | None = None
 
 
+def as_bytes(payload: object) -> bytes:
+    if not isinstance(payload, (bytes, bytearray, memoryview)):
+        raise ConfigError(f"payload: bytes are needed, not {type(payload).__name__}")
+    return bytes(payload)
+
+
+def names_of(names: Iterable[str], what: str) -> tuple[str, ...]:
+    """A string is iterable too, and would be taken for a list of its letters."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise ConfigError(f"{what}: a list of names is needed, not {names!r}")
+    found = tuple(names)
+    for name in found:
+        if not isinstance(name, str):
+            raise ConfigError(f"{what}: {name!r} is not a name")
+    return found
+
+
+class _InLine:
+    """Waits for room for so much; once `granted`, the room is its own until it has taken it."""
+
+    __slots__ = ("future", "granted", "messages", "size")
+
+    def __init__(self, messages: int, size: int) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.messages = messages
+        self.size = size
+        self.granted = False
+
+
 class Outgoing:
     def __init__(self, core: Site, wake: Callable[[], None]) -> None:
         limits = core.options.limits
@@ -55,20 +87,28 @@ class Outgoing:
         self._most_bytes = limits.window_bytes
         self._message_bytes = limits.message_bytes
         self._causal = core.options.causal
-        self._last: dict[Group, int] = {}  # seq given to the last message
+        self._last: dict[Group, int] = {}  # seq given to the last message to a named group
+        self._last_listed: dict[Group, int] = {}  # and to an implicit one
         self._waiting: deque[Waiting] = deque()
         self._filling: dict[Group, Waiting] = {}
-        self._rooms: deque[asyncio.Future[None]] = deque()
+        self._line: deque[_InLine] = deque()
+        self._granted_messages = 0
+        self._granted_bytes = 0
         self._closed: str | None = None
 
     # --- taking -----------------------------------------------------------------------------------
 
-    def take(self, group: Group, payload: bytes) -> int | None:
-        """The message's seq, or None while the window is full."""
-        size = len(payload)
-        if type(payload) is not bytes or size > self._message_bytes or group not in self._last:
+    def take(self, group: Group, payload: bytes, *, granted: bool = False) -> int | None:
+        """The message's seq, or None while the window is full. `granted`: the caller has waited in
+        line for this room (`turn`), and takes it now."""
+        if (
+            type(payload) is not bytes
+            or len(payload) > self._message_bytes
+            or group not in self._last
+        ):
             payload = self._check(group, payload)
-        if not self._fits(1, size + _OVERHEAD):
+        size = len(payload)
+        if not granted and not self._fits(1, size + _OVERHEAD):
             return None
         batch = self._filling.get(group)
         if batch is None or batch.size + size > BATCH_BYTES:
@@ -85,36 +125,49 @@ class Outgoing:
         return seq
 
     def take_batch(
-        self, group: Group, payloads: list[bytes], request: Request | None = None
+        self,
+        group: Group,
+        payloads: list[bytes],
+        request: Request | None = None,
+        *,
+        granted: bool = False,
     ) -> int | None:
         """The last message's seq, or None while the window is full."""
-        size = self._check_batch(payloads)
+        size = self.measure(payloads)
         if group not in self._last:
             self._check(group, b"")
-        return self._take(group, (), payloads, size, request)
+        return self._take(self._last, group, (), payloads, size, request, granted)
 
     def take_listed(
-        self, sites: Sequence[SiteName], payloads: list[bytes], request: Request | None = None
+        self,
+        sites: Sequence[SiteName],
+        payloads: list[bytes],
+        request: Request | None = None,
+        *,
+        granted: bool = False,
     ) -> tuple[Group, int | None]:
         """To listed sites: their group's name, and as above."""
-        size = self._check_batch(payloads)
+        size = self.measure(payloads)
         members = self._core.structure.listed(sites)
         group = implicit_group(members)
         self._core.structure.primary(group, members)  # refuses what no one order covers
-        if group not in self._last:
-            self._last[group] = self._own.last_seq.get(group, 0)
-        return group, self._take(group, members, payloads, size, request)
+        last = self._last_listed
+        if group not in last:
+            last[group] = self._own.last_seq.get(group, 0)
+        return group, self._take(last, group, members, payloads, size, request, granted)
 
     def _take(
         self,
+        last: dict[Group, int],
         group: Group,
         members: tuple[SiteName, ...],
         payloads: list[bytes],
         size: int,
         request: Request | None,
+        granted: bool,
     ) -> int | None:
         count = len(payloads)
-        if not self._fits(count, size):
+        if not granted and not self._fits(count, size):
             return None
         if self._causal:
             self._filling.clear()
@@ -122,20 +175,24 @@ class Outgoing:
         self._begin(group, members, payloads, size).request = request
         self.waiting_messages += count
         self.waiting_bytes += size
-        seq = self._last[group] = self._last[group] + count
+        seq = last[group] = last[group] + count
         return seq
 
     def _fits(self, messages: int, size: int) -> bool:
-        """As in the core: something is always let in when nothing is under way."""
+        """Room, and nobody in line before."""
         if self._closed is not None:
             raise Error(self._closed)
-        under_way = self._own.unstable + self.waiting_messages
+        return not self._line and self._has_room(messages, size)
+
+    def _has_room(self, messages: int, size: int) -> bool:
+        """As in the core: something is always let in when nothing is under way."""
+        under_way = self._own.unstable + self.waiting_messages + self._granted_messages
         if not under_way:
             return True
-        return (
-            under_way + messages <= self._most_messages
-            and self._own.unstable_bytes + self.waiting_bytes + size <= self._most_bytes
-        )
+        if under_way + messages > self._most_messages:
+            return False
+        under_way_bytes = self._own.unstable_bytes + self.waiting_bytes + self._granted_bytes
+        return under_way_bytes + size <= self._most_bytes
 
     def _begin(
         self, group: Group, members: tuple[SiteName, ...], payloads: list[bytes], size: int
@@ -150,18 +207,18 @@ class Outgoing:
         if group not in self._last:
             self._core.structure.members(group)
             self._last[group] = self._own.last_seq.get(group, 0)
-        if not isinstance(payload, (bytes, bytearray, memoryview)):
-            raise ConfigError(f"payload: bytes are needed, not {type(payload).__name__}")
+        payload = as_bytes(payload)
         if len(payload) > self._message_bytes:
             raise TooLarge(f"a message of {len(payload)} bytes; the limit is {self._message_bytes}")
-        return bytes(payload)
+        return payload
 
-    def _check_batch(self, payloads: list[bytes]) -> int:
+    def measure(self, payloads: list[bytes]) -> int:
+        """The bytes of a batch; refused if it is empty, too large, or not of bytes."""
         if not payloads:
             raise ConfigError("payloads: a batch of no messages")
-        for payload in payloads:
+        for place, payload in enumerate(payloads):
             if type(payload) is not bytes:
-                raise ConfigError(f"payload: bytes are needed, not {type(payload).__name__}")
+                payloads[place] = payload = as_bytes(payload)
             if len(payload) > self._message_bytes:
                 raise TooLarge(
                     f"a message of {len(payload)} bytes; the limit is {self._message_bytes}"
@@ -177,28 +234,38 @@ class Outgoing:
 
     # --- waiting for room -------------------------------------------------------------------------
 
-    @property
-    def crowded(self) -> bool:
-        """Others wait already: who comes later waits behind them."""
-        return bool(self._rooms)
-
-    async def room(self) -> None:
-        """Until there may be room. A waiter that is cancelled passes its turn on."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._rooms.append(future)
+    async def turn(self, payloads: Sequence[bytes]) -> None:
+        """Wait in line for room for these. Take it at once, before anything is awaited. A waiter
+        that is cancelled takes nothing, and passes its room on."""
+        if self._closed is not None:
+            raise Error(self._closed)
+        waiter = _InLine(len(payloads), sum(map(len, payloads)) + _OVERHEAD * (len(payloads) + 1))
+        self._line.append(waiter)
         try:
-            await future
-        except asyncio.CancelledError:
+            await waiter.future
+        except BaseException:
+            self._leave(waiter)
             self.may_have_room()
             raise
+        self._leave(waiter)
+
+    def _leave(self, waiter: _InLine) -> None:
+        self._line.remove(waiter)
+        if waiter.granted:
+            self._granted_messages -= waiter.messages
+            self._granted_bytes -= waiter.size
 
     def may_have_room(self) -> None:
-        room = self._most_messages - self._own.unstable - self.waiting_messages
-        while self._rooms and room > 0:
-            future = self._rooms.popleft()
-            if not future.done():
-                future.set_result(None)
-                room -= 1
+        """Grant it to the first in line, as far as it goes."""
+        for waiter in self._line:
+            if waiter.future.done():
+                continue  # granted or cancelled, and about to leave
+            if not self._has_room(waiter.messages, waiter.size):
+                return
+            waiter.granted = True
+            waiter.future.set_result(None)
+            self._granted_messages += waiter.messages
+            self._granted_bytes += waiter.size
 
     def window_full(self) -> WindowFull:
         return WindowFull(
@@ -235,11 +302,10 @@ class Outgoing:
 
     def last_seqs(self) -> dict[Group, int]:
         """Given to the last message of each group sent to in this run."""
-        return dict(self._last)
+        return {**self._last, **self._last_listed}
 
     def close(self, why: str) -> None:
         self._closed = why
-        while self._rooms:
-            future = self._rooms.popleft()
-            if not future.done():
-                future.set_exception(Error(why))
+        for waiter in self._line:
+            if not waiter.future.done():
+                waiter.future.set_exception(Error(why))

@@ -80,7 +80,14 @@ class Stages:
             waiting.insert(place, entry)
         else:
             waiting.append(entry)
-        await future
+        try:
+            await future
+        except asyncio.CancelledError:
+            if entry in waiting:  # else it was reached, or closed, in the same turn
+                waiting.remove(entry)
+            if not waiting and self._waiting.get((stage, group)) is waiting:
+                del self._waiting[stage, group]
+            raise
 
     def update(self, receipts: Sequence[CoreReceipt]) -> bool:
         """Take the core's receipts; whether some message has become stable."""

@@ -35,6 +35,7 @@ from ordercast.net.store_file import (
 )
 from ordercast.net.store_reader import Reader
 from ordercast.net.store_writer import Then, Writer
+from ordercast.net.wal import require_whole
 from ordercast.net.written import Written as Written
 
 log = logging.getLogger("ordercast.net.store")
@@ -65,7 +66,10 @@ class Store:
             )
         )
         self._gaps: list[tuple[int, str]] = db.execute(
-            "SELECT position, detail FROM events WHERE kind = 'gap' AND position > ? ORDER BY n",
+            # The last one at or before what is confirmed may reach beyond it.
+            "SELECT position, detail FROM events WHERE kind = 'gap' AND position >= ifnull("
+            " (SELECT max(position) FROM events WHERE kind = 'gap' AND position <= ?), 0)"
+            " ORDER BY n",
             (ledger.confirmed,),
         ).fetchall()
         self._call = call
@@ -99,6 +103,7 @@ class Store:
         held = lock(path)
         db: sqlite3.Connection | None = None
         try:
+            require_whole(path)
             db = connect(path)
             found = _recover(db, path, cluster, site, durability)
             ledger = Ledger(site, mine, found)
@@ -262,6 +267,7 @@ def _recover(
         (_EVENTS,),
     )
     db.execute("COMMIT")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return found
 
 

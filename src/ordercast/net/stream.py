@@ -10,69 +10,32 @@ One future wakes a reader for all that a turn of the loop delivered, never one p
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from itertools import takewhile
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from ordercast.model.errors import ConfigError, Error
-from ordercast.model.groups import Group, Site
 from ordercast.model.messages import (
     DeliveredBatch,
     Delivery,
-    MessageId,
     pack_payloads,
 )
+from ordercast.net.gaps import Gap as Gap
+from ordercast.net.gaps import GapBatch as GapBatch
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
 _RECENT_BYTES = 16 * 1024 * 1024
 _READ_MESSAGES = 4_096  # at once from the store
 
 
-class Gap(NamedTuple):
-    """A message that this application did not get, at its place in the order."""
-
-    position: int
-    epoch: int
-    group: Group
-    origin: Site
-    incarnation: int
-    seq: int
-
-    @property
-    def id(self) -> MessageId:
-        return MessageId(self.origin, self.incarnation, self.group, self.seq)
-
-
-class GapBatch(msgspec.Struct, frozen=True, gc=False):
-    """`count` messages in a row that were shed; the first would have been at `position`."""
-
-    position: int
-    epoch: int
-    group: Group
-    origin: Site
-    incarnation: int
-    seq: int
-    count: int
-
-    @property
-    def last(self) -> int:
-        return self.position + self.count - 1
-
-    def deliveries(self) -> list[Gap]:
-        return [
-            Gap(
-                self.position + n, self.epoch, self.group, self.origin, self.incarnation,
-                self.seq + n,
-            )
-            for n in range(self.count)
-        ]  # fmt: skip
-
-
 StreamItem: TypeAlias = Delivery | Gap
 StreamBatch: TypeAlias = DeliveredBatch | GapBatch
+
+
+T = TypeVar("T")
+Items: TypeAlias = "Callable[[Reader], AsyncGenerator[T, None]]"
 
 
 class Log(Protocol):
@@ -92,11 +55,51 @@ class Lag(NamedTuple):
 class Reader:
     """One `async for`; `read` is the last position handed over."""
 
-    __slots__ = ("read", "waiter")
+    __slots__ = ("cut", "read", "waiter")
 
     def __init__(self, read: int) -> None:
         self.read = read
         self.waiter: asyncio.Future[None] | None = None
+        self.cut = False  # an `anext` was cancelled: the next one goes on here
+
+
+class Reading(Generic[T]):
+    """What an application iterates over. An async generator would end when an `anext` is cancelled
+    (a timeout); this goes on with the item that was waited for."""
+
+    def __init__(self, stream: "Stream", start: int | None, items: "Items[T]") -> None:
+        self._stream = stream
+        self._start = start
+        self._make = items
+        self._reader: Reader | None = None
+        self._items: AsyncGenerator[T, None] | None = None
+
+    def __aiter__(self) -> "Reading[T]":
+        return self
+
+    def __anext__(self) -> Awaitable[T]:
+        items = self._items
+        if items is None or self._reader is None or self._reader.cut:
+            items = self._begin()
+        return items.__anext__()
+
+    def _begin(self) -> "AsyncGenerator[T, None]":
+        if self._reader is None:
+            self._reader = self._stream.enter(self._start)
+        self._reader.cut = False
+        self._items = items = self._make(self._reader)
+        return items
+
+    async def aclose(self) -> None:
+        if self._items is not None:
+            await self._items.aclose()
+        if self._reader is not None:
+            self._stream.leave(self._reader)
+
+    def __del__(self) -> None:
+        """Who drops it reads no more: the generator sees to that itself, unless it was cut."""
+        if self._reader is not None and self._reader.cut:
+            self._stream.leave_soon(self._reader)
 
 
 class Stream:
@@ -130,6 +133,7 @@ class Stream:
         self._messages = 0  # delivered in this run, for the mean size
         self._bytes = 0
         self._readers: list[Reader] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed: str | None = None
 
     # --- from the site ----------------------------------------------------------------------------
@@ -189,9 +193,13 @@ class Stream:
     def lag(self) -> int:
         return self.delivered - self.progress()
 
+    def _counts(self) -> bool:
+        """Not with a daemon that nobody reads: the store keeps everything."""
+        return bool(self._readers) or self.embedded
+
     def _too_far(self) -> bool:
-        if not self._readers and not self.embedded:
-            return False  # a daemon that nobody reads: the store keeps everything
+        if not self._counts():
+            return False
         lag = self.lag
         if lag >= self.lag_limit.messages:
             return True
@@ -202,7 +210,9 @@ class Stream:
     def _advanced(self) -> None:
         if self.log is None:
             self._trim()
-        if self.holding and self.lag <= self.lag_limit.messages // 2 and not self._too_far():
+        if not self.holding or self._too_far():
+            return
+        if self.lag <= self.lag_limit.messages // 2 or not self._counts():
             self.holding = False
             self._hold(False)
 
@@ -222,10 +232,15 @@ class Stream:
         self._advanced()
         return True
 
-    async def batches(self, start: int | None) -> AsyncIterator[StreamBatch]:
+    def batches(self, start: int | None) -> Reading[StreamBatch]:
         """From position `start`, or behind the last confirmed; without end."""
-        reader = Reader(self._begin(start))
-        self._readers.append(reader)
+        return Reading(self, start, self._batches)
+
+    def deliveries(self, start: int | None) -> Reading[StreamItem]:
+        """The same, one message at a time; who stops within a batch has had no more of it."""
+        return Reading(self, start, self._deliveries)
+
+    async def _batches(self, reader: Reader) -> AsyncGenerator[StreamBatch, None]:
         try:
             while True:
                 for batch in await self._next(reader):
@@ -236,13 +251,14 @@ class Stream:
                     yield batch
                     reader.read = batch.last
                 self._advanced()
+        except asyncio.CancelledError:
+            reader.cut = True
+            raise
         finally:
-            self._readers.remove(reader)
+            if not reader.cut:
+                self.leave(reader)
 
-    async def deliveries(self, start: int | None) -> AsyncIterator[StreamItem]:
-        """The same, one message at a time; who stops within a batch has had no more of it."""
-        reader = Reader(self._begin(start))
-        self._readers.append(reader)
+    async def _deliveries(self, reader: Reader) -> AsyncGenerator[StreamItem, None]:
         try:
             while True:
                 for batch in await self._next(reader):
@@ -255,8 +271,29 @@ class Stream:
                         yield item
                         reader.read = position
                 self._advanced()
+        except asyncio.CancelledError:
+            reader.cut = True
+            raise
         finally:
+            if not reader.cut:
+                self.leave(reader)
+
+    def enter(self, start: int | None) -> Reader:
+        reader = Reader(self._begin(start))
+        self._readers.append(reader)
+        self._loop = asyncio.get_running_loop()
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """Nobody waits for it any more; it may have been the slowest."""
+        if reader in self._readers:
             self._readers.remove(reader)
+            self._advanced()
+
+    def leave_soon(self, reader: Reader) -> None:
+        """The same from any thread: a forgotten reader is found by the garbage collector."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.leave, reader)
 
     def _begin(self, start: int | None) -> int:
         """The position before the first to be read."""

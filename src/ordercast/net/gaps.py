@@ -1,0 +1,60 @@
+"""What stands in a stream where a slow application was not given a message ([SWAP] §6.3)."""
+
+import json
+from typing import NamedTuple
+
+import msgspec
+
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import MessageId
+
+
+class Gap(NamedTuple):
+    """A message that this application did not get, at its place in the order."""
+
+    position: int
+    epoch: int
+    group: Group
+    origin: Site
+    incarnation: int
+    seq: int
+
+    @property
+    def id(self) -> MessageId:
+        return MessageId(self.origin, self.incarnation, self.group, self.seq)
+
+
+class GapBatch(msgspec.Struct, frozen=True, gc=False):
+    """`count` messages in a row that were shed; the first would have been at `position`."""
+
+    position: int
+    epoch: int
+    group: Group
+    origin: Site
+    incarnation: int
+    seq: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        return self.position + self.count - 1
+
+    def deliveries(self) -> list[Gap]:
+        return [
+            Gap(
+                self.position + n, self.epoch, self.group, self.origin, self.incarnation,
+                self.seq + n,
+            )
+            for n in range(self.count)
+        ]  # fmt: skip
+
+
+def tell_gap(gap: GapBatch) -> str:
+    """As the detail of an event in the store, which has the position."""
+    told = msgspec.structs.asdict(gap)
+    del told["position"]
+    return json.dumps(told)
+
+
+def gap_told(position: int, detail: str) -> GapBatch:
+    return GapBatch(position, **json.loads(detail))
