@@ -2,7 +2,7 @@
 
 A cause is a short fixed phrase, so that there are few of them; the detail is what the first
 occurrence looked like. The same cause of the same peer is counted, and not logged again until the
-peer has had a good connection. Strangers are known by their host; after so many of them that
+peer has had a connection that lasted. Strangers are known by their host; after so many of them that
 somebody must be making them up, further ones are only counted.
 """
 
@@ -27,23 +27,30 @@ class Complaints:
         self._known = frozenset(known)
         self._said_of_sites: set[tuple[str, str]] = set()
         self._said_of_strangers: set[tuple[str, str]] = set()
+        self._crowded = False
         self.counts: Counter[str] = Counter()  # by cause, logged or not
 
-    def say(self, who: str, refused: Refused) -> bool:
-        """Log it, unless it has been said; whether it was logged."""
+    def say(self, who: str, refused: Refused) -> None:
+        """Log it, unless it has been said."""
         self.counts[refused.cause] += 1
-        said = self._said_of_sites if who in self._known else self._said_of_strangers
-        if (who, refused.cause) in said:
-            return False
-        if said is self._said_of_strangers and len(said) >= STRANGERS:
-            if self.counts["(not logged)"] == 0:
-                self._log.warning("refusals from many hosts: further ones are only counted")
-            self.counts["(not logged)"] += 1
-            return False
-        said.add((who, refused.cause))
-        self._log.warning("%s: %s", who, refused)
-        return True
+        if who in self._known:
+            if (who, refused.cause) not in self._said_of_sites:
+                self._said_of_sites.add((who, refused.cause))
+                self._log.warning("%s: %s", who, refused)
+        elif (who, refused.cause) not in self._said_of_strangers:
+            if len(self._said_of_strangers) < STRANGERS:
+                self._said_of_strangers.add((who, refused.cause))
+                self._log.warning("%s: %s", who, refused)
+            elif not self._crowded:
+                self._crowded = True
+                self._log.warning("refusals of many hosts: further hosts are only counted")
+
+    def note(self, site: str, what: str, detail: str) -> None:
+        """What is not wrong, but tiresome when it happens ten times a second."""
+        if (site, what) not in self._said_of_sites:
+            self._said_of_sites.add((site, what))
+            self._log.info("%s: %s (%s)", site, what, detail)
 
     def forget(self, site: str) -> None:
-        """The site is well: what happens from now on is news."""
+        """The site has been well for a while: what happens from now on is news."""
         self._said_of_sites = {key for key in self._said_of_sites if key[0] != site}

@@ -9,10 +9,8 @@ sends, the answer is a closed connection and one line in the log for each cause 
 import asyncio
 import logging
 import os
-import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 
 from ordercast.model.errors import ConfigError
@@ -29,6 +27,7 @@ from ordercast.net.connection import (
     LinkLimits,
     LinkTimes,
 )
+from ordercast.net.dialling import Dialler
 from ordercast.net.hello import (
     INSTANCE_BYTES,
     OTHER_ADDRESSEE,
@@ -53,7 +52,6 @@ from ordercast.wire.frames import Frame
 log = logging.getLogger("ordercast.net.transport")
 
 TOO_MANY: Final = "too many connections without a hello"
-UNREACHABLE: Final = "cannot be reached"
 HUNG_UP: Final = "it hung up before its hello"
 WRONG_ANSWER: Final = "another site answers"
 TELLING: Final = (OTHER_CLUSTER, OTHER_TERMS, OTHER_ADDRESSEE, OURSELVES)
@@ -99,8 +97,6 @@ class Transport:
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # not yet ended
         self._strangers: set[Connection] = set()
-        self._dials: dict[Site, asyncio.Task[None]] = {}
-        self._redials: dict[Site, asyncio.TimerHandle] = {}
         self._tick: asyncio.TimerHandle | None = None
         self._ticked_at = self._certificates_at = 0.0
         self._server: asyncio.Server | None = None
@@ -111,6 +107,7 @@ class Transport:
     async def start(self) -> None:
         """Bind and listen."""
         self._loop = asyncio.get_running_loop()
+        self._dialler = Dialler(self.addresses, self.times, self._make, self._complain)
         host, port = self.address
         try:
             self._server = await self._loop.create_server(self._accept, host, port)
@@ -131,11 +128,11 @@ class Transport:
         if known.current is not None:
             known.current.send(frames)
         else:
-            self._want(known)
+            self._dialler.want(known)
 
     def connect(self, peer: Site) -> None:
         """Ask for a connection before there is anything to send."""
-        self._want(self._peers[peer])
+        self._dialler.want(self._peers[peer])
 
     def links(self) -> list[LinkStatus]:
         now = self._loop.time()
@@ -160,15 +157,12 @@ class Transport:
     async def close(self) -> None:
         """Send what is written, then end all connections; `on_lost` is called for those up."""
         self._closed = True
+        if self._server is None:
+            return
         if self._tick is not None:
             self._tick.cancel()
-        for handle in self._redials.values():
-            handle.cancel()
-        dials = list(self._dials.values())
-        for task in dials:
-            task.cancel()
-        if self._server is not None:
-            self._server.close()
+        await self._dialler.close()
+        self._server.close()
         connections = list(self._connections)
         for connection in connections:
             connection.close()
@@ -180,53 +174,9 @@ class Transport:
             await asyncio.sleep(0.005)
         for connection in connections:
             connection.abort()
-        await asyncio.gather(*dials, return_exceptions=True)
         while self._connections:
             await asyncio.sleep(0)
-        if self._server is not None:
-            await self._server.wait_closed()
-
-    # --- dialling -------------------------------------------------------------------------------
-
-    def _want(self, peer: Peer) -> None:
-        peer.wanted = True
-        if peer.dialling or peer.name in self._redials or self._closed:
-            return
-        peer.dialling = True
-        peer.since = self._loop.time()
-        self._dials[peer.name] = self._loop.create_task(self._dial(peer))
-
-    async def _dial(self, peer: Peer) -> None:
-        host, port = self.addresses[peer.name]
-        try:
-            async with asyncio.timeout(self.times.handshake / SECOND):
-                await self._loop.create_connection(
-                    partial(self._make, peer.name), host, port, family=socket.AF_UNSPEC
-                )
-        except (OSError, TimeoutError) as error:
-            refused = Refused(UNREACHABLE, f"{host}:{port} ({why(error)})")
-            peer.last_error = str(refused)
-            self._complaints.say(peer.name, refused)
-            self._not_dialled(peer)
-        finally:
-            self._dials.pop(peer.name, None)
-
-    def _not_dialled(self, peer: Peer) -> None:
-        peer.dialling = False
-        peer.failures += 1
-        if peer.current is None:
-            self._redial(peer)
-
-    def _redial(self, peer: Peer) -> None:
-        if self._closed or not peer.wanted or peer.dialling or peer.name in self._redials:
-            return
-        peer.since = self._loop.time()
-        self._redials[peer.name] = self._loop.call_later(peer.pause(), self._redial_now, peer)
-
-    def _redial_now(self, peer: Peer) -> None:
-        self._redials.pop(peer.name, None)
-        if peer.current is None:
-            self._want(peer)
+        await self._server.wait_closed()
 
     def _accept(self) -> Connection:
         return self._make(None)
@@ -301,8 +251,7 @@ class Transport:
             return
         before, peer.current = peer.current, connection
         peer.wanted = True
-        if (handle := self._redials.pop(peer.name, None)) is not None:
-            handle.cancel()
+        self._dialler.unneeded(peer)
         if answer is not None:
             connection.say(answer)
         if role == SECOND_KEPT:
@@ -310,12 +259,10 @@ class Transport:
             self._retire(peer, before)
             return
         peer.connections += 1
+        peer.settled = False
         peer.since = self._loop.time()
-        self._complaints.forget(peer.name)
-        log.info(
-            "%s: connected (%s, boot %d)", peer.name,
-            "it dialled" if connection.dialled is None else "dialled", hello.boot,
-        )  # fmt: skip
+        how = "it dialled" if connection.dialled is None else "dialled"
+        self._complaints.note(peer.name, "connected", f"{how}, boot {hello.boot}")
         self._on_connected(peer.name)
 
     def _retire(self, peer: Peer, connection: Connection) -> None:
@@ -331,11 +278,14 @@ class Transport:
 
     def complain(self, connection: Connection, refused: Refused) -> None:
         who = connection.peer or connection.dialled or connection.claimed
-        if who not in self._peers:
-            who = connection.host
+        if who is not None and who in self._peers:
+            self._complain(self._peers[who], refused)
         else:
-            self._peers[who].last_error = str(refused)
-        self._complaints.say(who, refused)
+            self._complaints.say(connection.host, refused)
+
+    def _complain(self, peer: Peer, refused: Refused) -> None:
+        peer.last_error = str(refused)
+        self._complaints.say(peer.name, refused)
 
     def ended(self, connection: Connection, error: Exception | None) -> None:
         self._connections.discard(connection)
@@ -348,7 +298,7 @@ class Transport:
         if connection.peer is None:
             if connection.complaint is None and peer.current is None and not self._closed:
                 self.complain(connection, Refused(HUNG_UP, "its log may say why"))
-            self._not_dialled(peer)
+            self._dialler.failed(peer)
         elif connection is peer.current:
             self._lost(peer, str(connection.complaint or error or "it closed"))
         elif connection in peer.retired:
@@ -369,8 +319,8 @@ class Transport:
             if not self._closed:
                 each.abort()
         peer.last_error = why
-        log.info("%s: lost (%s)", peer.name, why)
-        self._redial(peer)  # before the driver hears of it and sends
+        self._complaints.note(peer.name, "lost", why)
+        self._dialler.again(peer)  # before the driver hears of it and sends
         self._on_lost(peer.name)
 
     # --- time -------------------------------------------------------------------------------------
@@ -393,6 +343,9 @@ class Transport:
                 connection.fail(Refused(SILENT, f"nothing heard for {3 * suspect:g} s"))
             elif now - connection.wrote_at > step and not connection.waiting:
                 connection.ping(self.identity.boot)
+            if not peer.settled and now - peer.since > 3 * suspect:
+                peer.settled = True
+                self._complaints.forget(peer.name)
         if self._certificates is not None and now - self._certificates_at >= CERTIFICATES_EVERY_S:
             self._certificates_at = now
             self._certificates.refresh()

@@ -1,0 +1,85 @@
+"""Dialling the peers that are wanted: one dial at a time for each, ever more seldom in vain."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ordercast.model.groups import Site
+from ordercast.model.options import SECOND
+from ordercast.net.addresses import why
+from ordercast.net.complaints import Refused
+from ordercast.net.connection import Connection, LinkTimes
+from ordercast.net.peers import Peer
+
+UNREACHABLE = "cannot be reached"
+
+
+class Dialler:
+    def __init__(
+        self,
+        addresses: Mapping[Site, tuple[str, int]],
+        times: LinkTimes,
+        make: Callable[[Site], Connection],
+        complain: Callable[[Peer, Refused], None],
+    ) -> None:
+        self._addresses = addresses
+        self._times = times
+        self._make = make
+        self._complain = complain
+        self._loop = asyncio.get_running_loop()
+        self._dials: dict[Site, asyncio.Task[None]] = {}
+        self._timers: dict[Site, asyncio.TimerHandle] = {}
+        self._closed = False
+
+    def want(self, peer: Peer) -> None:
+        """Dial now, unless it is being done or waited for."""
+        peer.wanted = True
+        if peer.dialling or peer.name in self._timers or self._closed:
+            return
+        peer.dialling = True
+        peer.since = self._loop.time()
+        self._dials[peer.name] = self._loop.create_task(self._dial(peer))
+
+    def failed(self, peer: Peer) -> None:
+        """The dial led to nothing."""
+        peer.dialling = False
+        peer.failures += 1
+        if peer.current is None:
+            self.again(peer)
+
+    def again(self, peer: Peer) -> None:
+        """Dial after a pause."""
+        if self._closed or not peer.wanted or peer.dialling or peer.name in self._timers:
+            return
+        peer.since = self._loop.time()
+        self._timers[peer.name] = self._loop.call_later(peer.pause(), self._now, peer)
+
+    def unneeded(self, peer: Peer) -> None:
+        """There is a connection: the pause leads to no dial."""
+        if (timer := self._timers.pop(peer.name, None)) is not None:
+            timer.cancel()
+
+    async def close(self) -> None:
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        dials = list(self._dials.values())
+        for task in dials:
+            task.cancel()
+        await asyncio.gather(*dials, return_exceptions=True)
+
+    def _now(self, peer: Peer) -> None:
+        self._timers.pop(peer.name, None)
+        if peer.current is None:
+            self.want(peer)
+
+    async def _dial(self, peer: Peer) -> None:
+        host, port = self._addresses[peer.name]
+        try:
+            async with asyncio.timeout(self._times.handshake / SECOND):
+                await self._loop.create_connection(partial(self._make, peer.name), host, port)
+        except OSError as error:  # a timeout is one
+            self._complain(peer, Refused(UNREACHABLE, f"{host}:{port} ({why(error)})"))
+            self.failed(peer)
+        finally:
+            self._dials.pop(peer.name, None)
