@@ -145,6 +145,7 @@ class Writer(threading.Thread):
             self.failed = None
             log.warning("%s: can be written again", self._path)
             self._changed(None)
+            self._carry("TRUNCATE")  # nothing of what failed stays in the log
         return True
 
     def _fail(self, error: Exception) -> None:
@@ -175,11 +176,11 @@ class Writer(threading.Thread):
         db.execute("COMMIT")
         self.sweep.done(gone)
 
-    def _carry(self) -> None:
+    def _carry(self, how: str = "PASSIVE") -> None:
         """Move the log into the file; what was answered does not wait for this."""
         self._since_carry = 0
         try:
-            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
         except sqlite3.OperationalError as error:
             log.warning("%s: the log cannot be carried over yet: %s", self._path, error)
 
