@@ -1,8 +1,10 @@
 """Damaged files: the torn end of a log is recovered, anything committed that fails its checksum is
 refused in one line that names the file and what to do."""
 
+import os
 import shutil
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -218,6 +220,25 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     assert "cannot be written" in refusal(tmp_path / "file" / "a.db")
     (tmp_path / "a.db").mkdir()
     assert "cannot be opened" in refusal(tmp_path / "a.db")
+
+
+def test_a_folder_without_permission_is_refused(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o755)
+    closed_store(closed / "a.db")
+    closed.chmod(0o500)
+    (closed / "a.db").chmod(0o400)
+    user = os.geteuid()
+    with suppress(PermissionError):  # permissions do not bind root
+        for folder in (tmp_path, *tmp_path.parents[:2]):
+            folder.chmod(0o755)
+        os.seteuid(65_534)
+    try:
+        assert "cannot be written: Permission denied" in refusal(closed / "a.db")
+        assert "cannot be written: Permission denied" in refusal(closed / "below" / "b.db")
+    finally:
+        os.seteuid(user)
+        closed.chmod(0o700)
 
 
 def test_memory_is_not_a_durability_of_a_file(tmp_path: Path) -> None:
