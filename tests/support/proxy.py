@@ -43,6 +43,7 @@ class Proxy:
         self.manners = manners or Manners()
         self.calm = False
         self.stalled = False  # nothing passes, nothing is closed
+        self.record: bytearray | None = None  # what passes is added to it
         self.disturbances: Counter[str] = Counter()
         self.connections = 0
         self.address = ("127.0.0.1", 0)
@@ -141,6 +142,8 @@ class _Pipe:
             while data := await reader.read(CHUNK):
                 while self._proxy.stalled:
                     await asyncio.sleep(0.002)
+                if self._proxy.record is not None:
+                    self._proxy.record += data
                 before, self._passed = self._passed, self._passed + len(data)
                 if self._passed >= self._at and not self._proxy.calm:
                     offset = min(max(self._at - before, 0), len(data) - 1)
