@@ -9,7 +9,7 @@ client that connects again repeats those that were not yet accepted, marked `aga
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta
@@ -238,8 +238,7 @@ class Wire(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
         if self._on_made is not None:
             self._on_made(self)
 

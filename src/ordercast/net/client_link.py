@@ -119,7 +119,7 @@ class ClientLink:
     def _gone(self, wire: Wire) -> None:
         if wire.failure:
             self.trouble = wire.failure
-        elif self.up:
+        elif self.refused is None:
             self.trouble = "the connection broke"
         if self.up:
             self.up = False

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ordercast.model.groups import Group, Site
-from ordercast.net.admin_frames import ACCEPTED, ORDERED, STABLE
+from ordercast.net.admin_frames import ACCEPTED, ORDERED, STABLE, STAGES
 
 
 class Sent:
@@ -91,6 +91,11 @@ class ClientReceipt:
     @property
     def seq(self) -> int:
         return self._sent.seq + self._index if self._sent.seq else 0
+
+    @property
+    def stage(self) -> str:
+        """What it has reached: accepted, ordered or stable; "" before."""
+        return STAGES[self._sent.stage]
 
     async def accepted(self) -> None:
         """Durable at the daemon's site."""

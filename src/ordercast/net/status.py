@@ -45,6 +45,7 @@ def status_of(node: "Node") -> dict[str, Any]:
             "bytes": node.store.bytes(),
             "failed": _failure(node),
         },
+        "quiet": core.quiet() and not node.outgoing.waiting_messages,
         "holds_others": stream.holding or _failure(node) is not None,
         "uptime_s": round((time.time_ns() - node.started_ns) / 1e9, 3),
     }

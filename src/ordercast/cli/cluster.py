@@ -1,0 +1,172 @@
+"""`ordercast cluster up|down|kill|restart`: all sites of a cluster as local processes."""
+
+import argparse
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.cli.frame import GOOD, INCOMPLETE, MISTAKE, UsageError, complain, print_json
+from ordercast.cli.runtime import action_and_cluster, dir_argument, say
+from ordercast.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ordercast.net.config import Cluster
+
+ACTIONS = ("up", "down", "kill", "restart")
+
+DESCRIPTION = """\
+Run all sites of a cluster file as processes on this machine.
+
+  up       start them; in the foreground until Ctrl-C, or with --detach in the
+           background: then it returns when all are ready
+  down     stop them all, cleanly
+  kill     end one SITE with SIGKILL, as a crash would
+  restart  the same, and start it again on its store
+
+Logs of sites in the background are DIR/SITE.log."""
+
+EXAMPLE = """\
+example:
+  ordercast cluster up cluster.toml --detach
+  ordercast cluster kill cluster.toml b
+  ordercast cluster restart cluster.toml b
+  ordercast cluster down cluster.toml"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="+", metavar="ACTION CLUSTER [SITE]", help="see above")
+    dir_argument(parser)
+    parser.add_argument("--detach", action="store_true", help="up: in the background")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ordercast.net.config import read_cluster
+
+    action, file, *sites = action_and_cluster(args.words, ACTIONS, "cluster")
+    if args.detach and action != "up":
+        raise UsageError(f"cluster {action}: --detach is for 'up'")
+    wanted = 1 if action in ("kill", "restart") else 0
+    if len(sites) != wanted:
+        what = "needs one SITE" if wanted else f"takes no site, so not {sites[0]!r}"
+        raise UsageError(f"cluster {action}: {what}; see 'ordercast cluster --help'")
+    cluster = read_cluster(file)
+    directory = cluster.directory(args.dir)
+    for site in sites:
+        cluster.site(site)
+    if action == "up":
+        return _up(cluster, directory, args)
+    if action == "down":
+        return _down(cluster, directory, args)
+    return _kill(cluster, directory, sites[0], args, again=action == "restart")
+
+
+def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
+    from ordercast.net import processes
+
+    there = processes.all_running(cluster, directory)
+    if there:
+        told = ", ".join(f"{daemon.site} (process {daemon.pid})" for daemon in there)
+        raise ConfigError(f"{directory}: running already: {told}; 'ordercast cluster down' stops")
+    started = processes.start(cluster, sorted(cluster.sites), directory, detached=args.detach)
+    try:
+        processes.wait_ready(started, directory)
+        _told(args, cluster, directory, {site: child.pid for site, child in started.items()})
+        if args.detach:
+            return GOOD
+        return _attend(cluster, directory, started)
+    except processes.StartFailed as error:
+        processes.abandon(started.values())
+        complain(str(error))
+        return MISTAKE if error.code == MISTAKE else INCOMPLETE
+    except BaseException:
+        if not args.detach:
+            processes.abandon(started.values())
+        raise
+
+
+def _told(
+    args: argparse.Namespace, cluster: "Cluster", directory: Path, pids: dict[str, int]
+) -> None:
+    if args.json:
+        print_json({"cluster": cluster.name, "dir": str(directory), "sites": pids})
+        return
+    names = ", ".join(f"{site} ({pid})" for site, pid in pids.items())
+    print(f"cluster {cluster.name} is up: {names}", flush=True)
+    if not args.detach:
+        say("Ctrl-C stops it")
+
+
+def _attend(
+    cluster: "Cluster", directory: Path, started: dict[str, subprocess.Popen[bytes]]
+) -> int:
+    """Until Ctrl-C or SIGTERM. A site that ends is said, and may be restarted from elsewhere."""
+    from ordercast.net import processes
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    gone: dict[str, None] = {}
+    try:
+        while len(gone) < len(started) or processes.all_running(cluster, directory):
+            for site, child in started.items():
+                code = child.poll()
+                if code is not None and site not in gone:
+                    gone[site] = None
+                    complain(f"site {site} has ended ({processes.ending(code)})")
+            time.sleep(0.1)
+        complain("no site runs any more")
+        return INCOMPLETE
+    except KeyboardInterrupt:
+        say("stopping")
+        processes.stop(processes.all_running(cluster, directory))
+        processes.abandon(started.values())
+        return GOOD
+
+
+def _down(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
+    from ordercast.net import processes
+
+    there = processes.all_running(cluster, directory)
+    killed = processes.stop(there)
+    stopped = [daemon.site for daemon in there]
+    if args.json:
+        print_json({"cluster": cluster.name, "stopped": stopped, "killed": killed})
+    elif not stopped:
+        print(f"no site of {cluster.name} runs from {directory}")
+    else:
+        print(f"stopped: {', '.join(stopped)}")
+    if killed:
+        complain(f"did not stop in time and had to be killed: {', '.join(killed)}")
+        return INCOMPLETE
+    return GOOD
+
+
+def _kill(
+    cluster: "Cluster", directory: Path, site: str, args: argparse.Namespace, *, again: bool
+) -> int:
+    from ordercast.net import processes
+
+    daemon = processes.running(directory, site)
+    if daemon is None and not again:
+        raise ConfigError(f"site {site!r} does not run from {directory}")
+    if daemon is not None:
+        processes.kill(daemon)
+    told: dict[str, Any] = {"site": site, "killed": None if daemon is None else daemon.pid}
+    if again:
+        started = processes.start(cluster, [site], directory, detached=True)
+        try:
+            processes.wait_ready(started, directory)
+        except processes.StartFailed as error:
+            processes.abandon(started.values())
+            complain(str(error))
+            return MISTAKE if error.code == MISTAKE else INCOMPLETE
+        told["pid"] = started[site].pid
+    if args.json:
+        print_json(told)
+    else:
+        before = f"killed {site} (process {daemon.pid})" if daemon else f"{site} did not run"
+        print(before + (f", restarted as process {told['pid']}" if again else ""))
+    return GOOD

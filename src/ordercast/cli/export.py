@@ -1,0 +1,73 @@
+"""`ordercast export CLUSTER OUT`: the stores of a cluster as one history, running or not."""
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ordercast.cli.frame import GOOD, print_json
+from ordercast.cli.runtime import cluster_arguments, cluster_of, say
+
+if TYPE_CHECKING:
+    from ordercast.net.config import Cluster
+
+DESCRIPTION = """\
+Write all stores under DIR as a history (Parquet) that 'ordercast audit' judges. Sites
+may run meanwhile. A site that is quiet, running or closed, gets an 'end': then the
+audit also asks whether anything was lost. Needs the extra 'history'."""
+
+EXAMPLE = """\
+example:
+  ordercast export cluster.toml history
+  ordercast audit history"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    cluster_arguments(parser)
+    parser.add_argument("out", metavar="OUT", help="the directory to write")
+    parser.add_argument("--replace", action="store_true", help="replace a history that is there")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ordercast.net.export import export
+
+    cluster, directory = cluster_of(args)
+    out = Path(args.out)
+    quiet = _quiet(cluster, directory)
+    progress = None if args.json else _progress
+    done = export(directory, out, ended=list(quiet), replace=args.replace, progress=progress)
+    if quiet and _quiet(cluster, directory) != quiet:
+        say("sites have sent or delivered meanwhile: once more, without an end for them")
+        done = export(directory, out, replace=True, progress=progress)
+    told = {
+        "out": str(out),
+        "sites": done.sites,
+        "missing": done.missing,
+        "ended": done.ended,
+        "sent": done.sent,
+        "deliveries": done.deliveries,
+        "gaps": done.gaps,
+    }
+    if args.json:
+        print_json(told)
+        return GOOD
+    print(f"{out}: {done.sent} sent, {done.deliveries} deliveries of {len(done.sites)} sites")
+    if done.missing:
+        print(f"not in {directory}: {', '.join(done.missing)}")
+    return GOOD
+
+
+def _quiet(cluster: "Cluster", directory: Path) -> dict[str, tuple[int, int]]:
+    """The running sites that have nothing outstanding, with how far each is; none unless all that
+    run are quiet, because one that is not may still have something for the others."""
+    from ordercast.cli.status import ask
+
+    found = asyncio.run(ask(cluster, sorted(cluster.sites), directory))
+    up = {site: status for site, status in found.items() if "position" in status}
+    if not all(status["quiet"] for status in up.values()):
+        return {}
+    return {site: (status["boot"], status["logged"]) for site, status in up.items()}
+
+
+def _progress(site: str, table: str, rows: int) -> None:
+    say(f"{site}: {table}: {rows} rows")

@@ -1,0 +1,67 @@
+"""`ordercast node CLUSTER --site a`: one site, in the foreground, until a signal."""
+
+import argparse
+import logging
+import sys
+import time
+from typing import Any
+
+from ordercast.cli.frame import GOOD
+from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+
+DESCRIPTION = """\
+Run one site of a cluster in the foreground, until SIGTERM or Ctrl-C. Logs go to
+standard error; with --json, events go to standard output, one object per line.
+Its store is DIR/SITE.db; clients and the other verbs reach it at DIR/SITE.sock."""
+
+EXAMPLE = """\
+example:
+  ordercast node cluster.toml --site a"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    cluster_arguments(parser)
+    parser.add_argument("--site", required=True, metavar="SITE", help="the site to run")
+    parser.add_argument(
+        "--verbose", action="store_true", help="log more than an operator needs every day"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from ordercast.net.daemon import run_daemon
+
+    cluster, directory = cluster_of(args)
+    _log_to_stderr(args.site, args.verbose)
+    run_daemon(cluster, args.site, directory, _tell if args.json else _keep)
+    return GOOD
+
+
+def _log_to_stderr(site: str, verbose: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine(f"%(asctime)s {site} %(levelname)s %(message)s"))
+    logger = logging.getLogger("ordercast")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    logging.getLogger("asyncio").addHandler(handler)
+
+
+class _OneLine(logging.Formatter):
+    """Times are UTC with milliseconds; what a peer says cannot break a line."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        if record.exc_info:
+            return text
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _tell(kind: str, detail: dict[str, Any]) -> None:
+    print_line({"event": kind, "at_ns": time.time_ns(), **detail})
+
+
+def _keep(kind: str, detail: dict[str, Any]) -> None:
+    """Nobody reads events; the log has them."""

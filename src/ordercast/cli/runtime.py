@@ -1,0 +1,60 @@
+"""What the runtime verbs share: the cluster file and its directory, and printing as they go."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.cli.frame import UsageError
+from ordercast.model.names import nearest
+
+if TYPE_CHECKING:
+    from ordercast.net.config import Cluster
+
+
+def cluster_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("cluster", metavar="CLUSTER", help="the cluster file")
+    dir_argument(parser)
+
+
+def dir_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dir",
+        metavar="DIR",
+        help="where stores and sockets are (default: .ordercast/NAME, NAME from the cluster file)",
+    )
+
+
+def cluster_of(args: argparse.Namespace) -> tuple["Cluster", Path]:
+    """The cluster of the arguments and its directory."""
+    from ordercast.net.config import read_cluster
+
+    cluster = read_cluster(args.cluster)
+    return cluster, cluster.directory(args.dir)
+
+
+def action_and_cluster(words: Sequence[str], actions: Sequence[str], verb: str) -> list[str]:
+    """`ACTION CLUSTER …`, also written `CLUSTER ACTION …`; the action comes first in the result."""
+    given = list(words)
+    if len(given) > 1 and given[0] not in actions and given[1] in actions:
+        given[0], given[1] = given[1], given[0]
+    if given[0] not in actions:
+        hint = nearest(given[0], actions)
+        raise UsageError(
+            f"{verb}: there is no action {given[0]!r}{hint}; see 'ordercast {verb} --help'"
+        )
+    if len(given) < 2:
+        raise UsageError(f"{verb} {given[0]}: CLUSTER is missing; see 'ordercast {verb} --help'")
+    return given
+
+
+def print_line(value: dict[str, Any]) -> None:
+    """One object on a line of its own, at once: somebody may be waiting for it."""
+    print(json.dumps(value, allow_nan=False, ensure_ascii=False), flush=True)
+
+
+def say(text: str) -> None:
+    """Progress, for people."""
+    print(text, file=sys.stderr, flush=True)

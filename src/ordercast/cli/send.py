@@ -1,0 +1,213 @@
+"""`ordercast send CLUSTER GROUP TEXT`: send through a running site, and wait for receipts."""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ordercast.cli.frame import (
+    GOOD,
+    INCOMPLETE,
+    UsageError,
+    complain,
+    one_of,
+    print_json,
+    whole_number,
+)
+from ordercast.cli.runtime import cluster_arguments, cluster_of, say
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.names import nearest
+
+if TYPE_CHECKING:
+    from ordercast.net.client import Client
+    from ordercast.net.client_receipts import ClientReceipt
+    from ordercast.net.config import Cluster
+
+UNTIL = ("accepted", "ordered", "stable")
+PROGRESS_S = 1.0
+COUNTED = 4_096  # receipts held before those that are done are let go
+
+DESCRIPTION = """\
+Send messages to a group through a running site of the cluster. GROUP may be several,
+joined by commas: then each of their members gets every message once. TEXT is one
+message; - sends each line of standard input. The exit code is 0 only when all
+messages have reached what --until says."""
+
+EXAMPLE = """\
+example:
+  ordercast send cluster.toml alpha 'hello, all'
+  ordercast send cluster.toml alpha --size 100 --count 10000 --until stable
+  seq 10 | ordercast send cluster.toml alpha -"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    cluster_arguments(parser)
+    parser.add_argument("group", metavar="GROUP", help="the group, or groups joined by commas")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="the message; - for lines of input")
+    parser.add_argument(
+        "--from", dest="origin", metavar="SITE", help="through this site (default: one that runs)"
+    )
+    parser.add_argument(
+        "--count", type=whole_number(1), metavar="N", help="so many messages (default: 1)"
+    )
+    parser.add_argument(
+        "--size", type=whole_number(0), metavar="BYTES", help="made-up messages of this size"
+    )
+    parser.add_argument(
+        "--until",
+        type=one_of(*UNTIL),
+        default="ordered",
+        metavar="STAGE",
+        help="wait until accepted, ordered or stable (default: ordered)",
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, metavar="SECONDS", help="give up after so long (default: never)"
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.text is None and args.size is None:
+        raise UsageError("nothing to send: give TEXT, - or --size; see 'ordercast send --help'")
+    if args.text is not None and args.size is not None:
+        raise UsageError("TEXT and --size contradict each other; see 'ordercast send --help'")
+    if args.text == "-" and args.count is not None:
+        raise UsageError("--count does not go with -; see 'ordercast send --help'")
+    cluster, directory = cluster_of(args)
+    groups = args.group.split(",")
+    for group in groups:
+        if group not in cluster.groups:
+            hint = nearest(group, cluster.groups)
+            raise ConfigError(f"{cluster.source}: there is no group {group!r}{hint}")
+    if args.size is not None and args.size > cluster.limits.message_bytes:
+        raise ConfigError(f"--size: {args.size} is above {cluster.limits.message_bytes} bytes")
+    origin = args.origin or _one_that_runs(cluster, directory, groups)
+    cluster.site(origin)
+    sending = _Sending(args, groups[0] if len(groups) == 1 else groups, origin)
+    return asyncio.run(sending.run(cluster, directory))
+
+
+def _one_that_runs(cluster: "Cluster", directory: Path, groups: list[str]) -> str:
+    """A member of the group if one runs here, else any site: groups are open."""
+    from ordercast.net.sockets import answers
+
+    members = [site for group in groups for site in cluster.groups[group]]
+    for site in dict.fromkeys([*sorted(members), *sorted(cluster.sites)]):
+        if answers(directory / f"{site}.sock"):
+            return site
+    raise ConfigError(
+        f"{directory}: no site of cluster {cluster.name!r} runs here;"
+        f" start one: 'ordercast cluster up {cluster.source} --detach'"
+    )
+
+
+class _Sending:
+    def __init__(self, args: argparse.Namespace, group: str | list[str], origin: str) -> None:
+        self.args = args
+        self.group = group
+        self.origin = origin
+        self.sent = 0
+        self.reached = 0
+        self.last: ClientReceipt | None = None
+        self.error = ""
+        self._receipts: deque[ClientReceipt] = deque()  # of those that are not there yet
+
+    async def run(self, cluster: "Cluster", directory: Path) -> int:
+        from ordercast.net.client import connect
+
+        begun = time.monotonic()
+        try:
+            async with (
+                asyncio.timeout(self.args.timeout),
+                connect(cluster, self.origin, directory, flush_s=1.0) as client,
+            ):
+                await self._send_all(client)
+        except TimeoutError:
+            self.error = f"gave up after {self.args.timeout:g} s"
+        except ConfigError:
+            raise
+        except Error as error:
+            self.error = str(error)
+        return self._report(time.monotonic() - begun)
+
+    async def _send_all(self, client: "Client") -> None:
+        telling = asyncio.ensure_future(self._tell_progress())
+        try:
+            async for payload in _payloads(self.args):
+                self._receipts.append(await client.multicast(self.group, payload))
+                self.sent += 1
+                if len(self._receipts) % COUNTED == 0:
+                    self._count()
+            await client.flush(self.args.until)
+        finally:
+            telling.cancel()
+            self._count()
+
+    def _count(self) -> None:
+        """Receipts of one target are reached in the order of sending."""
+        wanted = UNTIL.index(self.args.until)
+        while self._receipts and self._receipts[0].stage in UNTIL[wanted:]:
+            self.last = self._receipts.popleft()
+            self.reached += 1
+
+    async def _tell_progress(self) -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            self._count()
+            say(f"{self.sent} sent, {self.reached} {self.args.until}")
+
+    def _report(self, seconds: float) -> int:
+        until = self.args.until
+        complete = not self.error and self.sent == self.reached
+        if self.args.json:
+            group = self.group if isinstance(self.group, str) else ",".join(self.group)
+            print_json(
+                {
+                    "group": group,
+                    "from": self.origin,
+                    "until": until,
+                    "sent": self.sent,
+                    "reached": self.reached,
+                    "last_seq": self.last.seq if self.last is not None else 0,
+                    "seconds": round(seconds, 6),
+                }
+            )
+        elif complete:
+            print(f"{self.reached} {until}, sent from {self.origin} in {seconds:.3f} s")
+        if not complete and not self.sent:
+            complain(self.error)
+        elif not complete:
+            missing = self.sent - self.reached
+            complain(f"{missing} of {self.sent} messages are not known to be {until}: {self.error}")
+        return GOOD if complete else INCOMPLETE
+
+
+async def _payloads(args: argparse.Namespace) -> AsyncIterator[bytes]:
+    if args.text == "-":
+        loop = asyncio.get_running_loop()
+        while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+        return
+    for payload in _made_up(args):
+        yield payload
+
+
+def _made_up(args: argparse.Namespace) -> Iterator[bytes]:
+    for number in range(1, (args.count or 1) + 1):
+        if args.text is not None:
+            yield args.text.encode("utf-8", "surrogateescape")
+        else:
+            yield (b"%d " % number).ljust(args.size, b".")[: args.size]

@@ -1,0 +1,138 @@
+"""`ordercast status CLUSTER`: what each site of this machine does, and what holds it up."""
+
+import argparse
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
+from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+
+if TYPE_CHECKING:
+    from ordercast.net.config import Cluster
+
+EVERY_S = 2.0
+ANSWER_S = 2.0
+
+DESCRIPTION = """\
+Ask the running sites of a cluster how they are. Sites of which this directory has
+nothing (they run on other machines) are shown as 'elsewhere'. The exit code is 1
+when a site that belongs here does not answer or is not healthy."""
+
+EXAMPLE = """\
+example:
+  ordercast status cluster.toml
+  ordercast status cluster.toml --watch"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    cluster_arguments(parser)
+    parser.add_argument("--site", metavar="SITE", help="this site only")
+    parser.add_argument(
+        "--watch", action="store_true", help="again every two seconds, until Ctrl-C"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    cluster, directory = cluster_of(args)
+    sites = sorted(cluster.sites)
+    if args.site is not None:
+        cluster.site(args.site)
+        sites = [args.site]
+    while True:
+        found = asyncio.run(ask(cluster, sites, directory))
+        whole = {"cluster": cluster.name, "dir": str(directory), "sites": found}
+        if args.watch and args.json:
+            print_line(whole)
+        elif args.json:
+            print_json(whole)
+        else:
+            print(as_table(found), flush=True)
+        if not args.watch:
+            well = all(site["state"] in ("up", "elsewhere") for site in found.values())
+            return GOOD if well else INCOMPLETE
+        time.sleep(EVERY_S)
+
+
+async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str, dict[str, Any]]:
+    """Every site's status, asked at the same time."""
+    answers = await asyncio.gather(*(_ask_one(cluster, site, directory) for site in sites))
+    return dict(zip(sites, answers, strict=True))
+
+
+async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, Any]:
+    """`state` is up, unwell (with reasons), down or elsewhere."""
+    from ordercast.model.errors import Error
+    from ordercast.net.client import connect
+    from ordercast.net.processes import log_file, running
+    from ordercast.net.sockets import answers
+    from ordercast.net.status import troubles
+
+    if running(directory, site) is None and not answers(directory / f"{site}.sock"):
+        if not (directory / f"{site}.db").exists():
+            return {"state": "elsewhere", "reasons": []}
+        log = log_file(directory, site)
+        hint = f" (its log: {log})" if log.exists() else ""
+        return {"state": "down", "reasons": [f"no process runs it{hint}"]}
+    try:
+        async with (
+            asyncio.timeout(ANSWER_S),
+            connect(cluster, site, directory, start_s=ANSWER_S, flush_s=0.1) as client,
+        ):
+            status = await client.status()
+    except TimeoutError:
+        return {"state": "down", "reasons": [f"no answer within {ANSWER_S:g} s"]}
+    except Error as error:
+        return {"state": "down", "reasons": [str(error)]}
+    reasons = troubles(status)
+    return {"state": "unwell" if reasons else "up", "reasons": reasons, **status}
+
+
+_COLUMNS = ("site", "state", "position", "lag", "window", "held by", "links", "store", "up for")
+
+
+def as_table(found: dict[str, dict[str, Any]]) -> str:
+    rows = [_COLUMNS, *(_row(site, status) for site, status in found.items())]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    for site, status in found.items():
+        lines.extend(f"{site}: {reason}" for reason in status["reasons"])
+    return "\n".join(lines)
+
+
+def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:
+    if "position" not in status:
+        return (site, status["state"], *[""] * (len(_COLUMNS) - 2))
+    window = status["window"]
+    links = status["links"]
+    connected = sum(link["state"] == "connected" for link in links)
+    return (
+        site,
+        status["state"],
+        str(status["position"]),
+        str(status["lag"]),
+        f"{window['messages']}/{window['limit_messages']}",
+        ",".join(window["held_by"]) or "-",
+        f"{connected}/{len(links)}",
+        _bytes(status["store"]["bytes"]),
+        _time(status["uptime_s"]),
+    )
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def _time(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,93 @@
+"""`ordercast tail CLUSTER --site a`: a site's deliveries, as they come."""
+
+import argparse
+import asyncio
+import base64
+from typing import Any
+
+from ordercast.cli.frame import GOOD, whole_number
+from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+
+DESCRIPTION = """\
+Print the deliveries of a running site in order, and then what comes, until Ctrl-C.
+Reading confirms nothing: the site's application will still see everything."""
+
+EXAMPLE = """\
+example:
+  ordercast tail cluster.toml --site a --start 1
+  ordercast tail cluster.toml --site a --count 10 --json"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    cluster_arguments(parser)
+    parser.add_argument("--site", required=True, metavar="SITE", help="whose deliveries")
+    parser.add_argument(
+        "--start",
+        type=whole_number(1),
+        metavar="POSITION",
+        help="the first position (default: the first that is not confirmed)",
+    )
+    parser.add_argument(
+        "--count", type=whole_number(1), metavar="N", help="end after so many (default: never)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    cluster, directory = cluster_of(args)
+    cluster.site(args.site)
+    asyncio.run(_tail(cluster, directory, args))
+    return GOOD
+
+
+async def _tail(cluster: Any, directory: Any, args: argparse.Namespace) -> None:
+    from ordercast.net.client import connect
+
+    left = args.count
+    async with connect(cluster, args.site, directory) as client:
+        async for item in client.deliveries(args.start):
+            if args.json:
+                print_line(_as_json(item))
+            else:
+                print(_as_text(item), flush=True)
+            if left is not None:
+                left -= 1
+                if not left:
+                    return
+
+
+def _as_json(item: Any) -> dict[str, Any]:
+    found = {
+        "position": item.position,
+        "epoch": item.epoch,
+        "group": item.group,
+        "origin": item.origin,
+        "incarnation": item.incarnation,
+        "seq": item.seq,
+    }
+    payload = getattr(item, "payload", None)
+    if payload is None:
+        return {**found, "gap": True}
+    text = _text(payload)
+    if text is not None:
+        return {**found, "text": text}
+    return {**found, "base64": base64.b64encode(payload).decode("ascii")}
+
+
+def _as_text(item: Any) -> str:
+    payload = getattr(item, "payload", None)
+    if payload is None:
+        shown = "(gap: this message was shed)"
+    else:
+        text = _text(payload)
+        if text is not None and text.isprintable():
+            shown = text
+        else:
+            shown = f"base64:{base64.b64encode(payload).decode('ascii')}"
+    return f"{item.position}\t{item.group}\t{item.origin}:{item.seq}\t{shown}"
+
+
+def _text(payload: bytes) -> str | None:
+    try:
+        return payload.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,94 @@
+"""A site's status as Prometheus metrics (the extra `metrics`)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+NEEDS_EXTRA: Final = "metrics need the extra 'metrics' (pip install 'ordercast[metrics]')"
+
+# Name, what it tells, where the status has it.
+_GAUGES = (
+    ("position", "Last position delivered", ("position",)),
+    ("logged", "Last position in the ordered log", ("logged",)),
+    ("confirmed", "Last position the application has confirmed", ("confirmed",)),
+    ("lag_messages", "Delivered and not yet read by the application", ("lag",)),
+    ("window_messages", "Sent here and not yet stable", ("window", "messages")),
+    ("window_bytes", "Bytes sent here and not yet stable", ("window", "bytes")),
+    ("window_limit_messages", "Limit of window_messages", ("window", "limit_messages")),
+    ("window_limit_bytes", "Limit of window_bytes", ("window", "limit_bytes")),
+    ("store_bytes", "Size of the store's files", ("store", "bytes")),
+    ("holds_others", "1 while this site holds other sites up", ("holds_others",)),
+    ("uptime_seconds", "Since this process opened the site", ("uptime_s",)),
+    ("epoch", "Epoch of the site's domain", ("epoch",)),
+)
+_LINK_COUNTERS = (
+    ("link_connections", "Connections made to or by the peer", "connections", ()),
+    ("link_bytes", "Bytes over the link", "bytes", ("in", "out")),
+    ("link_frames", "Frames over the link", "frames", ("in", "out")),
+)
+
+
+def exposition(status: dict[str, Any]) -> bytes | None:
+    """What a scraper reads; None where the extra is not installed."""
+    try:
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import generate_latest
+        from prometheus_client.registry import Collector
+    except ImportError:
+        return None
+
+    class Snapshot(Collector):
+        def collect(self) -> "Iterator[Metric]":
+            return _families(status)
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Snapshot())
+    return generate_latest(registry)
+
+
+def _families(status: dict[str, Any]) -> "Iterator[Metric]":
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    own = {"cluster": status["cluster"], "site": status["site"]}
+    names, values = list(own), list(own.values())
+
+    def gauge(name: str, help_text: str, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"ordercast_{name}", help_text, labels=[*names, *labels])
+
+    for name, help_text, path in _GAUGES:
+        value: Any = status
+        for key in path:
+            value = value[key]
+        family = gauge(name, help_text)
+        family.add_metric(values, float(value))
+        yield family
+    failed = gauge("store_failed", "1 while the store cannot be written")
+    failed.add_metric(values, float(status["store"]["failed"] is not None))
+    yield failed
+    held = gauge("window_held_by", "1 for each site that holds this site's window", ("by",))
+    for site in status["window"]["held_by"]:
+        held.add_metric([*values, site], 1.0)
+    yield held
+    for which in ("value", "limit"):
+        queue = gauge(f"queue_{which}", f"The {which} of each queue", ("queue",))
+        for each in status["queues"]:
+            queue.add_metric([*values, each["name"]], float(each[which]))
+        yield queue
+    up = gauge("link_up", "1 while there is a connection with the peer", ("peer",))
+    for link in status["links"]:
+        up.add_metric([*values, link["peer"]], float(link["state"] == "connected"))
+    yield up
+    for name, help_text, field, directions in _LINK_COUNTERS:
+        labels = ["peer", "direction"] if directions else ["peer"]
+        counter = CounterMetricFamily(f"ordercast_{name}", help_text, labels=[*names, *labels])
+        for link in status["links"]:
+            if not directions:
+                counter.add_metric([*values, link["peer"]], float(link[field]))
+            for direction in directions:
+                counter.add_metric(
+                    [*values, link["peer"], direction], float(link[f"{field}_{direction}"])
+                )
+        yield counter

@@ -1,0 +1,85 @@
+"""What an operator wants to read in a daemon's log: links that come and go, what holds things up.
+
+Looked at every half second; a change is said once, so a log grows with events, not with time.
+(Of links the transport itself logs; here they become events only.)
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ordercast.core.holders import holders
+from ordercast.net.node import Node
+
+_log = logging.getLogger("ordercast.net.daemon")
+
+_EVERY_S = 0.5
+_STUCK_LOOKS = 10  # a window that stays full for so long is worth a line
+_FULL = 0.9  # of a limit: no batch is as large as what is left
+
+
+class Watcher:
+    def __init__(self, node: Node, tell: Callable[[str, dict[str, Any]], None]) -> None:
+        self.node = node
+        self.tell = tell
+        self._links: dict[str, bool] = {}
+        self._holding = False
+        self._failed = False
+        self._full = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._look()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_EVERY_S, self._look)
+        self._look_at_links()
+        self._look_at_store()
+        self._look_at_reader()
+        self._look_at_window()
+
+    def _look_at_links(self) -> None:
+        for link in self.node.transport.links():
+            up = link.state == "connected"
+            before = self._links.get(link.peer)
+            if before is up or (before is None and not up):
+                continue
+            self._links[link.peer] = up
+            self.tell("link", {"peer": link.peer, "up": up, "error": link.last_error})
+
+    def _look_at_store(self) -> None:
+        failed = self.node.store.failed
+        if (failed is not None) is self._failed:
+            return
+        self._failed = failed is not None
+        if failed is not None:
+            _log.error("store: %s; nothing more is acknowledged until it works again", failed)
+        else:
+            _log.info("store: works again")
+        self.tell("store", {"failed": str(failed) if failed is not None else None})
+
+    def _look_at_reader(self) -> None:
+        stream = self.node.stream
+        if stream.holding is self._holding:
+            return
+        self._holding = stream.holding
+        if stream.holding:
+            _log.warning("the application is %d messages behind: others wait for it", stream.lag)
+        else:
+            _log.info("the application has caught up")
+        self.tell("reader", {"holding": stream.holding, "lag": stream.lag})
+
+    def _look_at_window(self) -> None:
+        core, waiting = self.node.core, self.node.outgoing
+        limits = core.options.limits
+        messages = core.own.unstable + waiting.waiting_messages
+        size = core.own.unstable_bytes + waiting.waiting_bytes
+        full = messages > _FULL * limits.window_messages or size > _FULL * limits.window_bytes
+        self._full = self._full + 1 if full else 0
+        if self._full == _STUCK_LOOKS:
+            names = holders(core)
+            _log.warning("the window is full; held by %s", ", ".join(names) or "nobody known")
+            self.tell("window", {"held_by": names})
