@@ -11,10 +11,11 @@ import pytest
 
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt
 from ordercast.net.store import Store
+from ordercast.net.store_file import PAGE_BYTES
 from support.stores import accepted, everything, kill, open_store, passed, write
 
 COMMITS = 6
-HEADER, FRAME = 32, 24 + 4096
+HEADER, FRAME = 32, 24 + PAGE_BYTES
 
 
 class Torn:
@@ -40,7 +41,7 @@ class Torn:
         shutil.copyfile(self.path, to)
         to.with_name(f"{to.name}-wal").write_bytes(log)
         try:
-            store = open_store(to, "sync")
+            store = open_store(to)
         except StoreCorrupt as error:
             return str(error)
         found = everything(store)
@@ -160,8 +161,10 @@ def test_every_page_that_is_damaged_is_refused_or_harmless(tmp_path: Path) -> No
     truth = everything(store)
     store.close_sync()
     refusals = []
-    for at in range(0, len(whole), 4096):
-        path.write_bytes(whole[: at + 100] + b"\xa5" * 3_900 + whole[at + 4_000 :])
+    for at in range(0, len(whole), PAGE_BYTES):
+        path.write_bytes(
+            whole[: at + 100] + b"\xa5" * (PAGE_BYTES - 200) + whole[at + PAGE_BYTES - 100 :]
+        )
         try:
             store = open_store(path)
         except Error as error:

@@ -35,7 +35,7 @@ from ordercast.net.rows import (
     state_row,
 )
 
-PAGE_BYTES = 4_096
+PAGE_BYTES = 8_192
 NO_MARK = CheckpointRow(0, 1, 1, 0, 0, b"")
 _decode_state = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _REASONS = {
