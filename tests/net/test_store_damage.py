@@ -14,7 +14,7 @@ from ordercast.net.store import Store
 from ordercast.net.store_file import PAGE_BYTES
 from support.stores import accepted, everything, kill, open_store, passed, write
 
-COMMITS = 6
+COMMITS = 5
 HEADER, FRAME = 32, 24 + PAGE_BYTES
 
 
@@ -26,7 +26,7 @@ class Torn:
         log = folder / "a.db-wal"
         self.sizes = [log.stat().st_size]
         for seq in range(1, COMMITS + 1):
-            write(store, accepted(seq, size=3_000 * seq), at_ns=seq)
+            write(store, accepted(seq, size=2_500 * seq), at_ns=seq)
             self.sizes.append(log.stat().st_size)
         self.path = kill(store, folder / "killed.db")
         store.close_sync()
@@ -57,7 +57,7 @@ def torn(tmp_path: Path) -> Torn:
 def interesting(torn: Torn) -> list[int]:
     """Around the start, the header and the end of each frame, and inside its page."""
     frames = range(HEADER, len(torn.log), FRAME)
-    around = (0, 1, 4, 7, 8, 15, 16, 23, 24, 25, 2_000, FRAME - 1)
+    around = (0, 4, 7, 8, 16, 23, 24, 2_000, FRAME - 1)
     return [frame + n for frame in frames for n in around if frame + n < len(torn.log)]
 
 
@@ -71,7 +71,7 @@ def test_a_log_whose_last_transaction_is_damaged_gives_those_before(
     torn: Torn, tmp_path: Path
 ) -> None:
     places = [at for at in interesting(torn) if at >= torn.sizes[-2]]
-    assert len(places) > 20
+    assert len(places) > 15
     for at in places:
         found = torn.opened(flipped(torn.log, at), tmp_path / f"flip{at}.db")
         assert found == list(range(1, COMMITS)), at

@@ -1,0 +1,308 @@
+"""The store's face: order of commits, group commit, positions, restoring, reading, requests."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.messages import Batch
+from ordercast.net.idempotency import IDLE_NS, MOST_OPEN
+from ordercast.net.store import Store, Written
+from support.stores import accepted, everything, flush, kill, open_store, passed, write
+
+
+def reopened(store: Store) -> Store:
+    """After a kill."""
+    path = kill(store, store.path.with_name("killed.db"))
+    store.close_sync()
+    return open_store(path)
+
+
+def test_calls_come_in_the_order_of_the_boxes_and_on_the_event_loop(tmp_path: Path) -> None:
+    async def main() -> tuple[list[int], set[threading.Thread]]:
+        store = open_store(tmp_path / "a.db", call=None)
+        called: list[int] = []
+        threads = set()
+        done = asyncio.Event()
+
+        def then(number: int) -> None:
+            called.append(number)
+            threads.add(threading.current_thread())
+            if number == 300:
+                done.set()
+
+        for number in range(1, 301):
+            records = [accepted(number)] if number % 3 else []  # some ask for nothing
+            store.write(Written(records=records, at_ns=1), lambda n=number: then(n))  # type: ignore[misc]
+            if number % 50 == 0:
+                await asyncio.sleep(0.002)
+        await done.wait()
+        await store.close()
+        return called, threads
+
+    called, threads = asyncio.run(main())
+    assert called == list(range(1, 301))
+    assert threads == {threading.main_thread()}
+
+
+def test_what_is_queued_together_is_one_commit(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db", "sync")
+    entered, go = threading.Event(), threading.Event()
+
+    def stall() -> None:
+        entered.set()
+        assert go.wait(30)
+
+    store.write(Written(records=[accepted(1)]), stall)
+    assert entered.wait(30)
+    before = store._writer.commits
+    for seq in range(2, 1_002):
+        store.write(Written(records=[accepted(seq)]), None)
+    go.set()
+    flush(store)
+    assert store._writer.commits - before <= 2  # `flush` may come late
+    store.close_sync()
+    again = open_store(tmp_path / "a.db")
+    assert len(everything(again)) == 1_001
+    again.close_sync()
+
+
+def test_a_call_that_fails_does_not_stop_the_next(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+
+    def fail() -> None:
+        raise RuntimeError("of the application")
+
+    store.write(Written(records=[accepted(1)]), fail)
+    flush(store)
+    store.close_sync()
+
+
+def test_records_come_back_as_they_were_and_in_order(tmp_path: Path) -> None:
+    records: list[Record] = [
+        accepted(1, 3),
+        passed(1, 2, origin="b"),
+        passed(1, 3),  # the site's own, back from its parent
+        accepted(4),
+        passed(3, 1, origin="b", group="h"),
+    ]
+    store = open_store(tmp_path / "a.db")
+    write(store, *records[:2], at_ns=1)
+    write(store, *records[2:], at_ns=2)
+    again = reopened(store)
+    assert again.restored() == (None, records)
+    again.close_sync()
+
+
+def test_no_payload_is_written_twice(tmp_path: Path) -> None:
+    """Neither where a site places its own batch, nor where its batch comes back to it."""
+    store = open_store(tmp_path / "a.db")
+    own, placed = accepted(1, size=500_000), passed(2, size=500_000)
+    at_once = Passed(placed.placed, "a", False)
+    write(store, own, at_ns=1)
+    write(store, passed(1, size=500_000), at_ns=1)
+    write(store, Accepted(placed.placed.batch), at_once, at_ns=1)
+    sizes = [row[0] for row in store._db.execute("SELECT length(body) FROM batches ORDER BY n")]
+    assert [size > 100_000 for size in sizes] == [True, False, True]
+    again = reopened(store)
+    found = everything(again)
+    assert found == [own, passed(1, size=500_000), Accepted(placed.placed.batch), at_once]
+    assert [batch.payloads for batch in again.read(1, 9)] == [
+        [b"a1".ljust(500_000, b".")],
+        [b"a2".ljust(500_000, b".")],
+    ]
+    again.close_sync()
+
+
+def test_positions_count_what_is_for_this_site(tmp_path: Path) -> None:
+    def mine(batch: Batch) -> bool:
+        return batch.group == "g"
+
+    store = open_store(tmp_path / "a.db", mine=mine)
+    for number in range(30):
+        group = "g" if number % 3 == 0 else "other"
+        write(store, passed(1 + 5 * number, 5, origin="b", group=group), at_ns=1)
+    assert store.logged == 50
+    found = store.read(1, 1_000)
+    assert [(batch.position, batch.seq) for batch in found] == [
+        (1 + 5 * n, 1 + 15 * n) for n in range(10)
+    ]
+    again = reopened(store)
+    assert again.logged == 50
+    assert [batch.position for batch in again.read(23, 1)] == [21]  # the batch that holds it
+    assert [batch.position for batch in again.read(26, 11)] == [26, 31, 36]
+    assert again.read(51, 10) == []
+    again.close_sync()
+
+
+def test_cursors_and_boots_survive(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    assert (store.boot, store.incarnation, store.confirmed, store.delivered) == (1, 1, 0, 0)
+    write(store, passed(1, 10), at_ns=1, delivered=4)
+    write(store, confirmed=3, delivered=7)
+    write(store, confirmed=2)  # never backwards
+    assert (store.confirmed, store.delivered, store.logged) == (3, 7, 10)
+    again = reopened(store)
+    assert (again.boot, again.incarnation) == (2, 1)
+    assert (again.confirmed, again.delivered, again.logged) == (3, 7, 10)
+    again.close_sync()
+
+
+def test_a_cursor_alone_is_written_a_little_later(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    write(store, passed(1, 10), at_ns=1)
+    flush(store, Written(delivered=9))
+    db = sqlite3.connect(tmp_path / "a.db")
+    for _ in range(300):
+        (found,) = db.execute("SELECT value FROM state WHERE key = 'delivered'").fetchone()
+        if found == 9:
+            break
+        time.sleep(0.02)
+    db.close()
+    store.close_sync()
+    assert found == 9
+
+
+def test_a_checkpoint_replaces_what_it_does_not_name(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    own = [accepted(seq) for seq in range(1, 7)]
+    theirs = [passed(seq, origin="b") for seq in range(1, 7)]
+    for one, other in zip(own[:5], theirs[:5], strict=True):
+        write(store, one, other, at_ns=1)
+    state: dict[str, object] = {"position": 2, "own_seqs": {"g": 3}}
+    kept = Checkpoint(state, (*own[3:5], *theirs[2:5]))
+    write(store, forget=kept, confirmed=2)
+    write(store, own[5], theirs[5], at_ns=1)
+    again = reopened(store)
+    assert again.restored() == (kept, [own[5], theirs[5]])
+    assert (again.confirmed, again.delivered, again.logged) == (2, 2, 6)
+    again.close_sync()
+
+
+def test_what_a_checkpoint_folded_counts_as_delivered(tmp_path: Path) -> None:
+    """The core does not deliver it again, so the node must find it in the store."""
+    store = open_store(tmp_path / "a.db")
+    write(store, passed(1, 5), at_ns=1, forget=Checkpoint({"position": 5}, ()))
+    again = reopened(store)
+    assert (again.confirmed, again.delivered) == (0, 5)
+    assert [batch.last for batch in again.read(1, 9)] == [5]
+    again.close_sync()
+
+
+def test_a_position_that_is_forgotten_is_told(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    for number in range(20):
+        write(store, passed(1 + 5 * number, 5), at_ns=1)
+    write(store, forget=Checkpoint({"position": 100}, ()), confirmed=52)
+    for _ in range(300):
+        if store.first == 51:
+            break
+        time.sleep(0.02)
+    assert store.first == 51
+    with pytest.raises(ConfigError, match="position 50 is no longer kept; the first that is: 51"):
+        store.read(50, 1)
+    assert store.read(53, 1)[0].position == 51
+    store.close_sync()
+
+
+def test_requests_are_known_at_once_and_after_a_kill(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    store.write(Written(requests=[(b"k", 1, "g", 7, 2), (b"k", 2, "g", 9, 1)], at_ns=1), None)
+    assert store.request(b"k", 1) == ("g", 7, 2)
+    assert store.request(b"k", 3) is None
+    assert store.request(b"other", 1) is None
+    flush(store)
+    again = reopened(store)
+    assert again.request(b"k", 2) == ("g", 9, 1)
+    write(again, answered=[(b"k", 1)], at_ns=2)
+    assert again.request(b"k", 1) is None
+    assert again.request(b"k", 2) == ("g", 9, 1)
+    assert rows(again, "requests") == 1
+    again.close_sync()
+
+
+def test_requests_of_a_client_that_is_idle_for_an_hour_are_forgotten(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    write(store, requests=[(b"old", 1, "g", 1, 1)], at_ns=5)
+    write(store, requests=[(b"new", 1, "g", 2, 1)], at_ns=5 + IDLE_NS // 2)
+    write(store, at_ns=5 + IDLE_NS)
+    assert store.request(b"old", 1) is None
+    assert store.request(b"new", 1) == ("g", 2, 1)
+    assert rows(store, "requests") == 1
+    store.close_sync()
+
+
+def test_a_client_has_only_so_many_requests_open(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    numbers = range(1, MOST_OPEN + 101)
+    for start in numbers[::100]:
+        requests = [(b"k", number, "g", number, 1) for number in range(start, start + 100)]
+        store.write(Written(requests=requests, at_ns=1), None)
+    flush(store)
+    assert store.request(b"k", 100) is None
+    assert store.request(b"k", 101) is not None
+    assert rows(store, "requests") <= MOST_OPEN + 100
+    store.close_sync()
+
+
+def rows(store: Store, table: str) -> int:
+    return int(store._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def test_gaps_come_back_until_they_are_confirmed(tmp_path: Path) -> None:
+    """The last one that begins before what is confirmed may reach beyond it."""
+    store = open_store(tmp_path / "a.db")
+    write(store, passed(1, 10), events=[("gap", 3, '{"count":2}'), ("gap", 8, '{"count":1}')])
+    write(store, confirmed=8)
+    again = reopened(store)
+    assert again.gaps() == [(8, '{"count":1}')]
+    again.close_sync()
+
+
+def test_a_closed_store_takes_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    store.close_sync()
+    store.close_sync()
+    with pytest.raises(Error, match="the store is closed"):
+        store.write(Written(), None)
+
+
+def test_everything_queued_is_written_before_the_end(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    called: list[int] = []
+    for seq in range(1, 501):
+        store.write(Written(records=[accepted(seq)]), lambda seq=seq: called.append(seq))  # type: ignore[misc]
+    store.close_sync()
+    assert called == list(range(1, 501))
+    again = open_store(tmp_path / "a.db")
+    assert len(everything(again)) == 500
+    again.close_sync()
+
+
+def test_readers_in_other_threads_see_whole_commits(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    wrong: list[object] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            found = store.read(1, 10_000)
+            places = [batch.position for batch in found]
+            if places != [1 + 3 * n for n in range(len(found))] or len(found) % 2:
+                wrong.append(places)
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(0, 200, 2):
+        write(store, passed(1 + 3 * number, 3), passed(4 + 3 * number, 3), at_ns=1)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    store.close_sync()
+    assert wrong == []
