@@ -10,20 +10,15 @@ One future wakes a reader for all that a turn of the loop delivered, never one p
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
-
-from msgspec.structs import replace
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ordercast.model.errors import ConfigError, Error
-from ordercast.model.messages import (
-    DeliveredBatch,
-    Delivery,
-    pack_payloads,
-)
+from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.gaps import Gap as Gap
 from ordercast.net.gaps import GapBatch as GapBatch
+from ordercast.net.reading import Batches, Cursor, Deliveries
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
 _RECENT_BYTES = 16 * 1024 * 1024
@@ -32,10 +27,6 @@ _READ_MESSAGES = 4_096  # at once from the store
 
 StreamItem: TypeAlias = Delivery | Gap
 StreamBatch: TypeAlias = DeliveredBatch | GapBatch
-
-
-T = TypeVar("T")
-Items: TypeAlias = "Callable[[Reader], AsyncGenerator[T, None]]"
 
 
 class Log(Protocol):
@@ -50,56 +41,6 @@ class Lag(NamedTuple):
     messages: int
     size: int
     shed: bool
-
-
-class Reader:
-    """One `async for`; `read` is the last position handed over."""
-
-    __slots__ = ("cut", "read", "waiter")
-
-    def __init__(self, read: int) -> None:
-        self.read = read
-        self.waiter: asyncio.Future[None] | None = None
-        self.cut = False  # an `anext` was cancelled: the next one goes on here
-
-
-class Reading(Generic[T]):
-    """What an application iterates over. An async generator would end when an `anext` is cancelled
-    (a timeout); this goes on with the item that was waited for."""
-
-    def __init__(self, stream: "Stream", start: int | None, items: "Items[T]") -> None:
-        self._stream = stream
-        self._start = start
-        self._make = items
-        self._reader: Reader | None = None
-        self._items: AsyncGenerator[T, None] | None = None
-
-    def __aiter__(self) -> "Reading[T]":
-        return self
-
-    def __anext__(self) -> Awaitable[T]:
-        items = self._items
-        if items is None or self._reader is None or self._reader.cut:
-            items = self._begin()
-        return items.__anext__()
-
-    def _begin(self) -> "AsyncGenerator[T, None]":
-        if self._reader is None:
-            self._reader = self._stream.enter(self._start)
-        self._reader.cut = False
-        self._items = items = self._make(self._reader)
-        return items
-
-    async def aclose(self) -> None:
-        if self._items is not None:
-            await self._items.aclose()
-        if self._reader is not None:
-            self._stream.leave(self._reader)
-
-    def __del__(self) -> None:
-        """Who drops it reads no more: the generator sees to that itself, unless it was cut."""
-        if self._reader is not None and self._reader.cut:
-            self._stream.leave_soon(self._reader)
 
 
 class Stream:
@@ -132,7 +73,7 @@ class Stream:
         self._recent_bytes = 0
         self._messages = 0  # delivered in this run, for the mean size
         self._bytes = 0
-        self._readers: list[Reader] = []
+        self._readers: list[Cursor] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed: str | None = None
 
@@ -207,7 +148,7 @@ class Stream:
             return self._recent_bytes >= self.lag_limit.size and lag > 0
         return lag * self._bytes >= self.lag_limit.size * self._messages > 0
 
-    def _advanced(self) -> None:
+    def advanced(self) -> None:
         if self.log is None:
             self._trim()
         if not self.holding or self._too_far():
@@ -229,71 +170,32 @@ class Stream:
         self.confirmed = position
         for gone in [p for p, gap in self._gaps.items() if gap.last <= position]:
             del self._gaps[gone]
-        self._advanced()
+        self.advanced()
         return True
 
-    def batches(self, start: int | None) -> Reading[StreamBatch]:
+    def batches(self, start: int | None) -> Batches:
         """From position `start`, or behind the last confirmed; without end."""
-        return Reading(self, start, self._batches)
+        return Batches(self, start)
 
-    def deliveries(self, start: int | None) -> Reading[StreamItem]:
-        """The same, one message at a time; who stops within a batch has had no more of it."""
-        return Reading(self, start, self._deliveries)
+    def deliveries(self, start: int | None) -> Deliveries:
+        return Deliveries(self, start)
 
-    async def _batches(self, reader: Reader) -> AsyncGenerator[StreamBatch, None]:
-        try:
-            while True:
-                for batch in await self._next(reader):
-                    if batch.position <= reader.read:
-                        batch = _rest(batch, reader.read + 1)
-                    if batch.last > self.handed:
-                        self.handed = batch.last
-                    yield batch
-                    reader.read = batch.last
-                self._advanced()
-        except asyncio.CancelledError:
-            reader.cut = True
-            raise
-        finally:
-            if not reader.cut:
-                self.leave(reader)
-
-    async def _deliveries(self, reader: Reader) -> AsyncGenerator[StreamItem, None]:
-        try:
-            while True:
-                for batch in await self._next(reader):
-                    for item in batch.deliveries():
-                        position = item[0]
-                        if position <= reader.read:
-                            continue
-                        if position > self.handed:
-                            self.handed = position
-                        yield item
-                        reader.read = position
-                self._advanced()
-        except asyncio.CancelledError:
-            reader.cut = True
-            raise
-        finally:
-            if not reader.cut:
-                self.leave(reader)
-
-    def enter(self, start: int | None) -> Reader:
-        reader = Reader(self._begin(start))
-        self._readers.append(reader)
+    def enter(self, start: int | None) -> Cursor:
+        cursor = Cursor(self._begin(start))
+        self._readers.append(cursor)
         self._loop = asyncio.get_running_loop()
-        return reader
+        return cursor
 
-    def leave(self, reader: Reader) -> None:
+    def leave(self, cursor: Cursor) -> None:
         """Nobody waits for it any more; it may have been the slowest."""
-        if reader in self._readers:
-            self._readers.remove(reader)
-            self._advanced()
+        if cursor in self._readers:
+            self._readers.remove(cursor)
+            self.advanced()
 
-    def leave_soon(self, reader: Reader) -> None:
+    def leave_soon(self, cursor: Cursor) -> None:
         """The same from any thread: a forgotten reader is found by the garbage collector."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.leave, reader)
+            self._loop.call_soon_threadsafe(self.leave, cursor)
 
     def _begin(self, start: int | None) -> int:
         """The position before the first to be read."""
@@ -305,7 +207,7 @@ class Stream:
             return max(self.confirmed, self.handed)
         return self.confirmed
 
-    async def _next(self, reader: Reader) -> Sequence[StreamBatch]:
+    async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         while True:
             if reader.read < self.delivered:
                 found = list(
@@ -356,23 +258,3 @@ def _without_body(batch: DeliveredBatch) -> GapBatch:
         batch.position, batch.epoch, batch.group, batch.origin, batch.incarnation, batch.seq,
         batch.count,
     )  # fmt: skip
-
-
-def _rest(batch: StreamBatch, position: int) -> StreamBatch:
-    """The part of a batch from a position on: what was before is confirmed, or not asked for."""
-    skipped = position - batch.position
-    if isinstance(batch, GapBatch):
-        return replace(
-            batch, position=position, seq=batch.seq + skipped, count=batch.count - skipped
-        )
-    placed = batch.placed
-    whole = placed.batch
-    rest = replace(
-        whole,
-        seq=whole.seq + skipped,
-        count=whole.count - skipped,
-        body=pack_payloads(batch.payloads[skipped:]),
-    )
-    return DeliveredBatch(
-        position, batch.epoch, replace(placed, number=placed.number + skipped, batch=rest)
-    )

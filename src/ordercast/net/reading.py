@@ -1,0 +1,132 @@
+"""What an application iterates over: a cursor into the stream, message by message or by the batch.
+
+Not async generators: those end when an `anext` is cancelled (a timeout), or lose their place. Here
+a cancelled `anext` has taken nothing, and the next one goes on with the item that was waited for.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec.structs import replace
+
+from ordercast.model.errors import Error
+from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
+from ordercast.net.gaps import Gap, GapBatch
+
+if TYPE_CHECKING:
+    from ordercast.net.stream import Stream
+
+I = TypeVar("I")  # noqa: E741 - of items
+S = TypeVar("S", bound="Reading[object]")
+
+
+class Cursor:
+    """How far a reader has come; `read` is the last position handed over."""
+
+    __slots__ = ("read", "waiter")
+
+    def __init__(self, read: int) -> None:
+        self.read = read
+        self.waiter: asyncio.Future[None] | None = None
+
+
+class Reading(Generic[I]):
+    """Holds the site up, if it lags, from its first `anext` until it is closed or dropped."""
+
+    def __init__(self, stream: "Stream", start: int | None) -> None:
+        self._stream = stream
+        self._start = start
+        self._cursor: Cursor | None = None
+        self._batches: Iterator[DeliveredBatch | GapBatch] = iter(())
+        self._items: Iterator[I] = iter(())
+        self._busy = False
+        self._closed = False
+
+    def __aiter__(self: S) -> S:
+        return self
+
+    async def __anext__(self) -> I:
+        raise NotImplementedError
+
+    async def _refill(self) -> Cursor:
+        """More batches to go through; the stream's place is ours alone to move."""
+        if self._closed:
+            raise StopAsyncIteration
+        if self._busy:
+            raise Error("one reader is waited for twice at a time; open another one")
+        stream = self._stream
+        if self._cursor is None:
+            self._cursor = stream.enter(self._start)
+        else:
+            stream.advanced()
+        self._busy = True
+        try:
+            self._batches = iter(await stream.after(self._cursor))
+        finally:
+            self._busy = False
+        return self._cursor
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._items, self._batches = iter(()), iter(())
+        if self._cursor is not None:
+            self._stream.leave(self._cursor)
+
+    def __del__(self) -> None:
+        if self._cursor is not None:
+            self._stream.leave_soon(self._cursor)
+
+
+class Deliveries(Reading[Delivery | Gap]):
+    """One message at a time; who stops within a batch has had no more of it."""
+
+    async def __anext__(self) -> Delivery | Gap:
+        cursor, stream = self._cursor, self._stream
+        for item in self._items:
+            position = item[0]
+            if position <= cursor.read:  # type: ignore[union-attr]  # set when there are items
+                continue
+            cursor.read = position  # type: ignore[union-attr]
+            if position > stream.handed:
+                stream.handed = position
+            return item
+        while True:
+            for batch in self._batches:
+                self._items = iter(batch.deliveries())
+                return await self.__anext__()
+            await self._refill()
+
+
+class Batches(Reading[DeliveredBatch | GapBatch]):
+    async def __anext__(self) -> DeliveredBatch | GapBatch:
+        cursor, stream = self._cursor, self._stream
+        while True:
+            for batch in self._batches:
+                assert cursor is not None
+                handed = batch if batch.position > cursor.read else rest(batch, cursor.read + 1)
+                cursor.read = batch.last
+                if batch.last > stream.handed:
+                    stream.handed = batch.last
+                return handed
+            cursor = await self._refill()
+
+
+def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | GapBatch:
+    """The part of a batch from a position on: what was before is confirmed, or not asked for."""
+    skipped = position - batch.position
+    if isinstance(batch, GapBatch):
+        return replace(
+            batch, position=position, seq=batch.seq + skipped, count=batch.count - skipped
+        )
+    placed = batch.placed
+    whole = placed.batch
+    rest = replace(
+        whole,
+        seq=whole.seq + skipped,
+        count=whole.count - skipped,
+        body=pack_payloads(batch.payloads[skipped:]),
+    )
+    return DeliveredBatch(
+        position, batch.epoch, replace(placed, number=placed.number + skipped, batch=rest)
+    )
