@@ -28,6 +28,7 @@ class Timing:
     resend_at_most: int = 2 * SECOND
     repair_again: int = 50 * MILLISECOND
     report_delay: int = 20 * MILLISECOND  # of what nobody waits for
+    report_every: int = 2_048  # messages to a group before a report is sent without delay
 
 
 @dataclass(frozen=True, slots=True)

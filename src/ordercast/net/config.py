@@ -182,6 +182,7 @@ class Cluster:
                 ack_delay=2 * MILLISECOND,
                 resend_after=5 * SECOND,
                 resend_at_most=30 * SECOND,
+                report_every=max(1, self.limits.window_messages // 5),
             ),
         )
 

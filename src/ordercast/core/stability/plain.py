@@ -4,7 +4,8 @@ The plainest tracker that is right: n² reports per round of a group of n. It ne
 and no tree, and is what the five protocols of [STAB] are measured against.
 
 With `eager` (level `safe`: the application waits) a grown log is reported at the end of the burst;
-otherwise, and for settled prefixes, reports wait `report_delay` and go out together.
+otherwise, and for settled prefixes, reports wait `report_delay` and go out together, or until
+`report_every` messages are unreported: the windows of the origins wait for them.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from ordercast.model.options import Timing
 from ordercast.wire.frames import Item, Report
 
 NEVER = 1 << 62
+_NOTHING = (0, 0)
 
 
 class Plain:
@@ -42,6 +44,7 @@ class Plain:
         self._urgent: dict[Group, None] = {}
         self._lazy: dict[Group, None] = {}
         self._lazy_at = NEVER
+        self._told: dict[Group, tuple[int, int]] = {}  # what was last reported
         for group in structure.groups_of[site]:
             self.concerns(group, structure.members(group))
         for group, primary in structure.forest.primary.items():
@@ -67,7 +70,7 @@ class Plain:
         if group not in self._members:
             self.concerns(group, members)
         self._mine[group] = (number, self._mine.get(group, (0, 0))[1])
-        if self.eager:
+        if self.eager or number - self._told.get(group, _NOTHING)[0] >= self.timing.report_every:
             self._urgent[group] = None
         else:
             self._lazy[group] = None
@@ -75,7 +78,10 @@ class Plain:
 
     def settled(self, group: Group, number: int) -> None:
         self._mine[group] = (self._mine[group][0], number)
-        self._lazy[group] = None
+        if number - self._told.get(group, _NOTHING)[1] >= self.timing.report_every:
+            self._urgent[group] = None
+        else:
+            self._lazy[group] = None
         self._update(group)
 
     def receive(self, peer: Site, item: Item) -> list[Group]:
@@ -190,11 +196,13 @@ class Plain:
         if len(groups) == 1:  # the common case
             (group,) = groups
             report = self._report([group])
+            self._told[group] = self._mine[group]
             for peer in self._listeners[group]:
                 self.send(peer, report)
             return
         by_peer: dict[Site, list[Group]] = {}
         for group in groups:
+            self._told[group] = self._mine[group]
             for peer in self._listeners[group]:
                 by_peer.setdefault(peer, []).append(group)
         for peer, shared in by_peer.items():
