@@ -1,0 +1,124 @@
+"""Real daemons for tests: a cluster file with free ports, and the command that runs them."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+COMMAND = (sys.executable, "-m", "ordercast.cli")
+GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
+Finished = subprocess.CompletedProcess[str]
+
+
+def free_ports(count: int) -> list[int]:
+    """Held together, so that they differ; somebody else may still take one before we do."""
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for each in held:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in held]
+    finally:
+        for each in held:
+            each.close()
+
+
+class Daemons:
+    """A cluster file in a directory of its own; verbs run there."""
+
+    def __init__(
+        self,
+        place: Path,
+        groups: Mapping[str, Sequence[str]] = GROUPS,
+        *,
+        name: str = "demo",
+        tables: str = "",
+        metrics: bool = False,
+        **options: object,
+    ) -> None:
+        self.place = place
+        self.sites = sorted({site for members in groups.values() for site in members})
+        ports = free_ports(2 * len(self.sites))
+        self.address = dict(zip(self.sites, ports, strict=False))
+        self.metrics = dict(zip(self.sites, ports[len(self.sites) :], strict=True))
+        self.file = place / "cluster.toml"
+        self.dir = place / ".ordercast" / name
+        lines = ["[cluster]", f'name = "{name}"']
+        lines += [f"{key} = {json.dumps(value)}" for key, value in options.items()]
+        lines.append(tables)
+        for site in self.sites:
+            lines += [f"[sites.{site}]", f'address = "127.0.0.1:{self.address[site]}"']
+            if metrics:
+                lines.append(f'metrics = "127.0.0.1:{self.metrics[site]}"')
+        lines.append("[groups]")
+        lines += [f"{group} = {json.dumps(list(members))}" for group, members in groups.items()]
+        self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def command(self, *words: str) -> list[str]:
+        return [*COMMAND, *words]
+
+    def run(self, *words: str, text: str | None = None, timeout: float = 60) -> Finished:
+        return subprocess.run(
+            self.command(*words),
+            cwd=self.place,
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def good(self, *words: str, text: str | None = None) -> str:
+        done = self.run(*words, text=text)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def json(self, *words: str, text: str | None = None) -> Any:
+        return json.loads(self.good(*words, "--json", text=text))
+
+    def lines(self, *words: str) -> list[Any]:
+        return [json.loads(line) for line in self.good(*words, "--json").splitlines()]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*words),
+            cwd=self.place,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def pids(self) -> dict[str, int]:
+        found = {}
+        for path in sorted(self.dir.glob("*.pid")):
+            pid = int(path.read_text(encoding="ascii").split()[0])
+            if is_running(pid):
+                found[path.stem] = pid
+        return found
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextmanager
+def up(place: Path, **options: Any) -> Iterator[Daemons]:
+    """A running cluster; nothing of it is left behind."""
+    daemons = Daemons(place, **options)
+    try:
+        daemons.good("cluster", "up", "cluster.toml", "--detach")
+        yield daemons
+    finally:
+        done = daemons.run("cluster", "down", "cluster.toml")
+        assert done.returncode == 0, done.stderr
+        assert daemons.pids() == {}
