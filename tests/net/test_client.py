@@ -2,66 +2,18 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ordercast.model.errors import ConfigError, Error, TooLarge, UnknownGroup, WindowFull
-from ordercast.net.admin import Admin
-from ordercast.net.admin_session import Limits
 from ordercast.net.client import Away, Client, NotFlushed, connect
-from ordercast.net.local import LocalCluster, local_cluster
+from ordercast.net.local import local_cluster
 from ordercast.net.node import Node
 from ordercast.net.sockets import socket_path
 from support.loops import in_loop
-
-GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
-
-
-class Daemons:
-    """Sites in this process, each behind an admin socket, as daemons have one."""
-
-    def __init__(self, cluster: LocalCluster, directory: Path) -> None:
-        self.cluster = cluster
-        self.directory = directory
-        self.admins: dict[str, Admin] = {}
-
-    async def serve(self, site: str, node: Node | None = None) -> None:
-        limits = Limits(
-            self.cluster.cluster.limits.window_messages, self.cluster.cluster.limits.window_bytes
-        )
-        served = node if node is not None else self.cluster[site]
-        admin = Admin(served, self.directory / f"{site}.sock", limits)
-        await admin.start()
-        self.admins[site] = admin
-
-    async def kill(self, site: str) -> None:
-        await self.admins.pop(site).close()
-        await self.cluster.kill(site)
-
-    async def start(self, site: str) -> None:
-        await self.serve(site, await self.cluster.start(site))
-
-    def connect(self, site: str, **options: Any) -> Client:
-        return connect(self.cluster.cluster, site, self.directory, **options)
-
-
-@asynccontextmanager
-async def daemons(directory: Path, **options: Any) -> AsyncIterator[Daemons]:
-    options.setdefault("dir", directory)
-    options.setdefault("durability", "os")
-    async with local_cluster(GROUPS, **options) as cluster:
-        found = Daemons(cluster, directory)
-        for site in cluster.cluster.sites:
-            await found.serve(site)
-        try:
-            yield found
-        finally:
-            for admin in found.admins.values():
-                await admin.close()
+from support.served import served
 
 
 async def read(client: Client | Node, count: int, start: int | None = None) -> list[Any]:
@@ -76,7 +28,7 @@ async def read(client: Client | Node, count: int, start: int | None = None) -> l
 
 @in_loop
 async def test_a_client_sends_and_reads_as_a_node_does(tmp_path: Path) -> None:
-    async with daemons(tmp_path) as running, running.connect("a") as a, running.connect("b") as b:
+    async with served(tmp_path) as running, running.connect("a") as a, running.connect("b") as b:
         receipt = await a.multicast("alpha", b"one")
         await receipt.stable()
         assert (receipt.group, receipt.seq) == ("alpha", 1)
@@ -101,7 +53,7 @@ async def test_a_client_sends_and_reads_as_a_node_does(tmp_path: Path) -> None:
 
 @in_loop
 async def test_batches_are_those_of_the_site(tmp_path: Path) -> None:
-    async with daemons(tmp_path) as running, running.connect("a") as a:
+    async with served(tmp_path) as running, running.connect("a") as a:
         await a.multicast_many("alpha", [b"1", b"2"])
         await a.multicast_many("alpha", [b"3"])
         found = []
@@ -114,7 +66,7 @@ async def test_batches_are_those_of_the_site(tmp_path: Path) -> None:
 
 @in_loop
 async def test_payloads_of_one_turn_travel_together(tmp_path: Path) -> None:
-    async with daemons(tmp_path) as running, running.connect("a") as a:
+    async with served(tmp_path) as running, running.connect("a") as a:
         receipts = [await a.multicast("alpha", b"%d" % n) for n in range(100)]
         await a.flush()
         assert [receipt.seq for receipt in receipts] == list(range(1, 101))
@@ -125,7 +77,7 @@ async def test_payloads_of_one_turn_travel_together(tmp_path: Path) -> None:
 
 @in_loop
 async def test_what_is_confirmed_is_not_seen_again(tmp_path: Path) -> None:
-    async with daemons(tmp_path) as running:
+    async with served(tmp_path) as running:
         async with running.connect("a") as a:
             await a.multicast_many("alpha", [b"1", b"2", b"3"])
             await read(a, 3)
@@ -140,7 +92,7 @@ async def test_what_is_confirmed_is_not_seen_again(tmp_path: Path) -> None:
 @in_loop
 async def test_mistakes_are_the_callers_and_known_at_once(tmp_path: Path) -> None:
     small = {"message_bytes": 1000}
-    async with daemons(tmp_path, limits=small) as running, running.connect("a") as a:
+    async with served(tmp_path, limits=small) as running, running.connect("a") as a:
         with pytest.raises(UnknownGroup, match="did you mean 'alpha'"):
             await a.multicast("alhpa", b"")
         with pytest.raises(TooLarge, match="1001 bytes; the limit is 1000"):
@@ -157,8 +109,8 @@ async def test_mistakes_are_the_callers_and_known_at_once(tmp_path: Path) -> Non
 
 
 @in_loop
-async def test_status_is_the_daemons(tmp_path: Path) -> None:
-    async with daemons(tmp_path) as running, running.connect("b") as b:
+async def test_status_is_the_served(tmp_path: Path) -> None:
+    async with served(tmp_path) as running, running.connect("b") as b:
         await (await b.multicast("alpha", b"x")).stable()
         status = await b.status()
         assert (status["site"], status["cluster"], status["position"]) == ("b", "local", 1)
@@ -176,7 +128,7 @@ async def test_no_daemon_is_told_with_what_to_start() -> None:
 
 @in_loop
 async def test_a_daemon_of_another_site_refuses(tmp_path: Path) -> None:
-    async with daemons(tmp_path) as running:
+    async with served(tmp_path) as running:
         (tmp_path / "x").mkdir()
         (tmp_path / "x" / "b.sock").symlink_to(tmp_path / "a.sock")
         with pytest.raises(Error, match="this is site 'a' of cluster 'local', not 'b'"):
@@ -186,7 +138,7 @@ async def test_a_daemon_of_another_site_refuses(tmp_path: Path) -> None:
 
 @in_loop
 async def test_the_socket_is_for_its_user_alone(tmp_path: Path) -> None:
-    async with daemons(tmp_path):
+    async with served(tmp_path):
         assert (tmp_path / "a.sock").stat().st_mode & 0o777 == 0o600
     assert not (tmp_path / "a.sock").exists()
 
@@ -194,7 +146,7 @@ async def test_the_socket_is_for_its_user_alone(tmp_path: Path) -> None:
 @in_loop
 async def test_a_full_window_reaches_the_caller(tmp_path: Path) -> None:
     small = {"window_messages": 5}
-    async with daemons(tmp_path, limits=small) as running, running.connect("a") as a:
+    async with served(tmp_path, limits=small) as running, running.connect("a") as a:
         await running.kill("b")  # nothing becomes stable now
         for n in range(5):
             await a.multicast_nowait("alpha", b"%d" % n).accepted()
@@ -215,7 +167,7 @@ async def test_a_full_window_reaches_the_caller(tmp_path: Path) -> None:
 
 @in_loop
 async def test_leaving_tells_what_was_not_handed_over(tmp_path: Path) -> None:
-    async with daemons(tmp_path, limits={"window_messages": 2}) as running:
+    async with served(tmp_path, limits={"window_messages": 2}) as running:
         await running.kill("b")
         a = await running.connect("a", flush_s=0.2).__aenter__()
         await a.multicast_many("alpha", [b"1", b"2"])
@@ -228,7 +180,7 @@ async def test_leaving_tells_what_was_not_handed_over(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_daemon_that_stays_away_is_told_to_all_who_wait(tmp_path: Path) -> None:
-    async with daemons(tmp_path) as running, running.connect("a", patience_s=0.3) as a:
+    async with served(tmp_path) as running, running.connect("a", patience_s=0.3) as a:
         await running.kill("a")
         receipt = await a.multicast("alpha", b"x")
         reading = asyncio.ensure_future(read(a, 1))
@@ -247,7 +199,7 @@ async def test_a_killed_daemon_takes_nothing_twice_and_loses_nothing(tmp_path: P
     """The daemon is stopped at random moments while a client sends; it never sees but waits."""
     chance = random.Random(3)
     count = 400
-    async with daemons(tmp_path) as running, running.connect("a") as a, running.connect("b") as b:
+    async with served(tmp_path) as running, running.connect("a") as a, running.connect("b") as b:
         reading = asyncio.ensure_future(read(b, count))
         own = asyncio.ensure_future(read(a, count))
 
@@ -320,7 +272,7 @@ async def test_cuts_at_any_byte_lose_double_and_reorder_nothing(tmp_path: Path, 
     chance = random.Random(seed)
     count = 600
     (tmp_path / "cut").mkdir()
-    async with daemons(tmp_path) as running:
+    async with served(tmp_path) as running:
         proxy = Cutting(tmp_path / "a.sock", tmp_path / "cut" / "a.sock", chance, 3_000)
         async with proxy, connect(running.cluster.cluster, "a", tmp_path / "cut") as a:
             reading = asyncio.ensure_future(read(a, count))

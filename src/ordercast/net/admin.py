@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -45,7 +46,10 @@ MOST_CONNECTIONS = 64
 MOST_SESSIONS = 256  # connected or with something under way
 MOST_SUBSCRIPTIONS = 16  # of one connection
 HELLO_S = 5.0
+MOST_CAUSES = 64  # that are logged
 UNSENT_BYTES = 64 * 1024 * 1024  # to a client that does not read
+
+_NUMBERS = re.compile(r"\d+")
 
 
 class Admin:
@@ -58,6 +62,7 @@ class Admin:
         self._server: asyncio.Server | None = None
         self._connections: dict[Wire, _Connection] = {}
         self._sessions: dict[bytes, Session] = {}
+        self._said: dict[str, None] = {}  # why clients were dropped
 
     async def start(self) -> None:
         remove_stale(self.path)
@@ -110,9 +115,16 @@ class Admin:
         if connection is None:
             return
         if wire.failure:
-            _log.warning("client dropped: %s", wire.failure)
+            self._complain(wire.failure)
         connection.lost()
         self._tidy()
+
+    def _complain(self, failure: str) -> None:
+        """Once per cause: numbers in it do not make it another one."""
+        cause = _NUMBERS.sub("…", failure)[:100]
+        if cause not in self._said and len(self._said) < MOST_CAUSES:
+            self._said[cause] = None
+            _log.warning("a client was dropped: %s", failure)
 
     # --- sessions ---------------------------------------------------------------------------------
 

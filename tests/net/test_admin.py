@@ -1,0 +1,303 @@
+"""The daemon's admin socket: what a broken or hostile client does to it, and what stays."""
+
+import asyncio
+import logging
+import random
+import struct
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordercast.model.errors import ConfigError, FrameError, TooLarge
+from ordercast.model.messages import pack_payloads
+from ordercast.net import admin
+from ordercast.net.admin_frames import (
+    CLIENT_BYTES,
+    FRAME_BYTES,
+    VERSION,
+    Failed,
+    Hello,
+    Refused,
+    Rejected,
+    Reply,
+    Send,
+    Splitter,
+    Stages,
+    Status,
+    Subscribe,
+    Watch,
+    Welcome,
+    decode_reply,
+    decode_request,
+    error_of,
+    frame_of,
+)
+from ordercast.net.sockets import remove_stale, socket_path
+from support.loops import in_loop
+from support.served import Served, served
+
+CLIENT = bytes(range(CLIENT_BYTES))
+
+
+class Raw:
+    """A connection that says what it is told to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def open(cls, running: Served, site: str = "a", *, greet: bool = False) -> "Raw":
+        path = socket_path(running.directory / f"{site}.sock")
+        raw = cls(*await asyncio.open_unix_connection(path))
+        if greet:
+            raw.say(frame_of(Hello(VERSION, "local", site, CLIENT)))
+            assert isinstance(await raw.hear(), Welcome)
+        return raw
+
+    def say(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def hear(self) -> Reply:
+        (length,) = struct.unpack(">I", await self.reader.readexactly(4))
+        reply: Reply = decode_reply(await self.reader.readexactly(length))
+        return reply
+
+    async def closed(self) -> bool:
+        """Whether the daemon ends the connection, whatever it says before."""
+        try:
+            while await self.reader.read(65_536):
+                pass
+        except ConnectionError:
+            return True
+        return True
+
+    async def close(self) -> None:
+        self.writer.close()
+        await asyncio.sleep(0)
+
+
+def send(number: int, *payloads: bytes, again: bool = False, group: str = "alpha") -> bytes:
+    body = pack_payloads(list(payloads))
+    return frame_of(Send(number, group, (), len(payloads), body, again, 0))
+
+
+async def still_serves(running: Served) -> None:
+    async with running.connect("a") as client:
+        await (await client.multicast("alpha", b"still here")).ordered()
+
+
+@in_loop
+async def test_garbage_ends_that_connection_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chance = random.Random(5)
+    async with served(tmp_path) as running:
+        hello = frame_of(Hello(VERSION, "local", "a", CLIENT))
+        rubbish = [
+            b"GET / HTTP/1.1\r\n\r\n",
+            struct.pack(">I", FRAME_BYTES + 1),
+            struct.pack(">I", 3) + b"\xc1\xc1\xc1",
+            frame_of(Status(1)),  # no hello before
+            hello + hello,
+            hello + struct.pack(">I", 4) + b"abcd",
+            *(hello + chance.randbytes(chance.randrange(5, 400)) for _ in range(40)),
+        ]
+        for data in rubbish:
+            raw = await Raw.open(running)
+            raw.say(data)
+            raw.writer.write_eof()
+            assert await raw.closed()
+            await raw.close()
+        await still_serves(running)
+        await asyncio.sleep(0.05)  # for the last one to be noticed
+        assert running.admins["a"].clients() == 0
+    assert "Traceback" not in caplog.text
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len([record for record in caplog.records if "dropped" in record.message]) < 8
+
+
+@in_loop
+async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) -> None:
+    async with served(tmp_path) as running:
+        for hello, why in (
+            (Hello(99, "local", "a", CLIENT), "speaks version 1, not 99"),
+            (Hello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
+            (Hello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
+        ):
+            raw = await Raw.open(running)
+            raw.say(frame_of(hello))
+            answer = await raw.hear()
+            assert isinstance(answer, Refused)
+            assert why in answer.reason
+            assert await raw.closed()
+            await raw.close()
+
+
+@in_loop
+async def test_a_client_that_says_nothing_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "HELLO_S", 0.1)
+    async with served(tmp_path) as running:
+        raw = await Raw.open(running)
+        raw.say(b"\0")
+        assert await raw.closed()
+        await raw.close()
+        await still_serves(running)
+
+
+@in_loop
+async def test_too_many_clients_are_refused_and_the_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "MOST_CONNECTIONS", 3)
+    async with served(tmp_path) as running:
+        first = [await Raw.open(running, greet=True) for _ in range(1)]
+        others = [await Raw.open(running) for _ in range(2)]
+        late = await Raw.open(running)
+        answer = await late.hear()
+        assert isinstance(answer, Refused)
+        assert "too many clients" in answer.reason
+        first[0].say(frame_of(Status(7)))
+        assert (await first[0].hear()).id == 7  # type: ignore[union-attr]
+        for raw in (*first, *others, late):
+            await raw.close()
+
+
+@in_loop
+async def test_one_who_sends_more_than_allowed_is_dropped(tmp_path: Path) -> None:
+    small = {"window_messages": 10}
+    async with served(tmp_path, limits=small) as running:
+        await running.kill("b")  # so nothing of it is taken for good
+        raw = await Raw.open(running, greet=True)
+        for number in range(1, 60):
+            raw.say(send(number, b"x"))
+        assert await raw.closed()
+        await raw.close()
+        await running.start("b")
+
+
+@in_loop
+async def test_a_repeated_request_is_answered_not_sent_again(tmp_path: Path) -> None:
+    async with served(tmp_path) as running:
+        for attempt in range(3):
+            raw = await Raw.open(running, greet=True)
+            raw.say(send(1, b"one", again=attempt > 0))
+            answer = await raw.hear()
+            assert isinstance(answer, Stages)
+            assert answer.reached[0][0] == 1
+            assert answer.reached[0][2:] == ("alpha", 1)
+            await raw.close()
+        await running.kill("a")
+        await running.start("a")
+        raw = await Raw.open(running, greet=True)
+        raw.say(send(1, b"one", again=True) + send(2, b"two"))
+        seqs: dict[int, int] = {}
+        while len(seqs) < 2:
+            answer = await raw.hear()
+            assert isinstance(answer, Stages)
+            seqs.update({number: seq for number, _, _, seq in answer.reached})
+        assert seqs == {1: 1, 2: 2}
+        await raw.close()
+
+
+@in_loop
+async def test_what_a_site_refuses_is_rejected_with_its_reason(tmp_path: Path) -> None:
+    async with served(tmp_path, limits={"message_bytes": 100}) as running:
+        raw = await Raw.open(running, greet=True)
+        raw.say(send(1, b"x", group="none") + send(2, bytes(101)))
+        raw.say(frame_of(Send(3, "alpha", (), 2, pack_payloads([b"one"]), False, 0)))
+        answers = [await raw.hear() for _ in range(3)]
+        assert all(isinstance(answer, Rejected) for answer in answers)
+        assert [answer.kind for answer in answers] == ["UnknownGroup", "TooLarge", "Error"]  # type: ignore[union-attr]
+        raw.say(send(4, b"fine"))
+        assert isinstance(await raw.hear(), Stages)
+        await raw.close()
+
+
+@in_loop
+async def test_subscriptions_are_bounded_and_wait_for_grants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "MOST_SUBSCRIPTIONS", 2)
+    async with served(tmp_path) as running:
+        async with running.connect("a") as client:
+            await (await client.multicast("alpha", b"x")).stable()
+        raw = await Raw.open(running, greet=True)
+        raw.say(b"".join(frame_of(Subscribe(number, 1)) for number in (1, 2, 3)))
+        answer = await raw.hear()  # nothing was granted, so no delivery comes before it
+        assert isinstance(answer, Failed)
+        assert answer.id == 3
+        raw.say(frame_of(Subscribe(2, 1)))
+        assert isinstance(await raw.hear(), Failed)
+        await raw.close()
+
+
+@in_loop
+async def test_old_messages_can_be_watched_after_a_restart(tmp_path: Path) -> None:
+    async with served(tmp_path) as running:
+        async with running.connect("a") as client:
+            await (await client.multicast_many("alpha", [b"1", b"2"])).stable()
+        await running.kill("a")
+        await running.start("a")
+        raw = await Raw.open(running, greet=True)
+        raw.say(frame_of(Watch(5, "alpha", 1, 2)))
+        reached: list[int] = []
+        while 3 not in reached:
+            answer = await raw.hear()
+            assert isinstance(answer, Stages)
+            reached += [stage for number, stage, _, _ in answer.reached if number == 5]
+        await raw.close()
+
+
+@in_loop
+async def test_only_a_dead_socket_is_removed(tmp_path: Path) -> None:
+    async with served(tmp_path):
+        with pytest.raises(ConfigError, match="another daemon answers there already"):
+            remove_stale(tmp_path / "a.sock")
+    plain = tmp_path / "plain.sock"
+    plain.write_text("a file of the user's")
+    with pytest.raises(ConfigError, match="in the way of the admin socket"):
+        remove_stale(plain)
+    assert plain.exists()
+
+
+def test_a_path_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="too long for a socket"):
+        socket_path(tmp_path / ("x" * 120) / "a.sock")
+
+
+def test_errors_come_back_as_what_they_were() -> None:
+    assert type(error_of("TooLarge", "x")) is TooLarge
+    for unknown in ("Exception", "nothing", "ConfigErorr", "__doc__"):
+        assert str(error_of(unknown, "why")) == "why"
+
+
+@given(st.lists(st.binary(max_size=50)), st.randoms(use_true_random=False))
+def test_frames_are_found_however_the_bytes_arrive(
+    bodies: list[bytes], chance: random.Random
+) -> None:
+    stream = b"".join(struct.pack(">I", len(body)) + body for body in bodies)
+    splitter = Splitter()
+    found = []
+    while stream:
+        cut = chance.randrange(1, len(stream) + 1)
+        found += splitter.feed(stream[:cut])
+        stream = stream[cut:]
+    assert found == bodies
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_request_or_refused(body: bytes) -> None:
+    try:
+        decode_request(body)
+    except msgspec.DecodeError:
+        return
+
+
+def test_a_frame_too_long_is_never_gathered() -> None:
+    with pytest.raises(FrameError, match="the limit is 10"):
+        Splitter(10).feed(struct.pack(">I", 11))
