@@ -1,7 +1,6 @@
 """The store's face: order of commits, group commit, positions, restoring, reading, requests."""
 
 import asyncio
-import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import Batch
 from ordercast.net.idempotency import IDLE_NS, MOST_OPEN
 from ordercast.net.store import Store, Written
-from support.stores import accepted, everything, flush, kill, open_store, passed, write
+from support.stores import accepted, ask, everything, flush, kill, open_store, passed, write
 
 
 def reopened(store: Store) -> Store:
@@ -107,7 +106,7 @@ def test_no_payload_is_written_twice(tmp_path: Path) -> None:
     write(store, own, at_ns=1)
     write(store, passed(1, size=500_000), at_ns=1)
     write(store, Accepted(placed.placed.batch), at_once, at_ns=1)
-    sizes = [row[0] for row in store._db.execute("SELECT length(body) FROM batches ORDER BY n")]
+    sizes = ask(store, "SELECT length(body) FROM batches ORDER BY n")
     assert [size > 100_000 for size in sizes] == [True, False, True]
     again = reopened(store)
     found = everything(again)
@@ -157,15 +156,13 @@ def test_a_cursor_alone_is_written_a_little_later(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     write(store, passed(1, 10), at_ns=1)
     flush(store, Written(delivered=9))
-    db = sqlite3.connect(tmp_path / "a.db")
     for _ in range(300):
-        (found,) = db.execute("SELECT value FROM state WHERE key = 'delivered'").fetchone()
-        if found == 9:
+        found = ask(store, "SELECT value FROM state WHERE key = 'delivered'")
+        if found == [9]:
             break
         time.sleep(0.02)
-    db.close()
     store.close_sync()
-    assert found == 9
+    assert found == [9]
 
 
 def test_a_checkpoint_replaces_what_it_does_not_name(tmp_path: Path) -> None:
@@ -251,7 +248,7 @@ def test_a_client_has_only_so_many_requests_open(tmp_path: Path) -> None:
 
 
 def rows(store: Store, table: str) -> int:
-    return int(store._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    return int(ask(store, f"SELECT count(*) FROM {table}")[0])
 
 
 def test_gaps_come_back_until_they_are_confirmed(tmp_path: Path) -> None:

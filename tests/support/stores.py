@@ -5,6 +5,7 @@ A crash of such a site leaves what a SIGKILL would leave: the files as they are 
 """
 
 import shutil
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,15 @@ def kill(store: Store, to: Path) -> Path:
 def everything(store: Store) -> list[Record]:
     checkpoint, records = store.restored()
     return [*(checkpoint.records if checkpoint else ()), *records]
+
+
+def ask(store: Store, query: str) -> list[Any]:
+    """The first column of what the file says, over another connection."""
+    db = sqlite3.connect(store.path)
+    try:
+        return [row[0] for row in db.execute(query).fetchall()]
+    finally:
+        db.close()
 
 
 class StoreDisk(Disk):

@@ -67,10 +67,9 @@ class Ledger:
 
     def take(self, boxes: Sequence[Written], commit: Commit) -> None:
         confirmed = self.confirmed
-        low = self.low()
         for box in boxes:
             if box.records:
-                self._records(box, low, commit)
+                self._records(box, commit)
             if box.forget is not None:
                 self._forget(box.forget, commit)
             if box.delivered > self.delivered:
@@ -110,7 +109,9 @@ class Ledger:
                 first = rows[0]
         return first
 
-    def _records(self, box: Written, low: int, commit: Commit) -> None:
+    def _records(self, box: Written, commit: Commit) -> None:
+        own = self._own
+        oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
         at, after, add = box.at_ns, box.after_position, commit.batches.append
         records = box.records
         n, logged = self.last, self.logged
@@ -121,6 +122,7 @@ class Ledger:
                 continue
             n += 1
             position, ref = logged + 1, 0
+            low = oldest or n
             written: Record = record
             if type(record) is Accepted:
                 batch = record.batch
@@ -131,16 +133,19 @@ class Ledger:
                     skip, kind, written = 1, ACCEPTED | PASSED, following
                     self._passed.append(n)
                 else:
-                    self._own[batch.group, batch.seq] = n
+                    own[batch.group, batch.seq] = n
+                    oldest = oldest or n
             else:
                 assert type(record) is Passed
                 batch = record.placed.batch
                 kind = PASSED
                 self._passed.append(n)
                 if batch.origin == self._site:
-                    ref = self._own.pop((batch.group, batch.seq), 0)
+                    ref = own.pop((batch.group, batch.seq), 0)
                     if ref:
                         written = _without_payloads(record)
+                        if ref == oldest:
+                            oldest = next(iter(own.values()), 0)
             if kind & PASSED and self._mine(batch):
                 kind |= MINE
                 logged += batch.count

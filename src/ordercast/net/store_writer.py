@@ -96,8 +96,7 @@ class Writer(threading.Thread):
             return False
         if thens:
             self._tell(thens)
-        if self._since_carry > WAL_BYTES:
-            self._carry()
+        self._tidy()
         return more
 
     def _take(self) -> tuple[list[Written], list[Then], dict[str, Value], bool]:
@@ -176,8 +175,17 @@ class Writer(threading.Thread):
         db.execute("COMMIT")
         self.sweep.done(gone)
 
+    def _tidy(self) -> None:
+        """What nobody waits for: shorten the file, and its log."""
+        try:
+            self._since_carry += self.sweep.give_back()
+        except sqlite3.OperationalError as error:
+            log.warning("%s: cannot be shortened yet: %s", self._path, error)
+        if self._since_carry > WAL_BYTES:
+            self._carry()
+
     def _carry(self, how: str = "PASSIVE") -> None:
-        """Move the log into the file; what was answered does not wait for this."""
+        """Move the log into the file."""
         self._since_carry = 0
         try:
             self._db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()

@@ -13,11 +13,12 @@ from pathlib import Path
 from ordercast.net.config import Retention
 from ordercast.net.ledger import Commit, Ledger
 from ordercast.net.rows import MINE
+from ordercast.net.store_file import PAGE_BYTES
 from ordercast.net.written import Written
 
 PIECE = 256  # rows at least
 IDLE_PIECE = 2_048  # when there is nothing else to write
-SLACK_PAGES = 1_024  # free pages kept for use, at least
+SLACK_PAGES = 512  # free pages kept for use, at least
 GIVE_BACK_PAGES = 512  # at a time
 
 _FIRST_KEPT = (
@@ -41,6 +42,7 @@ class Sweep:
         self._confirmed = 0
         self._looked = 0.0
         self._gaps_looked = 0.0
+        self._given_back = 0.0
 
     def due(self, boxes: Sequence[Written]) -> bool:
         """Whether there is something to do although nothing is written."""
@@ -54,30 +56,32 @@ class Sweep:
 
     def piece(self, ledger: Ledger, added: int, commit: Commit) -> int:
         """Take away a piece inside the transaction that is under way; the new first row."""
-        if commit.checkpoint is not None or ledger.confirmed > self._confirmed:
-            self._confirmed = ledger.confirmed
-            self._worth = True
-        if not self._worth and not self._is_time():
+        news = commit.checkpoint is not None or ledger.confirmed > self._confirmed
+        if not (news or self._worth or self._is_time()):
             return self.first
+        self._confirmed = ledger.confirmed
         self._looked = time.monotonic()
-        self._worth = False
-        self._give_back()
         most = max(PIECE, 2 * added) if commit else IDLE_PIECE
+        upto = self._deletable(ledger, most)
+        if upto > self.first:
+            self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
+            self._forget_gaps()
+        self._worth = upto > self.first
+        return max(upto, self.first)
+
+    def _deletable(self, ledger: Ledger, most: int) -> int:
+        """The row up to which rows may go, looking at so many."""
+        if self._retention.kind == "size":
+            most = min(most, self._too_many(ledger.last + 1 - self.first))
         end = min(self.first + most, ledger.needed())
-        if end <= self.first or not self._over_size():
+        if end <= self.first:
             return self.first
-        confirmed = ledger.confirmed + 1
-        kept = self._db.execute(_FIRST_KEPT, (self.first, end, confirmed, self._young())).fetchone()
+        kept = self._db.execute(
+            _FIRST_KEPT, (self.first, end, ledger.confirmed + 1, self._young())
+        ).fetchone()
         upto = end if kept is None else int(kept[0])
         after = self._db.execute("SELECT low FROM batches WHERE n = ?", (upto,)).fetchone()
-        low = int(after[0]) if after is not None else ledger.low()
-        upto = min(upto, low)
-        if upto <= self.first:
-            return self.first
-        self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
-        self._forget_gaps()
-        self._worth = True
-        return upto
+        return min(upto, ledger.low() if after is None else int(after[0]))
 
     def _forget_gaps(self) -> None:
         """Those whose batches are gone; at most once a second: the events have no index."""
@@ -94,6 +98,18 @@ class Sweep:
         if first != self.first:
             self.first = first
 
+    def give_back(self) -> int:
+        """Outside a transaction: shorten the file if much of it is free; by how many bytes."""
+        if self._looked == self._given_back:
+            return 0
+        self._given_back = self._looked
+        if self._pragma("freelist_count") <= max(SLACK_PAGES, self._pragma("page_count") // 4):
+            return 0
+        # A script, because `execute` stops after the first page.
+        self._db.executescript(f"PRAGMA incremental_vacuum({GIVE_BACK_PAGES})")
+        self._worth = True
+        return GIVE_BACK_PAGES * PAGE_BYTES
+
     def _is_time(self) -> bool:
         return self._retention.kind != "stable" and time.monotonic() - self._looked > 1.0
 
@@ -103,18 +119,11 @@ class Sweep:
             return _NEVER
         return time.time_ns() - self._retention.amount
 
-    def _over_size(self) -> bool:
-        if self._retention.kind != "size":
-            return True
+    def _too_many(self, rows: int) -> int:
+        """About how many of the rows there are must go for the file to have its size."""
         free = self._pragma("freelist_count")
-        used = (self._pragma("page_count") - free) * self._pragma("page_size")
-        return used > self._retention.amount
-
-    def _give_back(self) -> None:
-        free = self._pragma("freelist_count")
-        if free > max(SLACK_PAGES, self._pragma("page_count") // 4):
-            self._db.execute(f"PRAGMA incremental_vacuum({GIVE_BACK_PAGES})").fetchall()
-            self._worth = True
+        used = (self._pragma("page_count") - free) * PAGE_BYTES
+        return max(0, used - self._retention.amount) * rows // max(used, 1)
 
     def _pragma(self, name: str) -> int:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])

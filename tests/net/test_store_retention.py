@@ -1,0 +1,176 @@
+"""What a store forgets, what it keeps, and that its file does not grow for ever."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ordercast.core.outbox import Checkpoint
+from ordercast.net.config import Retention
+from ordercast.net.store import Store, Written
+from support.stores import SOON_S, accepted, ask, flush, open_store, passed, write
+
+HOUR = 3_600_000_000_000
+
+
+def fold(position: int) -> Checkpoint:
+    """The core needs nothing of what was written so far."""
+    return Checkpoint({"position": position, "own_seqs": {}}, ())
+
+
+def count(store: Store) -> int:
+    return int(ask(store, "SELECT count(*) FROM batches")[0])
+
+
+def soon(true: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + SOON_S
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def quiet(store: Store) -> None:
+    """Until the store has taken away what it may."""
+    flush(store)
+    soon(lambda: not store._writer.sweep._worth, "sweeping never ends")
+
+
+def test_the_file_does_not_grow_with_what_passes_through(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    largest = 0
+    for number in range(1, 30_001):
+        box = Written(records=[passed(number, size=1_000)], at_ns=number)
+        if number % 100 == 0:
+            box.forget = fold(number)
+            box.confirmed = number - 50
+        store.write(box, None)
+        if number % 1_000 == 0:
+            flush(store)
+            largest = max(largest, (tmp_path / "a.db").stat().st_size)
+    quiet(store)
+    assert largest < 4_000_000  # of 30 MB
+    assert store.bytes() < 20_000_000  # with the log, which is used again and again
+    assert count(store) <= 200
+    assert store.first <= 30_000 - 49
+    store.close_sync()
+    assert (tmp_path / "a.db").stat().st_size < 8_000_000
+
+
+def test_a_file_that_grew_is_given_back(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    for number in range(1, 3_001):
+        store.write(Written(records=[passed(number, size=10_000)], at_ns=1), None)
+    flush(store)
+    assert count(store) == 3_000
+    write(store, forget=fold(3_000), confirmed=3_000)
+    quiet(store)
+    assert count(store) == 0
+    store.close_sync()
+    assert (tmp_path / "a.db").stat().st_size < 6_000_000  # of 30 MB
+    again = open_store(tmp_path / "a.db")
+    assert (again.logged, again.confirmed, again.first) == (3_000, 3_000, 3_001)
+    write(again, passed(3_001), at_ns=1)
+    assert again.read(3_001, 1)[0].seq == 3_001
+    again.close_sync()
+
+
+@pytest.mark.parametrize(
+    "retention", [Retention(), Retention("age", 1), Retention("size", 1)], ids=lambda r: r.kind
+)
+def test_what_is_not_confirmed_or_not_folded_stays_whatever_retention_says(
+    retention: Retention, tmp_path: Path
+) -> None:
+    store = open_store(tmp_path / "a.db", retention=retention)
+    for number in range(1, 101):
+        write(store, passed(number), at_ns=1)
+    write(store, forget=fold(100), confirmed=40)
+    soon(lambda: store.first == 41, "what could go did not go")
+    write(store, passed(101), confirmed=101, at_ns=1)  # not folded: the core needs it
+    soon(lambda: count(store) == 1, "what could go did not go")
+    quiet(store)
+    assert store.read(101, 9)[0].seq == 101
+    store.close_sync()
+
+
+def test_the_core_keeps_its_rows_through_confirmations(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    own = [accepted(number) for number in range(1, 21)]
+    for number, one in enumerate(own, 1):
+        write(store, one, passed(number), at_ns=1)
+    write(store, forget=Checkpoint({"position": 20}, tuple(own[15:])), confirmed=20)
+    quiet(store)
+    assert ask(store, "SELECT min(n) FROM batches") == [31]
+    store.close_sync()
+    again = open_store(tmp_path / "a.db")
+    assert again.restored()[0] == Checkpoint({"position": 20}, tuple(own[15:]))
+    again.close_sync()
+
+
+def test_a_row_stays_while_another_refers_to_it(tmp_path: Path) -> None:
+    """The payloads of a site's own batch are in the row in which it was accepted."""
+    store = open_store(tmp_path / "a.db")
+    write(store, accepted(1), at_ns=1)
+    for number in range(1, 50):
+        write(store, passed(number, origin="b"), at_ns=1)
+    write(store, passed(1, number=50), at_ns=1)
+    write(store, forget=fold(50), confirmed=49)
+    quiet(store)
+    assert store.read(50, 1)[0].payloads == [b"a1......"]
+    write(store, confirmed=50)
+    quiet(store)
+    assert count(store) == 0
+    store.close_sync()
+
+
+def test_rows_younger_than_the_age_stay(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db", retention=Retention("age", HOUR))
+    now = time.time_ns()
+    for number in range(1, 101):
+        write(store, passed(number), at_ns=now - 2 * HOUR if number <= 60 else now)
+    write(store, forget=fold(100), confirmed=100)
+    soon(lambda: store.first == 61, "old rows stay")
+    quiet(store)
+    assert store.read(61, 1_000)[-1].last == 100
+    store.close_sync()
+
+
+def test_rows_go_when_they_reach_the_age_though_nothing_is_written(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db", retention=Retention("age", 300_000_000))
+    write(store, passed(1), at_ns=time.time_ns(), forget=fold(1), confirmed=1)
+    assert count(store) == 1
+    soon(lambda: count(store) == 0, "an idle store does not forget")
+    store.close_sync()
+
+
+def test_a_store_is_kept_near_its_size(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db", retention=Retention("size", 1_000_000))
+    for number in range(1, 5_001):
+        box = Written(records=[passed(number, size=1_000)], at_ns=number)
+        if number % 50 == 0:
+            box.forget = fold(number)
+            box.confirmed = number
+        store.write(box, None)
+        if number % 500 == 0:
+            flush(store)
+    write(store, forget=fold(5_000))
+    quiet(store)
+    assert 600 <= count(store) <= 1_000  # about a megabyte of them
+    assert store.read(store.first, 10_000)[-1].last == 5_000
+    store.close_sync()
+
+
+def test_gaps_go_with_their_batches(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    for number in range(1, 101):
+        events = [("gap", number, '{"count":1}')] if number % 2 else []
+        write(store, passed(number), at_ns=1, events=events)
+    write(store, forget=fold(100), confirmed=90)
+    quiet(store)
+    time.sleep(1.1)  # gaps are looked at once a second
+    write(store, passed(101), at_ns=1, forget=fold(101), confirmed=95)
+    quiet(store)
+    left = ask(store, "SELECT position FROM events ORDER BY n")
+    assert left[0] >= 91
+    assert left[-1] == 99
+    store.close_sync()
