@@ -288,9 +288,9 @@ def test_under_shed_a_slow_reader_finds_gaps_at_their_places(stored: bool, tmp_p
             await b.confirm(33)  # within a gap of five
             await cluster.kill("b")
             b = await cluster.restart("b")
-            assert [tuple(i)[:6] for i in await read(b, 32)] == [
-                *[tuple(item)[:6] for item in first[33:]],
-                *[(n, 1, "alpha", "a", 1, n) for n in range(61, 66)],
+            assert [(i.position, i.epoch, *i.id) for i in await read(b, 32)] == [
+                *[(item.position, item.epoch, *item.id) for item in first[33:]],
+                *[(n, 1, "a", 1, "alpha", n) for n in range(61, 66)],
             ]
             assert [type(item) for item in await read(b, 32)] == [
                 *[ordercast.Gap] * 27,

@@ -262,8 +262,8 @@ class SplitsABatch(Broken):
             if self.rest is not None:
                 rest, self.rest = self.rest, None
                 first = made[0]
-                moved = rest._replace(position=first.position)
-                made[:1] = [first._replace(position=rest.position), moved]
+                moved = replace(rest, position=first.position)
+                made[:1] = [replace(first, position=rest.position), moved]
             elif placed.batch.count > 1 and self.stability.site < "d":  # type: ignore[attr-defined]
                 self.rest = made.pop()
             return Torn(whole.position, whole.epoch, placed, tuple(made))

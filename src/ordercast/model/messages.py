@@ -4,6 +4,7 @@ A batch is what is ordered: consecutive messages of one origin to one group unde
 payloads are packed into `body` once, at the origin; nobody unpacks it before delivery.
 """
 
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -56,8 +57,9 @@ class Placed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     batch: Batch
 
 
-class Delivery(NamedTuple):
-    """A message handed to the application: the public face of a delivery."""
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """A message handed to the application: the public face of a delivery. A struct, because a named
+    tuple takes twice as long to make and gives the garbage collector work."""
 
     position: int
     epoch: int
@@ -113,25 +115,19 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
 
     def deliveries(self) -> list[Delivery]:
         """One for each message."""
-        placed, epoch = self.placed, self.epoch
+        placed, epoch, first = self.placed, self.epoch, self.position
         key, batch = placed.key, placed.batch
-        position, seq = self.position, batch.seq
+        seq, count = batch.seq, batch.count
         group, origin, incarnation = batch.group, batch.origin, batch.incarnation
-        made = []
-        for payload in payloads_of(batch):
-            # What NamedTuple's own constructor does, without its detour: this is the inner loop.
-            made.append(
-                _make(
-                    Delivery,
-                    (position, epoch, group, origin, incarnation, seq, payload, 1, key),
-                )
+        payloads = payloads_of(batch)
+        if count == 1:
+            return [Delivery(first, epoch, group, origin, incarnation, seq, payloads[0], 1, key)]
+        return list(
+            map(
+                Delivery, range(first, first + count), repeat(epoch), repeat(group), repeat(origin),
+                repeat(incarnation), range(seq, seq + count), payloads, repeat(1), repeat(key),
             )
-            position += 1
-            seq += 1
-        return made
-
-
-_make = tuple.__new__
+        )  # fmt: skip
 
 
 _pack = msgspec.msgpack.Encoder().encode

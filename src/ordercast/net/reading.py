@@ -5,7 +5,8 @@ a cancelled `anext` has taken nothing, and the next one goes on with the item th
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import length_hint
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec.structs import replace
@@ -22,13 +23,27 @@ S = TypeVar("S", bound="Reading[object]")
 
 
 class Cursor:
-    """How far a reader has come; `read` is the last position handed over."""
+    """How far a reader has come: up to `last`, but for what is left of `items`. Worked out when
+    somebody asks, because that is once per turn of the loop, and reading is once per message."""
 
-    __slots__ = ("read", "waiter")
+    __slots__ = ("_entered", "items", "last", "waiter")
 
     def __init__(self, read: int) -> None:
-        self.read = read
+        self._entered = read
+        self.last = read
+        self.items: Iterator[Delivery | Gap] = iter(())
         self.waiter: asyncio.Future[None] | None = None
+
+    @property
+    def read(self) -> int:
+        """The last position handed over, or the one before the first to be."""
+        return self.last - length_hint(self.items)
+
+    @property
+    def handed(self) -> int:
+        """The same, or 0 before anything was handed over."""
+        read = self.read
+        return read if read > self._entered else 0
 
 
 class Reading(Generic[I]):
@@ -39,7 +54,6 @@ class Reading(Generic[I]):
         self._start = start
         self._cursor: Cursor | None = None
         self._batches: Iterator[DeliveredBatch | GapBatch] = iter(())
-        self._items: Iterator[I] = iter(())
         self._busy = False
         self._closed = False
 
@@ -69,7 +83,7 @@ class Reading(Generic[I]):
 
     async def aclose(self) -> None:
         self._closed = True
-        self._items, self._batches = iter(()), iter(())
+        self._batches = iter(())
         if self._cursor is not None:
             self._stream.leave(self._cursor)
 
@@ -81,33 +95,41 @@ class Reading(Generic[I]):
 class Deliveries(Reading[Delivery | Gap]):
     """One message at a time; who stops within a batch has had no more of it."""
 
+    def __init__(self, stream: "Stream", start: int | None) -> None:
+        super().__init__(stream, start)
+        self._items: Iterator[Delivery | Gap] = iter(())
+
     async def __anext__(self) -> Delivery | Gap:
-        cursor, stream = self._cursor, self._stream
         for item in self._items:
-            position = item[0]
-            if position <= cursor.read:  # type: ignore[union-attr]  # set when there are items
-                continue
-            cursor.read = position  # type: ignore[union-attr]
-            if position > stream.handed:
-                stream.handed = position
             return item
         while True:
             for batch in self._batches:
-                self._items = iter(batch.deliveries())
-                return await self.__anext__()
+                return self._first(batch)
             await self._refill()
+
+    def _first(self, batch: DeliveredBatch | GapBatch) -> Delivery | Gap:
+        cursor = self._cursor
+        assert cursor is not None
+        items: Sequence[Delivery | Gap] = batch.deliveries()
+        if batch.position <= cursor.read:
+            items = items[cursor.read + 1 - batch.position :]
+        self._items = cursor.items = iter(items)
+        cursor.last = batch.last
+        return next(self._items)
+
+    async def aclose(self) -> None:
+        self._items = iter(())
+        await super().aclose()
 
 
 class Batches(Reading[DeliveredBatch | GapBatch]):
     async def __anext__(self) -> DeliveredBatch | GapBatch:
-        cursor, stream = self._cursor, self._stream
+        cursor = self._cursor
         while True:
             for batch in self._batches:
                 assert cursor is not None
-                handed = batch if batch.position > cursor.read else rest(batch, cursor.read + 1)
-                cursor.read = batch.last
-                if batch.last > stream.handed:
-                    stream.handed = batch.last
+                handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
+                cursor.last = batch.last
                 return handed
             cursor = await self._refill()
 

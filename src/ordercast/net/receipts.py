@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
+
 from ordercast.core.outbox import Receipt as CoreReceipt
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group
@@ -22,15 +24,12 @@ class Progress(Protocol):
     async def reached(self, stage: str, group: Group, seq: int) -> None: ...
 
 
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True, eq=False):
     """Of one message: `group` and `seq` name it, with the site it was sent from."""
 
-    __slots__ = ("_progress", "group", "seq")
-
-    def __init__(self, progress: Progress, group: Group, seq: int) -> None:
-        self._progress = progress
-        self.group = group
-        self.seq = seq
+    _progress: Progress
+    group: Group
+    seq: int
 
     def __repr__(self) -> str:
         return f"Receipt(group={self.group!r}, seq={self.seq})"

@@ -11,6 +11,7 @@ One future wakes a reader for all that a turn of the loop delivered, never one p
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -61,7 +62,7 @@ class Stream:
         self.log = log
         self.confirmed = confirmed
         self.delivered = delivered  # last position released to the application, read or not
-        self.handed = confirmed  # last position that some reader got
+        self._handed = confirmed  # last position that some reader got that has left
         self.lag_limit = lag
         self.embedded = embedded  # the application lives here: it lags also before it reads
         self.holding = False
@@ -131,6 +132,15 @@ class Stream:
         return max(self.confirmed, self.handed)
 
     @property
+    def handed(self) -> int:
+        """The last position that some reader got."""
+        handed = self._handed
+        for reader in self._readers:
+            if reader.handed > handed:
+                handed = reader.handed
+        return handed
+
+    @property
     def lag(self) -> int:
         return self.delivered - self.progress()
 
@@ -190,6 +200,7 @@ class Stream:
         """Nobody waits for it any more; it may have been the slowest."""
         if cursor in self._readers:
             self._readers.remove(cursor)
+            self._handed = max(self._handed, cursor.handed)
             self.advanced()
 
     def leave_soon(self, cursor: Cursor) -> None:
@@ -209,14 +220,13 @@ class Stream:
 
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         while True:
-            if reader.read < self.delivered:
-                found = list(
-                    takewhile(lambda batch: batch.last > reader.read, reversed(self._recent))
-                )
-                if found and found[-1].position <= reader.read + 1:
+            read = reader.read
+            if read < self.delivered:
+                found = list(takewhile(partial(_is_above, read), reversed(self._recent)))
+                if found and found[-1].position <= read + 1:
                     found.reverse()
                     return found
-                return await self._from_log(reader.read + 1)
+                return await self._from_log(read + 1)
             if self._closed is not None:
                 raise Error(self._closed)
             reader.waiter = asyncio.get_running_loop().create_future()
@@ -247,6 +257,10 @@ class Stream:
         for reader in self._readers:
             if reader.waiter is not None and not reader.waiter.done():
                 reader.waiter.set_result(None)
+
+
+def _is_above(position: int, batch: StreamBatch) -> bool:
+    return batch.last > position
 
 
 def _size(batch: StreamBatch) -> int:

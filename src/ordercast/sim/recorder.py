@@ -89,7 +89,7 @@ class Recorder:
     def saw(self, now: int, site: Site, deliveries: Sequence[Delivery]) -> None:
         seen = self.seen[site]
         for delivery in deliveries:
-            position = delivery[0]
+            position = delivery.position
             known = len(seen)
             if position == known + 1:
                 if seen and not _follows(seen[-1][1], delivery):
@@ -153,14 +153,14 @@ class Recorder:
         rows = []
         for site in sorted(self.seen):
             for at, delivery in self.seen[site]:
-                position, epoch, group, origin, incarnation, seq, payload, attempt, key = delivery
-                encoded = keys.get(key)
+                encoded = keys.get(delivery.key)
                 if encoded is None:
-                    encoded = keys[key] = order_key(key)
+                    encoded = keys[delivery.key] = order_key(delivery.key)
                 rows.append(
                     Delivered(
-                        site, position, attempt, epoch, group, origin, incarnation, seq, at,
-                        self._digest(payload), encoded,
+                        site, delivery.position, delivery.attempt, delivery.epoch, delivery.group,
+                        delivery.origin, delivery.incarnation, delivery.seq, at,
+                        self._digest(delivery.payload), encoded,
                     )
                 )  # fmt: skip
         return rows
