@@ -76,6 +76,29 @@ async def test_payloads_of_one_turn_travel_together(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_reader_that_was_waited_for_in_vain_goes_on(tmp_path: Path) -> None:
+    async with served(tmp_path) as running, running.connect("a") as a:
+        reader = a.deliveries()
+        for n in range(3):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(reader), 0.02)
+            await a.multicast_many("alpha", [b"%d" % n, b"-"])
+            assert (await anext(reader)).payload == b"%d" % n  # type: ignore[union-attr]
+            assert (await anext(reader)).position == 2 * n + 2
+        await reader.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await anext(reader)
+
+
+@in_loop
+async def test_readers_that_are_dropped_are_gone_at_the_daemon_too(tmp_path: Path) -> None:
+    async with served(tmp_path) as running, running.connect("a") as a:
+        await (await a.multicast("alpha", b"x")).stable()
+        for _ in range(40):  # more than a connection may have at a time
+            assert len(await read(a, 1, start=1)) == 1
+
+
+@in_loop
 async def test_what_is_confirmed_is_not_seen_again(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         async with running.connect("a") as a:

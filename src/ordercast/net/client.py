@@ -8,7 +8,7 @@ nothing is sent twice), and goes on reading at the next position.
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -39,9 +39,9 @@ from ordercast.net.admin_frames import (
 from ordercast.net.client_link import ClientLink
 from ordercast.net.client_outgoing import ClientOutgoing
 from ordercast.net.client_receipts import ClientReceipt
-from ordercast.net.client_stream import Incoming
+from ordercast.net.client_stream import ClientBatches, ClientDeliveries, Incoming
 from ordercast.net.config import Cluster, read_cluster
-from ordercast.net.stream import GapBatch, StreamBatch, StreamItem
+from ordercast.net.stream import GapBatch
 
 _log = logging.getLogger("ordercast.net.client")
 
@@ -208,24 +208,26 @@ class Client:
 
     # --- receiving --------------------------------------------------------------------------------
 
-    async def batches(self, start: int | None = None) -> AsyncIterator[StreamBatch]:
+    def batches(self, start: int | None = None) -> ClientBatches:
         """Every batch for the site in order, from position `start`, or behind the last that was
         confirmed; it never ends by itself."""
+        return ClientBatches(self, start)
+
+    def deliveries(self, start: int | None = None) -> ClientDeliveries:
+        """The same, one message at a time."""
+        return ClientDeliveries(self, start)
+
+    def enter(self, start: int | None) -> Incoming:
+        """A reader begins (`ClientReading`)."""
         self._require_open()
         incoming = Incoming(self._next_id(), start, self._send)
         self._incoming[incoming.number] = incoming
         incoming.subscribe()
-        try:
-            async for batch in incoming.batches():
-                yield batch
-        finally:
-            del self._incoming[incoming.number]
+        return incoming
 
-    async def deliveries(self, start: int | None = None) -> AsyncIterator[StreamItem]:
-        """The same, one message at a time."""
-        async for batch in self.batches(start):
-            for item in batch.deliveries():
-                yield item
+    def leave(self, incoming: Incoming) -> None:
+        if self._incoming.pop(incoming.number, None) is not None and not self._closed:
+            incoming.close()
 
     async def confirm(self, position: int) -> None:
         """The application is done with everything up to this position: returns when the daemon has

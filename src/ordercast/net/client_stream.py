@@ -2,10 +2,12 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, Self, TypeVar
 
+from ordercast.model.errors import Error
 from ordercast.net.admin_frames import Grant, Request, Subscribe, Unsubscribe
-from ordercast.net.stream import GapBatch, StreamBatch
+from ordercast.net.stream import GapBatch, StreamBatch, StreamItem
 
 AHEAD_MESSAGES = 16_384  # sent by the daemon and not yet read by the application
 AHEAD_BYTES = 4 * 1024 * 1024
@@ -46,22 +48,25 @@ class Incoming:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def batches(self) -> AsyncIterator[StreamBatch]:
-        try:
-            while True:
-                while self._batches:
-                    batch = self._batches.popleft()
-                    self._read(batch)
-                    yield batch
-                if self._error is not None:
-                    raise self._error
-                self._waiter = asyncio.get_running_loop().create_future()
-                try:
-                    await self._waiter
-                finally:
-                    self._waiter = None
-        finally:
-            self._send(Unsubscribe(self.number))
+    async def following(self) -> StreamBatch:
+        """The next batch. Cancelled, it has taken nothing."""
+        while not self._batches:
+            if self._error is not None:
+                raise self._error
+            if self._waiter is not None:
+                raise Error("one reader is waited for twice at a time; open another one")
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        batch = self._batches.popleft()
+        self._read(batch)
+        return batch
+
+    def close(self) -> None:
+        self._batches.clear()
+        self._send(Unsubscribe(self.number))
 
     def _read(self, batch: StreamBatch) -> None:
         used = self._used
@@ -74,3 +79,73 @@ class Incoming:
 
 def _size(batch: StreamBatch) -> int:
     return 0 if isinstance(batch, GapBatch) else len(batch.placed.batch.body)
+
+
+class Reads(Protocol):
+    """The client, for its readers."""
+
+    def enter(self, start: int | None) -> Incoming: ...
+
+    def leave(self, incoming: Incoming) -> None: ...
+
+
+I = TypeVar("I")  # noqa: E741 - of items
+
+
+class ClientReading(Generic[I]):
+    """As a node's: no generator, because those end when an `anext` is cancelled."""
+
+    def __init__(self, client: Reads, start: int | None) -> None:
+        self._client = client
+        self._start = start
+        self._incoming: Incoming | None = None
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> I:
+        raise NotImplementedError
+
+    async def _batch(self) -> StreamBatch:
+        if self._closed:
+            raise StopAsyncIteration
+        if self._incoming is None:
+            self._incoming = self._client.enter(self._start)
+        return await self._incoming.following()
+
+    async def aclose(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._closed = True
+        if self._incoming is not None:
+            self._client.leave(self._incoming)
+            self._incoming = None
+
+    def __del__(self) -> None:
+        if self._incoming is not None:
+            self._leave()
+
+
+class ClientBatches(ClientReading[StreamBatch]):
+    async def __anext__(self) -> StreamBatch:
+        return await self._batch()
+
+
+class ClientDeliveries(ClientReading[StreamItem]):
+    def __init__(self, client: Reads, start: int | None) -> None:
+        super().__init__(client, start)
+        self._items: Iterator[StreamItem] = iter(())
+
+    async def __anext__(self) -> StreamItem:
+        for item in self._items:
+            return item
+        while True:
+            self._items = iter((await self._batch()).deliveries())
+            for item in self._items:
+                return item
+
+    async def aclose(self) -> None:
+        self._items = iter(())
+        await super().aclose()
