@@ -132,6 +132,7 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
             answer = await raw.hear()
             assert isinstance(answer, Refused)
             assert why in answer.reason
+            assert answer.final
             assert await raw.closed()
             await raw.close()
 
@@ -161,6 +162,7 @@ async def test_too_many_clients_are_refused_and_the_others_stay(
         answer = await late.hear()
         assert isinstance(answer, Refused)
         assert "too many clients" in answer.reason
+        assert not answer.final  # it may try again
         first[0].say(frame_of(Status(7)))
         assert (await first[0].hear()).id == 7  # type: ignore[union-attr]
         for raw in (*first, *others, late):

@@ -161,8 +161,8 @@ class _Connection:
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
 
-    def close(self, reason: str) -> None:
-        self.wire.send(Refused("Error", reason))
+    def close(self, reason: str, *, final: bool = False) -> None:
+        self.wire.send(Refused(reason, final))
         self.wire.close()
 
     def lost(self) -> None:
@@ -201,11 +201,12 @@ class _Connection:
         if self.session is not None:
             self.wire.fail("it said hello twice")
         elif hello.version != VERSION:
-            self.close(f"this daemon speaks version {VERSION}, not {hello.version}")
+            self.close(f"this daemon speaks version {VERSION}, not {hello.version}", final=True)
         elif (hello.cluster, hello.site) != (node.cluster.name, node.site):
             self.close(
                 f"this is site {node.site!r} of cluster {node.cluster.name!r}, not"
-                f" {hello.site!r} of {hello.cluster!r}"
+                f" {hello.site!r} of {hello.cluster!r}",
+                final=True,
             )
         else:
             limits = self.admin.limits

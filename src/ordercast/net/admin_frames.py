@@ -119,10 +119,11 @@ class Welcome(_Frame, frozen=True, tag=1):
 
 
 class Refused(_Frame, frozen=True, tag=2):
-    """The last frame of a connection that the daemon closes, and why."""
+    """The last frame of a connection that the daemon closes, and why; `final`: it would be the
+    same next time."""
 
-    kind: str
     reason: Text
+    final: bool
 
 
 class Stages(_Frame, frozen=True, tag=3):

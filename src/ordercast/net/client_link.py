@@ -15,7 +15,6 @@ from ordercast.net.admin_frames import (
     Welcome,
     Wire,
     decode_reply,
-    error_of,
 )
 from ordercast.net.sockets import socket_path
 
@@ -46,6 +45,7 @@ class ClientLink:
         self._wire: Wire | None = None
         self._lost: asyncio.Event = asyncio.Event()
         self._welcomed = False  # on this connection, or the last
+        self._told = ""  # why the daemon closes it
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -74,6 +74,7 @@ class ClientLink:
         while self.refused is None:
             self._lost = asyncio.Event()
             self._welcomed = False
+            self._told = ""
             try:
                 _, self._wire = await loop.create_unix_connection(
                     lambda: Wire(decode_reply, self._frame, self._gone), socket_path(self.path)
@@ -101,9 +102,9 @@ class ClientLink:
 
     def _frame(self, _: Wire, frame: Reply) -> None:
         if isinstance(frame, Refused):
-            self.trouble = frame.reason
-            if not self.up:
-                self.refused = error_of(frame.kind, f"{self.path}: {frame.reason}")
+            self._told = frame.reason
+            if frame.final:
+                self.refused = Error(f"{self.path}: {frame.reason}")
                 self._on_down()
         elif isinstance(frame, Welcome):
             if frame.version != VERSION:
@@ -119,8 +120,8 @@ class ClientLink:
     def _gone(self, wire: Wire) -> None:
         if wire.failure:
             self.trouble = wire.failure
-        elif self.refused is None:
-            self.trouble = "the connection broke"
+        else:
+            self.trouble = self._told or "the connection broke"
         if self.up:
             self.up = False
             self.down_since = time.monotonic()
