@@ -8,7 +8,7 @@ import asyncio
 import gc
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ordercast.net.bench_meter import SAMPLE_EVERY, Meter, pool, stamp
@@ -22,9 +22,11 @@ class Member(Protocol):
 
     async def start(self) -> None: ...
 
-    async def send(self, payload: bytes) -> None: ...
+    @property
+    def send(self) -> Callable[[bytes], Awaitable[object]]: ...
 
-    async def send_many(self, payloads: list[bytes]) -> None: ...
+    @property
+    def send_many(self) -> Callable[[list[bytes]], Awaitable[object]]: ...
 
     async def close(self) -> None: ...
 

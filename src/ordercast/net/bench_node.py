@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import sys
+from functools import partial
 from typing import Any
 
 from ordercast.model.messages import Delivery
@@ -29,17 +30,13 @@ class NodeMember:
 
     async def start(self) -> None:
         self._node = await self._opening.__aenter__()
+        self.send = partial(self._node.multicast, GROUP)
+        self.send_many = partial(self._node.multicast_many, GROUP)
         loop = asyncio.get_running_loop()
         reading = self._batches() if self._spec["batch"] else self._deliveries()
         self._tasks.append(loop.create_task(reading))
         if self._spec["durability"] != "memory":
             self._tasks.append(loop.create_task(self._confirm()))
-
-    async def send(self, payload: bytes) -> None:
-        await self._node.multicast(GROUP, payload)
-
-    async def send_many(self, payloads: list[bytes]) -> None:
-        await self._node.multicast_many(GROUP, payloads)
 
     async def _batches(self) -> None:
         meter = self._meter

@@ -91,6 +91,11 @@ class Outgoing:
         self._last_listed: dict[Group, int] = {}  # and to an implicit one
         self._waiting: deque[Waiting] = deque()
         self._filling: dict[Group, Waiting] = {}
+        # So much may wait for the end of the turn, as far as is known: less is never allowed before
+        # it, but to somebody in line.
+        self._upto_messages = 0
+        self._upto_bytes = 0
+        self._quick_bytes = limits.message_bytes + _OVERHEAD
         self._line: deque[_InLine] = deque()
         self._granted_messages = 0
         self._granted_bytes = 0
@@ -101,26 +106,51 @@ class Outgoing:
     def take(self, group: Group, payload: bytes, *, granted: bool = False) -> int | None:
         """The message's seq, or None while the window is full. `granted`: the caller has waited in
         line for this room (`turn`), and takes it now."""
+        batch = self._filling.get(group)
+        if batch is not None and type(payload) is bytes:
+            size = len(payload) + _OVERHEAD
+            filled, under_way = batch.size + size, self.waiting_bytes + size
+            if (
+                filled <= BATCH_BYTES
+                and under_way <= self._upto_bytes
+                and self.waiting_messages < self._upto_messages
+                and size <= self._quick_bytes
+                and not granted
+            ):
+                batch.payloads.append(payload)
+                batch.size = filled
+                self.waiting_bytes = under_way
+                self.waiting_messages += 1
+                seq = self._last[group] = self._last[group] + 1
+                return seq
+        return self._take_one(group, payload, granted)
+
+    def _take_one(self, group: Group, payload: bytes, granted: bool) -> int | None:
+        """The same, with a look at everything; then at how much may follow without one."""
         if (
             type(payload) is not bytes
             or len(payload) > self._message_bytes
             or group not in self._last
         ):
             payload = self._check(group, payload)
-        size = len(payload)
-        if not granted and not self._fits(1, size + _OVERHEAD):
+        size = len(payload) + _OVERHEAD
+        if not granted and not self._fits(1, size):
             return None
         batch = self._filling.get(group)
         if batch is None or batch.size + size > BATCH_BYTES:
-            batch = self._begin(group, (), [payload], size + _OVERHEAD)
+            batch = self._begin(group, (), [payload], size)
             if self._causal:
                 self._filling.clear()
             self._filling[group] = batch
         else:
             batch.payloads.append(payload)
-            batch.size += size + _OVERHEAD
+            batch.size += size
         self.waiting_messages += 1
-        self.waiting_bytes += size + _OVERHEAD
+        self.waiting_bytes += size
+        if not self._line:
+            own = self._own
+            self._upto_messages = self._most_messages - own.unstable - self._granted_messages
+            self._upto_bytes = self._most_bytes - own.unstable_bytes - self._granted_bytes
         seq = self._last[group] = self._last[group] + 1
         return seq
 
@@ -241,6 +271,7 @@ class Outgoing:
             raise Error(self._closed)
         waiter = _InLine(len(payloads), sum(map(len, payloads)) + _OVERHEAD * (len(payloads) + 1))
         self._line.append(waiter)
+        self._upto_messages = 0  # nobody overtakes it
         try:
             await waiter.future
         except BaseException:
@@ -306,6 +337,7 @@ class Outgoing:
 
     def close(self, why: str) -> None:
         self._closed = why
+        self._upto_messages = 0
         for waiter in self._line:
             if not waiter.future.done():
                 waiter.future.set_exception(Error(why))
