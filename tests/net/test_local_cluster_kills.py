@@ -1,0 +1,33 @@
+"""Random schedules over clusters in one process: sites are killed and restarted at any moment while
+all of them send and read; then the stores are exported and judged, and so is what each application
+saw of its own stream."""
+
+import pytest
+
+from support.campaigns import Case, run_case
+
+CASES = [
+    Case(protocol, deliver, durability, causal=causal, seed=seed)
+    for seed, (protocol, deliver, durability, causal) in enumerate(
+        [
+            ("propagation", "safe", "sync", False),
+            ("propagation", "agreed", "os", False),
+            ("propagation", "safe", "os", True),
+            ("propagation", "agreed", "os", True),
+            ("centralized", "safe", "os", False),
+            ("centralized", "agreed", "sync", False),
+            ("centralized", "safe", "os", True),
+        ],
+        1,
+    )
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_nothing_is_lost_doubled_or_reordered_when_sites_are_killed(
+    case: Case, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found = run_case(case, tmp_path_factory.mktemp("cluster"))
+    assert not found.wrong, f"{case}: {found.wrong}"
+    assert found.kills >= case.kills
+    assert found.delivered > found.sent
