@@ -7,7 +7,8 @@
 Makes a history (a random total order of messages, delivered by the members of their groups, each
 site with its own delays) as Parquet, audits it twice in one session (the second time is the warm
 one), and lets DuckDB check pairwise order alone on the same files. `--late N` lets N messages come
-at the very end of one site's history instead of at their place. Prints one JSON object.
+at the very end of one site's history instead of at their place. Prints one JSON object, with the
+processor time of all processes and the machine's load beside the time on the clock.
 """
 
 import argparse
@@ -32,8 +33,9 @@ from ordercast.history.rows import END, EpochRow, Event, GroupRow, Meta, Row
 from ordercast.history.schema import arrow_schema
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import META_FILE, write_table
-from ordercast.pipeline import audit, open_session
-from ordercast.pipeline.auditing.frames import read_frames
+from ordercast.pipeline import open_session
+from ordercast.pipeline.auditing.face import audit_tables
+from ordercast.pipeline.auditing.frames import check_place, read_frames
 
 BLOCK = 500_000  # messages made at a time
 Ints = npt.NDArray[np.int64]
@@ -215,6 +217,18 @@ def _family(root: int) -> list[int]:
     return found
 
 
+def cpu_seconds() -> float:
+    """Of this process and its children, gone ones too: other work does not lengthen it."""
+    ticks = 0
+    for process in _family(os.getpid()):
+        try:
+            words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, words[11:15]))  # own and waited-for children's, user and system
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _held_mib(process: int) -> int:
     try:
         text = Path(f"/proc/{process}/smaps_rollup").read_text()
@@ -225,14 +239,19 @@ def _held_mib(process: int) -> int:
 
 def run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     seconds: list[float] = []
+    used: list[float] = []
     with (
         PeakMemory() as peak,
         open_session("bench", master=options.master, memory=options.memory) as spark,
     ):
         for _ in range(1 if options.once else 2):
-            frames = read_frames(spark, str(folder))
-            result = audit(spark, **frames, causal=options.causal)
+            before = cpu_seconds()
+            place = check_place(str(folder))
+            groups = None if options.frames else place.groups
+            frames = read_frames(spark, place)
+            result = audit_tables(spark, frames, causal=options.causal, groups=groups)
             seconds.append(result.seconds)
+            used.append(cpu_seconds() - before)
     return {
         "rows": result.rows,
         "messages": result.messages,
@@ -240,6 +259,8 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "ok": result.ok,
         "checks": dict(result.checks),
         "seconds": [round(each, 1) for each in seconds],
+        "cpu_seconds": [round(each, 1) for each in used],
+        "load": round(os.getloadavg()[0], 1),
         "rows_per_s": round(result.rows / seconds[-1]),
         "peak_mib": peak.mib,
     }
@@ -264,6 +285,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default=None, help="of the JVM")
+    parser.add_argument("--frames", action="store_true", help="let Spark read, not the workers")
     parser.add_argument("--once", action="store_true", help="no warm run")
     parser.add_argument("--no-duckdb", action="store_true")
     parser.add_argument("--keep", metavar="DIR", help="where the history is made, and stays")

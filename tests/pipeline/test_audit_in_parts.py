@@ -5,6 +5,7 @@ verdict must be the same.
 """
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from ordercast.check.report import check_history
 from ordercast.history.rows import History
 from ordercast.pipeline.auditing import plan
-from support.faults import FAULTS, Fault, any_history
+from support.faults import FAULTS, Fault, any_history, broken_history
 from support.fuzz import named, right_history, together
 from support.known import DATA, Case, known_cases
 from support.parts import audit_in_loop
@@ -51,6 +52,22 @@ def test_both_engines_agree_wherever_the_cuts_are(start: int) -> None:
         runs = range(seed + IN_ONE, seed + 3 * IN_ONE)
         whole = together(named(any_history(one), f"r{one}") for one in runs)
         assert agree(whole, rng), f"runs of {seed}"
+
+
+def test_500_histories_hold_every_fault_and_every_event_that_is_none() -> None:
+    """The first seeds, which are also those of the job on Spark."""
+    planted: Counter[str] = Counter()
+    innocent: Counter[str] = Counter()
+    for seed in range(500):
+        rng = random.Random(seed)
+        kind = rng.randrange(4)
+        if kind == 0:
+            innocent.update({event.kind for event in right_history(rng).events})
+        elif kind > 1:
+            planted.update(broken_history(rng)[1])
+    assert min(planted[fault.__name__] for fault in FAULTS) >= 4
+    kinds = ("crash", "rollback", "excluded", "returned", "base", "gap", "end")
+    assert min(innocent[kind] for kind in kinds) >= 10
 
 
 CASES = [

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from ordercast.check.report import check_history
-from ordercast.history.rows import END, Delivered, EpochRow, Event, GroupRow, History, Sent
+from ordercast.history.rows import History
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import audit
-from ordercast.pipeline.auditing.face import AuditResult, audit_in_parts
+from ordercast.pipeline.auditing import face
+from ordercast.pipeline.auditing.face import AuditResult
 from support.faults import any_history
 from support.fuzz import named, together
+from support.large import move, ring_of_four, rows_at, steady, wide_ring
 from support.parts import arrow_table
 
 RUNS = 500
+Audit = Callable[[History, int], AuditResult]
 
 
 def frames(spark: SparkSession, history: History) -> dict[str, Any]:
@@ -29,12 +33,21 @@ def frames(spark: SparkSession, history: History) -> dict[str, Any]:
     }
 
 
-def in_parts(spark: SparkSession, history: History, rows_per_part: int) -> AuditResult:
-    found = audit_in_parts(
-        spark, **frames(spark, history), causal=False, rows_per_part=rows_per_part
-    )
-    assert found.parts > 3
-    return found
+@pytest.fixture(autouse=True)
+def however_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small histories are judged at the driver; here all go through the workers."""
+    monkeypatch.setattr(face, "ROWS_AT_DRIVER", -1)
+
+
+@pytest.fixture
+def in_parts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Audit:
+    def audited(history: History, rows_per_part: int) -> AuditResult:
+        monkeypatch.setattr(face, "ROWS_PER_PART", rows_per_part)
+        found = audit(spark, **frames(spark, history))
+        assert found.parts > 3
+        return found
+
+    return audited
 
 
 def without_time(found: dict[str, Any]) -> dict[str, Any]:
@@ -51,86 +64,29 @@ def test_both_engines_agree_on_500_runs_in_one_history(spark: SparkSession) -> N
     assert dict(listed) == {name: count for name, count in found.checks.items() if count}
 
 
-def steady(messages: int, seed: int = 1, sites: int = 6) -> History:
-    """A history in order: groups of three that overlap, every site up at the end."""
-    rng = random.Random(seed)
-    names = [f"s{i}" for i in range(sites)]
-    groups = {f"g{i}": [names[(i + j) % sites] for j in range(3)] for i in range(sites)}
-    history = History(epochs=[EpochRow(1, "d", "safe", "exclude", "none", "start", 0)])
-    history.groups = [GroupRow(1, g, site) for g, own in groups.items() for site in own]
-    position = dict.fromkeys(names, 0)
-    seqs: Counter[tuple[str, str]] = Counter()
-    for time in range(messages):
-        origin, group = rng.choice(names), rng.choice(list(groups))
-        seqs[origin, group] += 1
-        seq = seqs[origin, group]
-        history.sent.append(Sent(origin, 1, group, seq, 0, 0, time, 1, seq))
-        for site in groups[group]:
-            position[site] += 1
-            row = Delivered(site, position[site], 1, 1, group, origin, 1, seq, time, seq)
-            history.deliveries.append(row)
-    history.events = [Event(site, 1, END, last, 1, 1, 0) for site, last in position.items()]
-    return history
-
-
-def rows_at(history: History, site: str) -> list[int]:
-    """Where the rows of a site are, in its order."""
-    own = [i for i, row in enumerate(history.deliveries) if row.site == site]
-    return sorted(own, key=lambda i: history.deliveries[i].position)
-
-
-def move(history: History, site: str, source: int, target: int) -> None:
-    """A site delivers its message at one place at another place instead."""
-    at = rows_at(history, site)
-    rows = [history.deliveries[i] for i in at]
-    rows.insert(target, rows.pop(source))
-    for position, (i, row) in enumerate(zip(at, rows, strict=True), 1):
-        history.deliveries[i] = replace(row, position=position)
-
-
-def test_a_history_in_order_is_cut_well_and_found_in_order(spark: SparkSession) -> None:
-    found = in_parts(spark, steady(3_000), 1_000)
+def test_a_history_in_order_is_cut_well_and_found_in_order(in_parts: Audit) -> None:
+    found = in_parts(steady(3_000), 1_000)
     assert found.ok
-    assert (found.rows, found.messages, found.sites) == (9_000, 3_000, 6)
+    assert (found.rows, found.messages, found.sites, found.parts) == (9_000, 3_000, 6, 9)
 
 
-def test_a_very_late_message_is_found_through_all_parts(spark: SparkSession) -> None:
-    """It crosses every cut: parts are contracted, not merged."""
+def test_a_very_late_message_is_found_through_all_parts(in_parts: Audit) -> None:
+    """It crosses every cut: parts are contracted, not merged, and no larger than before."""
     history = steady(3_000)
     move(history, "s2", 20, 1_480)
-    found = in_parts(spark, history, 1_000)
+    found = in_parts(history, 1_000)
     expected = check_history(history).as_json()
-    assert found.parts > 5
+    assert found.parts == 9
     assert found.checks["acyclic_order"] > 2_000
     assert without_time(found.as_json()) == without_time(expected)
     tangled = found.violations.where("check = 'acyclic_order'").count()
     assert tangled == found.checks["acyclic_order"]
 
 
-def wide_ring(messages: int) -> History:
-    """Three sites share one message pairwise, early at one and late at the other; else nothing."""
-    history = History(epochs=[EpochRow(1, "d", "safe", "exclude", "none", "start", 0)])
-    orders: dict[str, list[tuple[str, int]]] = {}
-    for site, early, late in (("a", "ab", "ca"), ("b", "bc", "ab"), ("c", "ca", "bc")):
-        own = [(site, seq) for seq in range(1, messages + 1)]
-        orders[site] = [*own[:5], (early, 1), *own[5:-5], (late, 1), *own[-5:]]
-        history.groups.append(GroupRow(1, site, site))
-        history.sent += [Sent("a", 1, site, seq, 0, 0, seq, 1) for _, seq in own]
-    for group in ("ab", "bc", "ca"):
-        history.groups += [GroupRow(1, group, site) for site in group]
-        history.sent.append(Sent("a", 1, group, 1, 0, 0, 0, 1))
-    for site, order in orders.items():
-        history.deliveries += [
-            Delivered(site, position, 1, 1, group, "a", 1, seq, 0)
-            for position, (group, seq) in enumerate(order, 1)
-        ]
-    return history
-
-
-def test_a_ring_of_three_sites_through_all_parts_is_found(spark: SparkSession) -> None:
+def test_a_ring_of_three_sites_through_all_parts_is_found(in_parts: Audit) -> None:
     """No two sites disagree, and no part alone has a cycle."""
     history = wide_ring(600)
-    found = in_parts(spark, history, 300)
+    found = in_parts(history, 300)
     expected = check_history(history).as_json()
     assert without_time(found.as_json()) == without_time(expected)
     assert found.checks["pairwise_order"] == 0
@@ -140,7 +96,18 @@ def test_a_ring_of_three_sites_through_all_parts_is_found(spark: SparkSession) -
     assert sorted(map(tuple, ring["positions"])) == [(6, 597), (6, 597), (6, 597)]
 
 
-def test_lost_rows_and_swaps_far_apart_are_counted_exactly(spark: SparkSession) -> None:
+def test_a_search_that_is_cut_short_is_named_and_counts_stay_exact(
+    spark: SparkSession,
+) -> None:
+    history = ring_of_four(400)
+    found = audit(spark, **frames(spark, history))
+    assert list(found.truncated) == ["acyclic_order"]
+    assert found.checks == check_history(history).checks
+    assert found.checks["acyclic_order"] == 1_600
+    assert len(found.witnesses["acyclic_order"]["messages"]) == 4
+
+
+def test_lost_rows_and_swaps_far_apart_are_counted_exactly(in_parts: Audit) -> None:
     history = steady(3_000)
     move(history, "s1", 100, 104)
     move(history, "s4", 900, 903)
@@ -150,7 +117,7 @@ def test_lost_rows_and_swaps_far_apart_are_counted_exactly(spark: SparkSession) 
     history.deliveries.append(replace(repeated, position=last + 1))  # again, a whole history later
     gone = history.sent[1_500].id
     history.deliveries = [row for row in history.deliveries if row.id != gone]
-    found = in_parts(spark, history, 1_000)
+    found = in_parts(history, 1_000)
     assert without_time(found.as_json()) == without_time(check_history(history).as_json())
     assert found.checks["integrity"] == 1
     assert found.checks["lost"] == 1
@@ -158,14 +125,14 @@ def test_lost_rows_and_swaps_far_apart_are_counted_exactly(spark: SparkSession) 
     assert found.checks["positions"] >= 1
 
 
-def test_clocks_do_not_matter(spark: SparkSession) -> None:
+def test_clocks_do_not_matter(in_parts: Audit) -> None:
     history = steady(2_000)
     rng = random.Random(5)
     history.deliveries = [
         replace(row, delivered_ns=rng.randrange(1_000_000)) for row in history.deliveries
     ]
     move(history, "s1", 100, 103)
-    found = in_parts(spark, history, 700)
+    found = in_parts(history, 700)
     assert without_time(found.as_json()) == without_time(check_history(history).as_json())
 
 
@@ -195,6 +162,7 @@ def test_an_empty_history_is_in_order(spark: SparkSession) -> None:
     assert found.violations.count() == 0
 
 
+@pytest.mark.parametrize("at_driver", [-1, 1_000], ids=["workers", "driver"])
 @pytest.mark.parametrize(
     ("table", "change", "said"),
     [
@@ -231,8 +199,14 @@ def test_an_empty_history_is_in_order(spark: SparkSession) -> None:
     ],
 )
 def test_a_wrong_table_is_refused_in_one_line(
-    spark: SparkSession, table: str, change: Any, said: str
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+    change: Any,
+    said: str,
+    at_driver: int,
 ) -> None:
+    monkeypatch.setattr(face, "ROWS_AT_DRIVER", at_driver)
     given = frames(spark, steady(20))
     given[table] = change(given[table])
     with pytest.raises(ConfigError, match=said):

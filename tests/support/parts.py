@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -18,52 +17,35 @@ from ordercast.history.rows import History, Row
 from ordercast.history.schema import arrow_schema
 from ordercast.history.tables import TABLES
 from ordercast.pipeline.auditing import verdicts
+from ordercast.pipeline.auditing.at_driver import DriverWork, Gathered
 from ordercast.pipeline.auditing.cuts import Cuts, no_cuts
 from ordercast.pipeline.auditing.facts import gather
+from ordercast.pipeline.auditing.files import UNUSED
 from ordercast.pipeline.auditing.findings import Finding, decode, encode
-from ordercast.pipeline.auditing.frames import UNUSED
 from ordercast.pipeline.auditing.names import Contents, legend, number_names, split_small
 from ordercast.pipeline.auditing.numbers import Numbers
-from ordercast.pipeline.auditing.packing import divide, join, unpack
 from ordercast.pipeline.auditing.plan import Outcome, judge
 from ordercast.pipeline.auditing.rows import DELIVERED, SENT
-from ordercast.pipeline.auditing.scatter import Glossary, Legend, scatter
-from ordercast.pipeline.auditing.tasks import PART_COLUMNS, Task
+from ordercast.pipeline.auditing.tasks import Task
 
 
-class Loop:
-    """Runs a task over shares and parts, one after the other."""
-
-    def __init__(self, history: History, shares: int, batches: int = 1) -> None:
-        self.glossaries: list[Glossary] = []
-        self.shares: dict[int, list[bytes]] = {}
-        self.legend = Legend({}, {}, {})
-        self.passes = 0
-        for name, kind in (("deliveries", DELIVERED), ("sent", SENT)):
-            rows = history.tables()[name]
-            for i in range(batches):
-                self._scatter(arrow_table(name, rows[i::batches]), kind, shares)
-
-    def _scatter(self, table: pa.Table, kind: int, shares: int) -> None:
-        for share, value in scatter(table, kind, shares):
-            if share < 0:
-                self.glossaries.append(msgspec.msgpack.decode(value, type=Glossary))
-            else:
-                self.shares.setdefault(share, []).append(value)
+class Loop(DriverWork):
+    """The driver's loop, with findings that travel as they do on Spark."""
 
     def run(self, task: Task) -> list[Finding]:
-        self.passes += 1
-        found: list[Finding] = []
-        parts: dict[int, list[bytes]] = {}
-        for values in self.shares.values():
-            rows, finding = task.judge_messages(join(map(self.legend.read, values)))
-            found.append(decode(encode(finding)))
-            for part, packed in divide(rows, "part", PART_COLUMNS) if rows else ():
-                parts.setdefault(part, []).append(packed)
-        for packed_rows in parts.values():
-            finding = task.judge_part(join(map(unpack, packed_rows)))
-            found.append(decode(encode(finding)))
-        return found
+        return [decode(encode(finding)) for finding in super().run(task)]
+
+
+def gathered(history: History, shares: int, batches: int) -> Gathered:
+    tables = history.tables()
+    return Gathered(
+        (
+            (arrow_table(name, tables[name][i::batches]), kind)
+            for name, kind in (("deliveries", DELIVERED), ("sent", SENT))
+            for i in range(batches)
+        ),
+        shares,
+    )
 
 
 @dataclass(frozen=True)
@@ -84,20 +66,21 @@ def audit_in_loop(
     batches: int = 1,
     rng: random.Random | None = None,
     after: Sequence[int] = (),
+    where: Cuts | None = None,
     causal: bool = True,
 ) -> Audited:
-    """Audit a history with so many cuts at random places of every site, or after these."""
-    work = Loop(history, shares, batches)
-    contents = Contents(work.glossaries)
+    """Audit a history with so many cuts at random places of every site, or at given ones."""
+    rows = gathered(history, shares, batches)
+    contents = Contents(rows.glossaries())
     small = split_small(history.groups, history.events, history.epochs, contents.runs)
     numbers = number_names(small, contents)
-    work.legend = legend(numbers, work.glossaries)
+    work = Loop(rows, legend(numbers, rows.glossaries()))
     facts, logs = gather(numbers, list(small.values()))
     sites_run = np.array([run for run, _ in numbers.sites], np.int64)
     sites = len(numbers.sites)
     if after:
         where = cuts_after([list(after)] * sites)
-    else:
+    elif where is None:
         where = random_cuts(rng or random.Random(1), history, sites, cuts)
     task = Task(facts, numbers.arrays, sites_run, where, causal)
     outcome = judge(work, task, logs)

@@ -22,7 +22,7 @@ example:
 exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be read"""
 
 ENGINES = ("spark", "memory")
-_SMALL = 64_000_000  # bytes; about five million rows
+_SMALL = 5_000_000  # rows
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,31 +66,25 @@ def _on_spark(args: argparse.Namespace) -> dict[str, Any]:
     from ordercast.pipeline.session import open_session, require_pyspark
 
     require_pyspark()
-    from ordercast.pipeline.auditing.face import audit
+    from ordercast.pipeline.auditing.face import audit_tables
     from ordercast.pipeline.auditing.frames import check_place, read_frames
 
     if args.violations is not None and Path(args.violations).exists():
         raise UsageError(f"--violations {args.violations}: is there already")
-    check_place(args.history)  # what is wrong with it is told before Spark starts
+    place = check_place(args.history)  # what is wrong with it is told before Spark starts
     session = open_session(
         "ordercast audit",
         master=args.master,
         memory=args.memory,
         tell=args.verbose,
-        brief=_is_small(args.history),
+        brief=place.groups is not None and sum(group.rows for group in place.groups) < _SMALL,
     )
     with session as spark:
-        result = audit(spark, **read_frames(spark, args.history), causal=args.causal)
+        frames = read_frames(spark, place)
+        result = audit_tables(spark, frames, causal=args.causal, groups=place.groups)
         if args.violations is not None:
             result.violations.write.parquet(args.violations)
     return result.as_json()
-
-
-def _is_small(history: str) -> bool:
-    return (
-        "://" not in history
-        and sum(path.stat().st_size for path in Path(history).rglob("*.parquet")) < _SMALL
-    )
 
 
 def as_text(found: dict[str, Any]) -> str:

@@ -5,8 +5,9 @@ The result is that of `check.report`; it neither makes nor stops a session.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,29 +15,35 @@ import pyarrow as pa
 
 from ordercast.history.rows import EpochRow, Event, GroupRow
 from ordercast.pipeline.auditing import verdicts
+from ordercast.pipeline.auditing.at_driver import DriverWork, Gathered
 from ordercast.pipeline.auditing.facts import gather
+from ordercast.pipeline.auditing.files import RowGroup
 from ordercast.pipeline.auditing.findings import Finding
 from ordercast.pipeline.auditing.frames import collect, normal
-from ordercast.pipeline.auditing.guess import ROWS_PER_PART, share
+from ordercast.pipeline.auditing.guess import ROWS_PER_PART, share, whole
 from ordercast.pipeline.auditing.listing import DDL, Listing, Namer
 from ordercast.pipeline.auditing.names import Contents, legend, number_names, split_small
 from ordercast.pipeline.auditing.numbers import Numbers
-from ordercast.pipeline.auditing.on_spark import Divided, SparkWork
+from ordercast.pipeline.auditing.on_spark import (
+    Divided,
+    SparkWork,
+    divide_files,
+    divide_frames,
+)
 from ordercast.pipeline.auditing.plan import Outcome, judge
+from ordercast.pipeline.auditing.rows import DELIVERED, SENT
 from ordercast.pipeline.auditing.tasks import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOGGER = logging.getLogger("ordercast.pipeline.audit")
+ROWS_AT_DRIVER = ROWS_PER_PART  # up to so many, of both tables, Spark only reads
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What `ordercast audit` prints; `violations` has a row for each (docs/audit.md).
-
-    `parts` is into how many parts the history was divided.
-    """
+    """What `ordercast audit` prints; `parts` is into how many parts the history was divided."""
 
     rows: int
     sites: int
@@ -48,7 +55,12 @@ class AuditResult:
     truncated: Sequence[str]
     witnesses: Mapping[str, Mapping[str, Any]]
     parts: int
-    violations: "DataFrame"
+    list_violations: Callable[[], "DataFrame"] = field(repr=False)
+
+    @cached_property
+    def violations(self) -> "DataFrame":
+        """A row for each violation (docs/audit.md)."""
+        return self.list_violations()
 
     @property
     def ok(self) -> bool:
@@ -81,37 +93,45 @@ def audit(
     causal: bool = False,
 ) -> AuditResult:
     """Judge a history of any size; every run in it by itself."""
-    return audit_in_parts(
-        spark,
-        deliveries=deliveries,
-        sent=sent,
-        groups=groups,
-        events=events,
-        epochs=epochs,
-        causal=causal,
-    )
+    tables = {
+        "deliveries": deliveries,
+        "sent": sent,
+        "groups": groups,
+        "events": events,
+        "epochs": epochs,
+    }
+    return audit_tables(spark, tables, causal=causal)
 
 
-def audit_in_parts(
+def audit_tables(
     spark: "SparkSession",
+    tables: Mapping[str, "DataFrame | None"],
     *,
-    deliveries: "DataFrame",
-    sent: "DataFrame",
-    groups: "DataFrame",
-    events: "DataFrame | None",
-    epochs: "DataFrame | None",
     causal: bool,
-    rows_per_part: int = ROWS_PER_PART,
+    groups: Sequence[RowGroup] | None = None,
 ) -> AuditResult:
+    """`tables` by name. `groups`: of deliveries and sent, if the workers can read them there."""
     begun = time.perf_counter()
-    deliveries, sent = normal("deliveries", deliveries), normal("sent", sent)
+    deliveries, sent = (normal(name, tables[name]) for name in ("deliveries", "sent"))
     small = (
-        collect("groups", groups, GroupRow),
-        collect("events", events, Event),
-        collect("epochs", epochs, EpochRow),
+        collect("groups", tables["groups"], GroupRow),
+        collect("events", tables["events"], Event),
+        collect("epochs", tables["epochs"], EpochRow),
     )
-    LOGGER.info("dividing the tables by message")
-    divided = Divided(deliveries, sent)
+    if groups is None:
+        LOGGER.info("counting")
+        rows = deliveries.select().unionAll(sent.select()).count()
+    else:
+        rows = sum(group.rows for group in groups)
+    divided: Divided | Gathered
+    if rows <= ROWS_AT_DRIVER:
+        LOGGER.info("reading the tables")
+        divided = Gathered([(deliveries.toArrow(), DELIVERED), (sent.toArrow(), SENT)])
+    else:
+        LOGGER.info("dividing the tables by message")
+        divided = (
+            divide_frames(deliveries, sent, rows) if groups is None else divide_files(spark, groups)
+        )
     try:
         glossaries = divided.glossaries()
         contents = Contents(glossaries)
@@ -119,11 +139,16 @@ def audit_in_parts(
         numbers = number_names(histories, contents)
         facts, logs = gather(numbers, list(histories.values()))
         sites_run = np.array([run for run, _ in numbers.sites], np.int64)
-        work = SparkWork(divided, legend(numbers, glossaries))
-        LOGGER.info("looking for cuts")
         run_rows = contents.rows_by_run(numbers.runs)
-        shares = share(run_rows, sites_run, rows_per_part)
-        cuts = work.find_cuts(shares, sites_run, facts, sum(run_rows))
+        shares = share(run_rows, sites_run, ROWS_PER_PART)
+        names = legend(numbers, glossaries)
+        work: SparkWork | DriverWork
+        if isinstance(divided, Divided):
+            LOGGER.info("looking for cuts")
+            work = SparkWork(divided, names)
+            cuts = work.find_cuts(shares, sites_run, facts, sum(run_rows))
+        else:
+            work, cuts = DriverWork(divided, names), whole(shares)
         task = Task(facts, numbers.arrays, sites_run, cuts, causal)
         outcome = judge(work, task, logs)
     finally:
@@ -131,7 +156,7 @@ def audit_in_parts(
     return AuditResult(
         **_summary(outcome, numbers, causal),
         seconds=time.perf_counter() - begun,
-        violations=_violations(spark, work, outcome, numbers),
+        list_violations=lambda: _violations(spark, work, outcome, numbers),
     )
 
 
@@ -151,9 +176,13 @@ def _summary(outcome: Outcome, numbers: Numbers, causal: bool) -> dict[str, Any]
 
 
 def _violations(
-    spark: "SparkSession", work: SparkWork, outcome: Outcome, numbers: Numbers
+    spark: "SparkSession", work: SparkWork | DriverWork, outcome: Outcome, numbers: Numbers
 ) -> "DataFrame":
     """A plan that judges once more when it is read, and lists; some rows the driver knows."""
+
+    def as_frame(listed: "DataFrame | pa.Table") -> "DataFrame":
+        return spark.createDataFrame(listed, DDL) if isinstance(listed, pa.Table) else listed
+
     listing = Listing()
     one, other, message, _, position, *_ = outcome.inversions
     listing.add(
@@ -172,12 +201,12 @@ def _violations(
     finding = Finding()
     listing.tell(finding)
     namer = Namer(numbers)
-    found = spark.createDataFrame(pa.Table.from_batches([namer.rows(finding)]), DDL)
+    found = as_frame(pa.Table.from_batches([namer.rows(finding)]))
     if not any(verdicts.counts(outcome, causal=True).values()):
         return found
     listed = work.list_violations(replace(outcome.task, lists=True), namer)
-    found = found.unionAll(listed)
+    found = found.unionAll(as_frame(listed))
     if outcome.causal_task is not None:
         listed = work.list_violations(replace(outcome.causal_task, lists=True), namer)
-        found = found.unionAll(listed.where("check = 'causal_order'"))
+        found = found.unionAll(as_frame(listed).where("check = 'causal_order'"))
     return found

@@ -3,7 +3,8 @@
 What is wrong with a caller's table is told in one line, before anything runs where that can be.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,11 +13,11 @@ from pyspark.sql import types as t
 
 from ordercast.history.reader import LEVELS, read_meta
 from ordercast.history.rows import GAP, EpochRow, Event, GroupRow, gap_message, require_kind
-from ordercast.history.schema import arrow, is_readable_as, parquet
-from ordercast.history.tables import BINARY, BOOL, INT32, INT64, STRING, TABLES, Table
+from ordercast.history.tables import BINARY, BOOL, INT32, INT64, STRING, TABLES
 from ordercast.history.writer import META_FILE
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
+from ordercast.pipeline.auditing.files import UNUSED, RowGroup, check_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,12 +37,13 @@ _OURS: Mapping[str, t.DataType] = {
     BOOL: t.BooleanType(),
     BINARY: t.BinaryType(),
 }
-UNUSED = ("order_key", "size")
 AnyRow = TypeVar("AnyRow", GroupRow, Event, EpochRow)
 
 
-def normal(table: str, frame: "DataFrame") -> "DataFrame":
+def normal(table: str, frame: "DataFrame | None") -> "DataFrame":
     """The columns that the audit reads, with our types."""
+    if frame is None:
+        raise ConfigError(f"{table}: the table is missing")
     found = {field.name: field.dataType for field in frame.schema.fields}
     columns = []
     for column in TABLES[table].columns:
@@ -86,34 +88,41 @@ def collect(table: str, frame: "DataFrame | None", kind: type[AnyRow]) -> list[A
     return rows
 
 
-def read_frames(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
+@dataclass(frozen=True)
+class Place:
+    """Where a history is, and what is known of it before Spark reads it."""
+
+    uri: str
+    columns: Mapping[str, Collection[str]]  # by table
+    groups: Sequence[RowGroup] | None = None  # of deliveries and sent, in a folder
+
+
+def read_frames(spark: "SparkSession", place: Place) -> dict[str, "DataFrame"]:
     """The five tables of a folder, or of any place that Spark can read."""
-    present = check_place(history)
     frames = {}
     for name, table in TABLES.items():
         columns = [
             t.StructField(column.name, _OURS[column.type])
             for column in table.columns
-            if column.name not in UNUSED and column.name in present[name]
+            if column.name not in UNUSED and column.name in place.columns[name]
         ]
         reader = spark.read.schema(t.StructType(columns))
         # Files may lie in folders of their own; these are no columns.
         reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
-        frames[name] = reader.parquet(f"{history.rstrip('/')}/{name}")
+        frames[name] = reader.parquet(f"{place.uri.rstrip('/')}/{name}")
     return frames
 
 
-def check_place(history: str) -> dict[str, set[str]]:
-    """The columns of each table; for a folder, after a look into every file.
-
-    Spark would read a column that is missing from a file as null.
-    """
+def check_place(history: str) -> Place:
+    """For a folder, after a look into every file: Spark would read a column that is missing from
+    one as null."""
     if "://" in history:
-        return {name: {column.name for column in table.columns} for name, table in TABLES.items()}
+        every = {name: [column.name for column in table.columns] for name, table in TABLES.items()}
+        return Place(history, every)
     return _check_folder(Path(history))
 
 
-def _check_folder(folder: Path) -> dict[str, set[str]]:
+def _check_folder(folder: Path) -> Place:
     if not folder.exists():
         raise ConfigError(f"{folder}: there is no such folder")
     if not folder.is_dir():
@@ -121,7 +130,8 @@ def _check_folder(folder: Path) -> dict[str, set[str]]:
     if not any(folder.iterdir()):
         raise ConfigError(f"{folder}: is empty; a history has {META_FILE} and {', '.join(TABLES)}")
     read_meta(folder / META_FILE)
-    present: dict[str, set[str]] = {}
+    columns: dict[str, set[str]] = {}
+    groups: list[RowGroup] = []
     for name, table in TABLES.items():
         if not (folder / name).is_dir():
             raise ConfigError(f"{folder / name}: the table is missing (a folder of Parquet files)")
@@ -132,26 +142,8 @@ def _check_folder(folder: Path) -> dict[str, set[str]]:
         ]
         if not files:
             raise ConfigError(f"{folder / name}: there is no Parquet file in it")
-        present[name] = set().union(*(_check_file(path, table) for path in files))
-    return present
-
-
-def _check_file(path: Path, table: Table) -> set[str]:
-    """The names of the file's columns, once it is clear that it has ours."""
-    try:
-        schema = parquet().read_schema(path)
-    except (arrow().ArrowException, OSError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise ConfigError(f"{path}: cannot be read as Parquet: {reason}") from None
-    for column in table.columns:
-        if column.name in schema.names:
-            found = schema.field(column.name).type
-            if not is_readable_as(found, column):
-                raise ConfigError(
-                    f"{path}: field {column.name!r}: type {found} instead of {column.type}"
-                )
-        elif not column.optional:
-            raise ConfigError(
-                f"{path}: field {column.name!r} ({column.type}) is missing from {table.name}"
-            )
-    return set(schema.names)
+        checked = [check_file(path, table) for path in files]
+        columns[name] = set().union(*(names for names, _ in checked))
+        if name in ("deliveries", "sent"):
+            groups += [group for _, own in checked for group in own]
+    return Place(str(folder), columns, groups)

@@ -14,6 +14,7 @@ from pyspark import StorageLevel
 
 from ordercast.pipeline.auditing.cuts import Cuts
 from ordercast.pipeline.auditing.facts import Facts
+from ordercast.pipeline.auditing.files import RowGroup, bundle
 from ordercast.pipeline.auditing.findings import Finding, decode, encode
 from ordercast.pipeline.auditing.guess import (
     SAMPLE_ROWS,
@@ -33,7 +34,7 @@ from ordercast.pipeline.auditing.scatter import Glossary, Legend, scatter
 from ordercast.pipeline.auditing.tasks import PART_COLUMNS, Task
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_SHARE = 300_000
 ROWS_PER_BATCH = 400_000  # scattered at a time
@@ -47,15 +48,8 @@ Batches = Iterator[pa.RecordBatch]
 class Divided:
     """Both tables, divided by message and packed, kept on the executors' disks until closed."""
 
-    def __init__(self, deliveries: "DataFrame", sent: "DataFrame") -> None:
-        rows = deliveries.count() + sent.count()
-        self.shares = max(2, -(-rows // ROWS_PER_SHARE))
-        pieces = [
-            frame.mapInArrow(_scatter_step(kind, self.shares), _BYTES_DDL)
-            for frame, kind in ((deliveries, DELIVERED), (sent, SENT))
-        ]
-        packed = pieces[0].unionAll(pieces[1]).repartition(self.shares, "key")
-        self.frame = packed.persist(StorageLevel.DISK_ONLY)
+    def __init__(self, pieces: "DataFrame", shares: int) -> None:
+        self.frame = pieces.repartition(shares, "key").persist(StorageLevel.DISK_ONLY)
 
     def glossaries(self) -> list[Glossary]:
         found = self.frame.where(f"key = {_ASIDE}").select("value").toArrow().column("value")
@@ -67,6 +61,41 @@ class Divided:
     @property
     def pieces(self) -> "DataFrame":
         return self.frame.where(f"key != {_ASIDE}")
+
+
+def divide_frames(deliveries: "DataFrame", sent: "DataFrame", rows: int) -> Divided:
+    """Spark reads, whatever the frames are."""
+    shares = _shares(rows)
+    one, other = (
+        frame.mapInArrow(_scatter_step(kind, shares), _BYTES_DDL)
+        for frame, kind in ((deliveries, DELIVERED), (sent, SENT))
+    )
+    return Divided(one.unionAll(other), shares)
+
+
+def divide_files(spark: "SparkSession", groups: Sequence[RowGroup]) -> Divided:
+    """The workers read, a bundle of row groups each."""
+    shares = _shares(sum(group.rows for group in groups))
+    bundles = bundle(groups)
+    tasks = spark.range(0, len(bundles), 1, len(bundles))
+    return Divided(tasks.mapInArrow(_read_step(bundles, shares), _BYTES_DDL), shares)
+
+
+def _shares(rows: int) -> int:
+    return max(2, -(-rows // ROWS_PER_SHARE))
+
+
+def _read_step(bundles: Sequence[Sequence[RowGroup]], shares: int) -> Callable[[Batches], Batches]:
+    kinds = {"deliveries": DELIVERED, "sent": SENT}
+
+    def step(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for group in bundles[number]:
+                    for table in group.tables(ROWS_PER_BATCH):
+                        yield from _batches(scatter(table, kinds[group.table], shares))
+
+    return step
 
 
 def _scatter_step(kind: int, shares: int) -> Callable[[Batches], Batches]:
