@@ -50,5 +50,12 @@ class Gate:
         self.delivered += placed.batch.count
         return DeliveredBatch(position, self.epoch, placed)
 
+    def settle_all(self) -> list[Placed]:
+        """Everything logged is known to be stable: the batches that were not known to be."""
+        joined = list(self._unsettled)
+        self._unsettled.clear()
+        self.settled = self.logged
+        return joined
+
     def unsettled(self) -> int:
         return len(self._unsettled)

@@ -142,6 +142,16 @@ class OwnMessages:
         if self.causal:
             self._release()
 
+    def included(self, group: Group, upto: int) -> None:
+        """The closed epochs include everything sent from here to the group up to `upto`."""
+        waiting = self._ordered.setdefault(group, deque())
+        known = waiting[-1].seq if waiting else self._stable_seq.get(group, 0)
+        for batch in self.kept:
+            if batch.group == group and known < batch.seq <= upto:
+                self.receipts.append(Receipt("ordered", group, batch.seq, batch.count))
+                waiting.append(batch)
+        self.stable(group, upto)
+
     def stable_seq(self, group: Group) -> int:
         """The last seq of this site's to the group that is known here to be final."""
         return self._stable_seq.get(group, 0)

@@ -94,6 +94,10 @@ class Retention:
         self._look_at = max(least, 2 * kept)
         if self._forgotten < max(least // 2, kept):
             return None
+        return self.whole()
+
+    def whole(self) -> Checkpoint:
+        """A checkpoint now, whether it pays or not."""
         self._forgotten = 0
         records: list[Record] = [Accepted(batch) for batch in self.own.kept]
         records.extend(entry for entry, _, _ in self.batches)

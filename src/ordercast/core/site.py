@@ -78,7 +78,7 @@ class Site:
         self.ordering = protocol_named(protocol).make(name, structure, self, causal=options.causal)
         self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
         self.own = OwnMessages(
-            structure, options.limits, self.stability, self.ordering.submit, causal=options.causal
+            structure, options.limits, self.stability, self._order, causal=options.causal
         )
         self.retention = Retention(name, self.ordering, self.own, self.stability, self.gate)
         self.flow = Flow(options.limits, self.retention)
@@ -112,8 +112,7 @@ class Site:
         self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
     ) -> tuple[Group, int]:
         """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
-        members = self.structure.listed(sites)
-        group = implicit_group(members)
+        group = implicit_group(members := self.structure.listed(sites))
         self.structure.primary(group, members)
         return group, self._submit(now, group, members, payloads)
 
@@ -123,7 +122,7 @@ class Site:
         self.now = now
         body = packed(payloads, self.options.limits.message_bytes)
         self.own.require_window(len(payloads), len(body))
-        if self.structure.primary(group, members) == self.name and not self.room():
+        if self.structure.primary(group, members) == self.name and not self._may_accept():
             raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
         seq = self.own.last_seq.get(group, 0) + 1
         batch = Batch(
@@ -133,6 +132,12 @@ class Site:
         self.own.accept(batch)
         self.retention.grown()
         return seq
+
+    def _may_accept(self) -> bool:
+        return self.room()
+
+    def _order(self, batch: Batch) -> None:
+        self.ordering.submit(batch)
 
     def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
         self.now = now
@@ -173,9 +178,8 @@ class Site:
     def connected(self, now: int, peer: SiteName) -> None:
         """There is a new connection to the peer: both go on from what the other has (by number)."""
         self.now = now
-        link = self.link(peer)
+        link = self._touched[peer] = self.link(peer)
         link.connected(now)
-        self._touched[peer] = link
 
     def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
         """The driver has as much as it takes for the peer, or has room again."""
@@ -187,9 +191,9 @@ class Site:
 
     def hold(self, now: int, *, held: bool) -> None:
         """The application lags too far behind: take nothing more until it has caught up."""
-        self.now = now
         self.flow.held = held
         if not held:
+            self.now = now
             self._resume()
 
     def drain(self) -> Outbox:
@@ -234,10 +238,9 @@ class Site:
 
     def link(self, peer: SiteName) -> Link:
         link = self.links.get(peer)
-        if link is not None:
-            return link
-        link = Link(peer, self.boot, self.options.limits, self.options.timing)
-        self.links[peer] = link
+        if link is None:
+            link = Link(peer, self.boot, self.options.limits, self.options.timing)
+            self.links[peer] = link
         return link
 
     def _arm(self, link: Link) -> None:

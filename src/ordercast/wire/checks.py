@@ -154,7 +154,8 @@ ITEM_RULES: Final[dict[type, Callable[[Any, str], None]]] = {
 
 def _batch(batch: Batch, where: str) -> None:
     _site(batch.origin, f"{where}.origin")
-    _number(batch.incarnation, 1, f"{where}.incarnation")
+    # None but the Close of an epoch, which goes to listed sites, is of no incarnation.
+    _number(batch.incarnation, 0 if batch.members else 1, f"{where}.incarnation")
     _group(batch.group, batch.members, where)
     _number(batch.seq, 1, f"{where}.seq")
     if not 0 < batch.count <= BATCH_MESSAGES:

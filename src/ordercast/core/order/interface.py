@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ordercast.core.outbox import Passed, Record
 from ordercast.core.structure import Structure
+from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
 from ordercast.wire.frames import Item
@@ -66,6 +67,9 @@ class Ordering(Protocol):
 
     def journal(self) -> State:
         """The state folded from everything forgotten so far."""
+
+    def placed_here(self) -> Included:
+        """Per origin and group, the last seq that this site has placed in this epoch."""
 
     def held(self) -> int:
         """Batches received but not placed yet (bounded by the senders' windows)."""

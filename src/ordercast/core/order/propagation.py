@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ordercast.core.order.interface import Environment, State
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
+from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Item, Relay, Submit
@@ -47,6 +48,7 @@ class Propagation:
         self._old_counter = 0
         self._old_numbers: dict[Group, int] = {}
         self._old_seqs: dict[tuple[Site, int, Group], int] = {}
+        self._inherited: dict[tuple[Site, int, Group], int] = {}  # from the epochs before
         # Causal order only.
         self._waiting: dict[Site, deque[Batch]] = {}  # per origin, in arrival order
         self._given: dict[Site, dict[Group, tuple[int, tuple[Site, ...]]]] = {}
@@ -188,6 +190,7 @@ class Propagation:
         self._numbers = dict(self._old_numbers)
         self._old_seqs = {(o, i, g): seq for o, i, g, seq in state["seqs"]}
         self._seqs = dict(self._old_seqs)
+        self._inherited = {(o, i, g): seq for o, i, g, seq in state["inherited"]}
 
     def replay(self, record: Passed) -> None:
         placed, batch = record.placed, record.placed.batch
@@ -213,10 +216,18 @@ class Propagation:
         if self._log and self._log[0] is placed:
             self._log.popleft()
 
+    def placed_here(self) -> Included:
+        return tuple(
+            (*stream, seq)
+            for stream, seq in sorted(self._seqs.items())
+            if seq > self._inherited.get(stream, 0)
+        )
+
     def journal(self) -> State:
         return {
             "base": self._old_base,
             "counter": self._old_counter,
             "numbers": dict(self._old_numbers),
             "seqs": [(*stream, seq) for stream, seq in self._old_seqs.items()],
+            "inherited": [(*stream, seq) for stream, seq in self._inherited.items()],
         }

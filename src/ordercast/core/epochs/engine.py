@@ -1,0 +1,92 @@
+"""A site within one epoch: as `core.site`, and it can be closed ([GS] §5.1).
+
+The Close is a message of incarnation 0, which no application has, from the root of the domain's
+tree to all its sites. Who has passed it is sealed: it places and takes nothing more; what its
+application sends is accepted and kept for the next epoch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ordercast.core.link import NEVER
+from ordercast.core.outbox import Accepted, Checkpoint, Passed
+from ordercast.core.site import Site
+from ordercast.model.epochs import Included
+from ordercast.model.groups import Group
+from ordercast.model.groups import Site as SiteName
+from ordercast.model.implicit import implicit_group
+from ordercast.model.messages import Batch, pack_payloads
+from ordercast.wire.frames import DOWN, UP, Item
+
+CLOSING = 0  # incarnation
+
+
+class Engine(Site):
+    sealed = False  # also while the constructor replays
+
+    def close(self, now: int, sites: tuple[SiteName, ...]) -> None:
+        """This site is the root: order the Close, once."""
+        self.now = now
+        if not self.sealed:
+            body = pack_payloads([b""])
+            group = implicit_group(sites)
+            self.ordering.submit(Batch(self.name, CLOSING, group, 1, 1, body, (), sites))
+
+    def end(self, lasts: Mapping[Group, int]) -> None:
+        """Everybody has closed: all that was logged is stable, and of this site's own messages
+        those up to `lasts`."""
+        for placed in self.gate.settle_all():
+            if self.gate.safe:
+                self._deliver(placed)
+        for group, seq in lasts.items():
+            self.own.included(group, seq)
+
+    def unplaced(self) -> list[Batch]:
+        """Own batches that no closed epoch includes, in the order in which they were sent."""
+        stable = self.own.stable_seq
+        return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
+
+    # --- what sealing changes ---------------------------------------------------------------------
+
+    def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
+        if entry.placed.batch.incarnation == CLOSING:
+            owed = [
+                (out := self.links[child].outgoing[DOWN], out.last, child) for child in children
+            ]
+            self.retention.hold(entry, owed, NEVER)  # kept: a restart must be sealed again
+            self.sealed = True
+        else:
+            super().passed(entry, children, mine=mine)
+
+    def room(self) -> bool:
+        return not self.sealed and super().room()
+
+    def _may_accept(self) -> bool:
+        return self.sealed or super().room()
+
+    def _order(self, batch: Batch) -> None:
+        if not self.sealed:
+            super()._order(batch)
+
+    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+        return not (self.sealed and lane == UP) and super()._take(peer, lane, item)
+
+
+def opening(
+    position: int, lasts: Included, own: Mapping[Group, int], unplaced: Iterable[Batch]
+) -> Checkpoint:
+    """What a site starts an epoch with: positions go on; the rest begins anew."""
+    state: dict[str, Any] = {
+        "ordering": {"base": (), "counter": 0, "numbers": {}, "seqs": lasts, "inherited": lasts},
+        "position": position,
+        "logged": {},
+        "implicit": {},
+        "sent_down": {},
+        "sent_up": {},
+        "from_parent": 0,
+        "from_origin": {},
+        "own_seqs": dict(own),
+        "past": (),
+        "final_seqs": {},
+    }
+    return Checkpoint(state, tuple(Accepted(batch) for batch in unplaced))

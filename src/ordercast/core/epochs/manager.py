@@ -1,0 +1,141 @@
+"""The manager ([GS] §5.1): the leader of the voters' log carries changes through.
+
+It proposes what is asked for, tells every site what is committed (`Feed`), gathers their reports
+(`Fed`), and proposes the end of a change when all have closed. Everything it knows beyond the log
+is asked for again by the next manager.
+"""
+
+from typing import TYPE_CHECKING
+
+from ordercast.core.epochs.layout import Busy, plan_change
+from ordercast.core.epochs.packing import pack_layout
+from ordercast.core.epochs.raft import LEADER, NEVER, Raft
+from ordercast.model.epochs import Admit, Begin, Edit, Finish, Included
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Site
+from ordercast.wire.epochs import Ask, Fed, Feed
+
+if TYPE_CHECKING:
+    from ordercast.core.epochs.member import Member
+
+_RECORDS = 64  # in one frame
+_LOG = 128  # entries kept before they are folded
+
+
+class Manager:
+    def __init__(self, member: "Member", raft: Raft) -> None:
+        self._member = member
+        self._raft = raft
+        self._term = 0  # of which the rest is known
+        self._fed: dict[Site, int] = {}
+        self._reports: dict[str, dict[Site, Included]] = {}
+        self._wanted: dict[str, tuple[Edit, ...]] = {}
+        self._proposed: dict[str, None] = {}
+        self._admitting: dict[Site, None] = {}
+        self.alarm_at = NEVER
+
+    @property
+    def leads(self) -> bool:
+        return self._raft.role == LEADER
+
+    def ask(self, frame: Ask) -> None:
+        layout = self._member.layout
+        if self.leads and frame.change not in layout.outcomes:
+            self._wanted[frame.change] = frame.edits
+
+    def fed(self, peer: Site, frame: Fed) -> None:
+        if not self.leads:
+            return
+        self._fed[peer] = frame.count
+        for change, included in frame.closed:
+            self._reports.setdefault(change, {})[peer] = included
+        if frame.count < self._raft.committed:
+            self._feed(peer)
+
+    def work(self, now: int) -> None:
+        """Once per burst: whatever can be done now."""
+        raft, member = self._raft, self._member
+        if not self.leads:
+            self.alarm_at = NEVER
+            return
+        if self._term != raft.term:
+            self._term = raft.term
+            self._fed, self._reports, self._proposed, self._admitting = {}, {}, {}, {}
+            self.alarm_at = now
+        member.fold_committed(raft)
+        self._begin(now)
+        self._finish(now)
+        self._admit(now)
+        member.fold_committed(raft)  # a single voter commits at once
+        if member.layout.count - raft.log.snapshot.upto > _LOG:
+            raft.compact(member.layout.count, pack_layout(member.layout))
+        if now >= self.alarm_at:
+            self.alarm_at = now + raft.times.beat
+            for site in self._audience():
+                self._feed(site)
+
+    def _audience(self) -> list[Site]:
+        """Everyone on the roster, and who has been retired and does not know it."""
+        layout = self._member.layout
+        behind = [s for s, count in self._fed.items() if count < layout.count]
+        return list(dict.fromkeys([*layout.roster, *behind]))
+
+    def _feed(self, site: Site) -> None:
+        raft, layout = self._raft, self._member.layout
+        if site == self._member.name:
+            return
+        known = self._fed.get(site, layout.count)
+        wanted = tuple(
+            change for change in layout.closing if site not in self._reports.get(change, {})
+        )
+        if known < raft.log.snapshot.upto:
+            feed = Feed(layout.count, (), layout.count, wanted, pack_layout(layout))
+        else:
+            first, last = known + 1, min(layout.count, known + _RECORDS)
+            records = tuple(raft.log.entry(index).record for index in range(first, last + 1))
+            feed = Feed(known, records, layout.count, wanted)
+        self._member.say(site, feed)
+
+    def _begin(self, now: int) -> None:
+        for change, edits in list(self._wanted.items()):
+            layout = self._member.layout
+            if change in layout.closing or change in layout.outcomes:
+                del self._wanted[change]
+                continue
+            try:
+                plan_change(layout, edits)
+            except Busy:
+                continue
+            except ConfigError:
+                pass  # proposed all the same: the records say why not
+            if self._raft.committed == self._raft.log.last:  # what is under way may be in its way
+                self._raft.propose(now, Begin(change, edits))
+
+    def _finish(self, now: int) -> None:
+        layout = self._member.layout
+        for change, closing in layout.closing.items():
+            name = f"finish {change}"
+            if name in self._proposed:
+                continue
+            reports = self._reports.setdefault(change, {})
+            own = self._member.closed(change)
+            if own is not None:
+                reports[self._member.name] = own
+            sites = [s for epoch in closing.epochs for s in layout.domains[epoch].sites]
+            if all(site in reports for site in sites):
+                lasts: dict[tuple[Site, int, str], int] = {}
+                for site in sorted(reports):
+                    for origin, incarnation, group, seq in reports[site]:
+                        stream = (origin, incarnation, group)
+                        lasts[stream] = max(seq, lasts.get(stream, 0))
+                record = Finish(change, tuple((*s, lasts[s]) for s in sorted(lasts)))
+                if self._raft.propose(now, record) is not None:
+                    self._proposed[name] = None
+
+    def _admit(self, now: int) -> None:
+        """A voter that came without its store has all of the log again: give it its vote back."""
+        roster = self._member.layout.roster
+        for voter in self._raft.waiting_for_admission():
+            if voter not in self._admitting:
+                self._admitting[voter] = None
+                self._raft.propose(now, Admit(voter, roster.get(voter, 0) + 1))

@@ -1,0 +1,400 @@
+"""A site through all its epochs: what a driver runs ([GS] §5.1; the argument is docs/epochs.md).
+
+It hands each frame to the object of its epoch (`engine`), folds the records that the manager feeds
+it (`layout`), and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
+reports when that is durable, and when the change is finished old objects are dropped and new ones
+made. A voter also has its part of the voters' log (`raft`), and leads changes if it is the manager.
+
+The driver's calls and duties are those of `core.site` and `core.outbox`.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ordercast.core.epochs.engine import Engine
+from ordercast.core.epochs.layout import Build, Domain, Layout, fold
+from ordercast.core.epochs.manager import Manager
+from ordercast.core.epochs.packing import unpack_layout
+from ordercast.core.epochs.raft import Raft, VotingTimes
+from ordercast.core.epochs.records import (
+    EpochOpened,
+    Folded,
+    Kept,
+    MemberBox,
+    MemberRecord,
+)
+from ordercast.core.epochs.restoring import first_checkpoint, restore, whole
+from ordercast.core.link import NEVER
+from ordercast.core.observe import Observation
+from ordercast.core.outbox import Checkpoint, Passed, Receipt, Record
+from ordercast.model.epochs import Edit, EpochRecord, Finish, Included
+from ordercast.model.errors import ConfigError, CrossDomain, Error, UnknownGroup
+from ordercast.model.groups import Group
+from ordercast.model.groups import Site as SiteName
+from ordercast.model.messages import Batch, DeliveredBatch
+from ordercast.model.names import nearest
+from ordercast.model.options import MILLISECOND, Options
+from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
+
+_EARLY = 1_024  # frames kept of epochs that are not open here yet
+_ASK_AGAIN = 200 * MILLISECOND
+_LONELY = 1_000 * MILLISECOND
+
+REFUSED = "refused"
+"""The stage of a receipt for messages that no epoch will take: their group is gone."""
+
+
+class Member:
+    """State: layout, engines by epoch, the last position, changes asked for here."""
+
+    def __init__(
+        self,
+        name: SiteName,
+        layout: Layout,
+        options: Options,
+        build: Build,
+        *,
+        boot: int = 1,
+        times: VotingTimes | None = None,
+        records: Sequence[MemberRecord] = (),
+    ) -> None:
+        self.name = name
+        self.layout = layout  # the cluster's first, unless the records know better
+        self.options = options
+        self.build = build
+        self.boot = boot
+        self.now = 0
+        self.incarnation = 1
+        self.position = 0
+        self.engines: dict[int, Engine] = {}
+        self.manager_at: SiteName | None = None  # who fed this site last
+        self._early: list[tuple[SiteName, InEpoch]] = []
+        self._persist: list[MemberRecord] = []
+        self._late: list[tuple[SiteName, SiteFrame]] = []
+        self._deliver: list[DeliveredBatch | EpochOpened] = []
+        self._receipts: list[Receipt] = []
+        self._outcomes: list[tuple[str, str]] = []
+        self._asked: dict[str, tuple[Edit, ...]] = {}
+        self._ask_at = NEVER
+        self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
+        self._begun_anew = False  # in this burst: what was persisted before is done with
+        self._told: dict[str, None] = {}  # changes whose closing was reported
+        first_voters = layout.voters
+        voter = restore(self, records)
+        self.raft = Raft(name, first_voters, times or VotingTimes(), voter)
+        self.manager = Manager(self, self.raft)
+
+    # --- starting ---------------------------------------------------------------------------------
+
+    def start(self, now: int) -> None:
+        self.now = now
+        for engine in self.engines.values():
+            engine.start(now)
+        self.raft.start(now)
+        self._lonely_at = now if self.boot > 1 else now + _LONELY
+
+    def make(
+        self, domain: Domain, checkpoint: Checkpoint, records: Sequence[Record] = ()
+    ) -> Engine:
+        engine = Engine(
+            self.name,
+            domain.structure,
+            self.options,
+            protocol=domain.protocol,
+            incarnation=self.incarnation,
+            boot=self.boot,
+            checkpoint=checkpoint,
+            records=records,
+        )
+        self.engines[domain.epoch] = engine
+        return engine
+
+    # --- the application --------------------------------------------------------------------------
+
+    def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
+        self.now = now
+        return self._engine(self.domain(group, ())).submit(now, group, payloads)
+
+    def submit_to(
+        self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
+    ) -> tuple[Group, int]:
+        self.now = now
+        domain = self.domain("", tuple(sites))
+        return self._engine(domain).submit_to(now, sites, payloads)
+
+    def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
+        if self.name not in self.layout.roster:
+            raise ConfigError(f"site {self.name!r} is retired, or not admitted yet")
+        if not members:
+            domain = self.layout.domain_of([group])
+            if domain is None:
+                known = self.layout.groups
+                raise UnknownGroup(f"there is no group {group!r}{nearest(group, known)}")
+            return domain
+        for domain in self.layout.domains.values():
+            if all(site in domain.sites for site in members):
+                return domain
+        raise CrossDomain(f"{', '.join(members)}: no one domain has all of these sites")
+
+    def _engine(self, domain: Domain) -> Engine:
+        engine = self.engines.get(domain.epoch)
+        if engine is None:  # an origin outside the domain
+            engine = self.make(domain, first_checkpoint(self, domain))
+            engine.start(self.now)
+        return engine
+
+    def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
+        """Want a change; its outcome comes in an outbox; after a restart ask again."""
+        self.now = now
+        if change in self.layout.outcomes:
+            self._outcomes.append((change, self.layout.outcomes[change]))
+            return
+        self._asked[change] = edits
+        self._ask_at = now
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
+        self.now = now
+        if isinstance(frame, InEpoch):
+            self._in_epoch(now, peer, frame)
+        elif isinstance(frame, Feed):
+            self._take_feed(peer, frame)
+        elif isinstance(frame, Fed):
+            self.manager.fed(peer, frame)
+        elif isinstance(frame, Ask):
+            self.manager.ask(frame)
+        else:
+            self.raft.receive(now, peer, frame)
+
+    def _in_epoch(self, now: int, peer: SiteName, frame: InEpoch) -> None:
+        engine = self.engines.get(frame.epoch)
+        if engine is not None:
+            engine.receive(now, peer, frame.frame)
+        elif frame.epoch > self.layout.last_epoch and len(self._early) < _EARLY:
+            self._early.append((peer, frame))
+
+    def connected(self, now: int, peer: SiteName) -> None:
+        self.now = now
+        for engine in self.engines.values():
+            engine.connected(now, peer)
+
+    def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
+        self.now = now
+        for engine in self.engines.values():
+            engine.congest(now, peer, congested=congested)
+
+    def hold(self, now: int, *, held: bool) -> None:
+        self.now = now
+        for engine in self.engines.values():
+            engine.hold(now, held=held)
+
+    def alarm(self, now: int) -> None:
+        self.now = now
+        for engine in self.engines.values():
+            engine.alarm(now)
+        self.raft.alarm(now)
+
+    def say(self, peer: SiteName, frame: SiteFrame) -> None:
+        self._late.append((peer, frame))
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def _take_feed(self, peer: SiteName, frame: Feed) -> None:
+        self.manager_at = peer
+        self._lonely_at = self.now + _LONELY
+        if frame.folded:
+            if frame.count > self.layout.count:
+                self._adopt(unpack_layout(frame.folded, self.build))
+        elif frame.count <= self.layout.count:
+            for record in frame.records[self.layout.count - frame.count :]:
+                self._fold(record)
+        self.say(peer, self._progress())
+
+    def fold_committed(self, raft: Raft) -> None:
+        """The manager folds what it has committed itself."""
+        while raft.log.snapshot.upto <= self.layout.count < raft.committed:
+            self._fold(raft.log.entry(self.layout.count + 1).record)
+
+    def _fold(self, record: EpochRecord) -> None:
+        layout = fold(self.layout, record, self.build)
+        if isinstance(record, Finish):
+            self._adopt(layout)
+        else:
+            self.layout = layout
+            self._persist.append(Folded(record))
+        self._answer()
+
+    def _answer(self) -> None:
+        for change in [change for change in self._asked if change in self.layout.outcomes]:
+            del self._asked[change]
+            self._outcomes.append((change, self.layout.outcomes[change]))
+
+    def _progress(self) -> Fed:
+        closed = [(change, self.closed(change)) for change in self.layout.closing]
+        return Fed(self.layout.count, tuple((c, lasts) for c, lasts in closed if lasts is not None))
+
+    def closed(self, change: str) -> Included | None:
+        """What this site reports for a change; None: it has yet to pass a Close."""
+        included: list[tuple[SiteName, int, Group, int]] = []
+        for epoch in self.layout.closing[change].epochs:
+            if self.name in self.layout.domains[epoch].sites:
+                engine = self.engines[epoch]
+                if not engine.sealed:
+                    return None
+                included += [entry for entry in engine.ordering.placed_here() if entry[1]]
+        return tuple(included)
+
+    # --- from epoch to epoch ----------------------------------------------------------------------
+
+    def _adopt(self, layout: Layout) -> None:
+        """Drop the objects of epochs that are gone, make those of the new ones; begin anew."""
+        before, self.layout = self.layout, layout
+        mine = {
+            group: seq
+            for (origin, incarnation, group), seq in layout.lasts.items()
+            if origin == self.name and incarnation == self.incarnation
+        }
+        unplaced: list[Batch] = []
+        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
+            engine = self.engines.pop(epoch)
+            engine.end(mine)
+            box = engine.drain()
+            self._deliver.extend(box.deliver)
+            self._receipts.extend(box.receipts)
+            unplaced.extend(engine.unplaced())
+            self._persist.extend(r for r in box.persist if not isinstance(r, Passed))
+            if epoch in before.domains and self.name in before.domains[epoch].sites:
+                self.position = engine.gate.logged
+        again = self._sort_out(unplaced)
+        for epoch, domain in layout.domains.items():
+            if epoch in before.domains:
+                continue
+            at_home = self.name in domain.sites
+            if at_home:
+                groups = tuple(domain.structure.groups_of[self.name])
+                opened = EpochOpened(epoch, self.position, domain.protocol, groups)
+                self._deliver.append(opened)
+            if at_home or epoch in again:
+                checkpoint = first_checkpoint(self, domain, again.pop(epoch, []))
+                self.make(domain, checkpoint).start(self.now)
+        for epoch, batches in again.items():  # to a domain that goes on: an outside origin's
+            self.make(layout.domains[epoch], first_checkpoint(self, layout.domains[epoch], batches))
+        self._begun_anew = True
+        early, self._early = self._early, []
+        for peer, frame in early:
+            self._in_epoch(self.now, peer, frame)
+
+    def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
+        """Own batches by the epoch that will take them; the others are refused."""
+        again: dict[int, list[Batch]] = {}
+        for batch in unplaced:
+            try:
+                domain = self.domain(batch.group, batch.members)
+            except Error:
+                self._receipts.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
+                continue
+            again.setdefault(domain.epoch, []).append(replace(batch, past=()))
+        return again
+
+    def _close_down(self) -> None:
+        """Where this site is the root of a closing domain: order the Close."""
+        for closing in self.layout.closing.values():
+            for epoch in closing.epochs:
+                domain = self.layout.domains[epoch]
+                engine = self.engines.get(epoch)
+                if engine is not None and domain.root == self.name:
+                    engine.close(self.now, domain.sites)
+
+    # --- the end of a burst -----------------------------------------------------------------------
+
+    def drain(self) -> MemberBox:
+        now = self.now
+        if self.layout.closing:
+            self._close_down()
+        self.manager.work(now)
+        self._ask(now)
+        self._complain(now)
+        persist, self._persist = self._persist, []
+        deliver, self._deliver = self._deliver, []
+        receipts, self._receipts = self._receipts, []
+        send: list[tuple[SiteName, SiteFrame]] = []
+        late, self._late = self._late, []
+        alarm = min(self.raft.alarm_at, self.manager.alarm_at, self._ask_at, self._lonely_at)
+        forget = False
+        for epoch, engine in self.engines.items():
+            box = engine.drain()
+            persist.extend(
+                Kept(epoch, record) if isinstance(record, Passed) else record
+                for record in box.persist
+            )
+            send.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.send)
+            late.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.then_send)
+            deliver.extend(box.deliver)
+            receipts.extend(box.receipts)
+            forget = forget or box.forget is not None
+            if box.alarm is not None and box.alarm < alarm:
+                alarm = box.alarm
+        self._report_closed(late)
+        persist.extend(self.raft.persist)
+        late.extend(self.raft.sends)
+        self.raft.persist, self.raft.sends = [], []
+        outcomes, self._outcomes = self._outcomes, []
+        everything = whole(self) if forget or self._begun_anew else None
+        if everything is not None and self._begun_anew:
+            persist.append(everything)  # last: it stands for all of this burst's records too
+            self._begun_anew = False
+        return MemberBox(
+            persist, send, late, deliver, receipts, outcomes, everything,
+            None if alarm >= NEVER else alarm,
+        )  # fmt: skip
+
+    def _ask(self, now: int) -> None:
+        if not self._asked:
+            self._ask_at = NEVER
+        elif now >= self._ask_at:
+            self._ask_at = now + _ASK_AGAIN
+            for change, edits in self._asked.items():
+                frame = Ask(change, edits)
+                if self.manager.leads:
+                    self.manager.ask(frame)
+                for voter in self.layout.voters:
+                    if voter != self.name:
+                        self.say(voter, frame)
+            self.manager.work(now)
+
+    def _complain(self, now: int) -> None:
+        """Nobody feeds this site: the manager is new, or does not know that it is behind."""
+        if self.manager.leads:
+            self._lonely_at = now + _LONELY
+        elif now >= self._lonely_at:
+            self._lonely_at = now + _LONELY
+            for voter in self.layout.voters:
+                if voter != self.name:
+                    self.say(voter, self._progress())
+
+    def _report_closed(self, late: list[tuple[SiteName, SiteFrame]]) -> None:
+        """Tell the manager as soon as a Close has passed; it asks again if this is lost."""
+        for change in self.layout.closing:
+            if change not in self._told and self.closed(change) is not None:
+                self._told[change] = None
+                if self.manager_at is not None:
+                    late.append((self.manager_at, self._progress()))
+        for change in [change for change in self._told if change not in self.layout.closing]:
+            del self._told[change]
+
+    # --- for judges and operators -----------------------------------------------------------------
+
+    def observations(self) -> list[Observation]:
+        seen: list[Observation] = [("early frames", len(self._early), _EARLY)]
+        for engine in self.engines.values():
+            seen += engine.observations()
+        return seen
+
+    def quiet(self) -> bool:
+        return (
+            not self._asked
+            and not self.layout.closing
+            and all(engine.quiet() for engine in self.engines.values())
+        )

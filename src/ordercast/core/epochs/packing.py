@@ -1,0 +1,81 @@
+"""A layout as bytes: in checkpoints, in snapshots of the voters' log, for a site far behind."""
+
+import msgspec
+
+from ordercast.core.epochs.layout import Build, Closing, Domain, Layout, reopened
+from ordercast.model.epochs import Edit, Included
+from ordercast.model.groups import Group, Site
+
+
+class _Domain(msgspec.Struct, frozen=True, array_like=True):
+    epoch: int
+    groups: tuple[Group, ...]
+    builder: str
+    protocol: str
+    after: tuple[int, ...]
+
+
+class _Closing(msgspec.Struct, frozen=True, array_like=True):
+    change: str
+    edits: tuple[Edit, ...]
+    epochs: tuple[int, ...]
+    sites: tuple[Site, ...]
+
+
+class _Layout(msgspec.Struct, frozen=True, array_like=True):
+    count: int
+    roster: dict[Site, int]
+    voters: tuple[Site, ...]
+    groups: dict[Group, tuple[Site, ...]]
+    domains: tuple[_Domain, ...]
+    last_epoch: int
+    closing: tuple[_Closing, ...]
+    outcomes: dict[str, str]
+    lasts: Included
+
+
+_decode = msgspec.msgpack.Decoder(_Layout).decode
+
+
+def pack_layout(layout: Layout) -> bytes:
+    return msgspec.msgpack.encode(
+        _Layout(
+            layout.count,
+            dict(layout.roster),
+            layout.voters,
+            dict(layout.groups),
+            tuple(
+                _Domain(d.epoch, tuple(d.structure.groups), d.builder, d.protocol, d.after)
+                for d in layout.domains.values()
+            ),
+            layout.last_epoch,
+            tuple(
+                _Closing(change, c.edits, c.epochs, tuple(sorted(c.sites)))
+                for change, c in layout.closing.items()
+            ),
+            dict(layout.outcomes),
+            tuple((*stream, seq) for stream, seq in layout.lasts.items()),
+        )
+    )
+
+
+def unpack_layout(data: bytes, build: Build) -> Layout:
+    packed = _decode(data)
+    sites = tuple(sorted(packed.roster))
+    domains: dict[int, Domain] = {
+        d.epoch: reopened(
+            d.epoch, d.groups, packed.groups, sites, d.builder, d.protocol, d.after, build
+        )
+        for d in packed.domains
+    }
+    return Layout(
+        packed.count,
+        packed.roster,
+        packed.voters,
+        packed.groups,
+        domains,
+        packed.last_epoch,
+        {c.change: Closing(c.edits, c.epochs, frozenset(c.sites)) for c in packed.closing},
+        packed.outcomes,
+        {(origin, incarnation, group): seq for origin, incarnation, group, seq in packed.lasts},
+    )

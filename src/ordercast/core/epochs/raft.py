@@ -1,0 +1,391 @@
+"""The voters' log: Raft as a pure object, with pre-vote, snapshots and one voter changed at a time.
+
+Its leader is [GS]'s manager. Time, disk and network belong to the driver: what must be durable is
+in `persist`, and what is in `sends` may leave when that is.
+
+Beyond the usual: a voter without its store must not vote, or a majority could forget what it has
+promised. A voter is *entitled* once it has been given the first entry by the leader it voted for
+when all began, or once an `Admit` of it is committed by voters that are. Where the log is empty a
+candidate needs the votes of *all* voters; otherwise of a majority, and only entitled ones count.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ordercast.core.epochs.voters_log import (
+    Appendix,
+    Ballot,
+    LogSnapshot,
+    VoterRecord,
+    VotersLog,
+)
+from ordercast.model.epochs import Admit, Entry, EpochRecord, Nothing, Voters
+from ordercast.model.groups import Site
+from ordercast.model.options import MILLISECOND
+from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting
+
+NEVER = 1 << 62
+_ENTRIES = 64  # in one frame
+
+FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
+
+
+@dataclass(frozen=True, slots=True)
+class VotingTimes:
+    beat: int = 50 * MILLISECOND
+    election: int = 400 * MILLISECOND  # the least; up to twice that, by rank and term
+
+
+class Raft:
+    """State: ballot, log behind a snapshot, role. `committed` only grows."""
+
+    def __init__(
+        self,
+        name: Site,
+        voters: Sequence[Site],
+        times: VotingTimes,
+        records: Sequence[VoterRecord] = (),
+    ) -> None:
+        self.name = name
+        self.times = times
+        self.term = 0
+        self.vote: Site | None = None
+        self.entitled = False
+        self.log = VotersLog(voters)
+        self.committed = 0
+        self.role = FOLLOWER
+        self.leader: Site | None = None
+        self.persist: list[VoterRecord] = []
+        self.sends: list[tuple[Site, Voting]] = []
+        self.installed: LogSnapshot | None = None  # from a leader, not yet taken by the caller
+        self.alarm_at = NEVER
+        self._trial = False
+        self._votes: dict[Site, tuple[bool, bool]] = {}  # (granted, counts)
+        self._next: dict[Site, int] = {}
+        self._match: dict[Site, int] = {}
+        self._counts: dict[Site, bool] = {}
+        self._heard: dict[Site, int] = {}  # when each last answered this leader
+        self._beat = 0
+        self._led_at = 0  # when a leader was last heard
+        for record in records:
+            self._replay(record)
+        self.committed = self.log.snapshot.upto
+
+    def _replay(self, record: VoterRecord) -> None:
+        if isinstance(record, Ballot):
+            self.term, self.vote, self.entitled = record.term, record.vote, record.entitled
+        elif isinstance(record, Appendix):
+            self.log.write(record.first, record.entries)
+        else:
+            self.log.replace(record)
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def compact(self, upto: int, data: bytes) -> None:
+        """The caller has folded everything up to `upto`, which is committed, into `data`."""
+        if self.log.snapshot.upto < upto <= self.committed:
+            self.persist.append(self.log.fold(upto, data))
+
+    def _write(self, first: int, entries: Sequence[Entry]) -> None:
+        self.persist.append(self.log.write(first, entries))
+
+    def _ballot(self, term: int, vote: Site | None, *, entitled: bool | None = None) -> None:
+        self.term, self.vote = term, vote
+        if entitled is not None:
+            self.entitled = entitled
+        self.persist.append(Ballot(self.term, self.vote, self.entitled))
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def start(self, now: int) -> None:
+        self._led_at = now - self.times.election
+        self._wait(now)
+
+    def _wait(self, now: int) -> None:
+        """Different voters wait differently, and not always in the same order."""
+        voters = self.log.voters
+        if self.name not in voters:
+            self.alarm_at = NEVER
+            return
+        turn = (voters.index(self.name) + self.term) % len(voters)
+        self.alarm_at = now + self.times.election * (len(voters) + turn) // len(voters)
+
+    def alarm(self, now: int) -> None:
+        if now < self.alarm_at:
+            return
+        if self.role == LEADER:
+            heard = [
+                site
+                for site in self.log.voters
+                if self._heard.get(site, -NEVER) > now - 2 * self.times.election
+            ]
+            if not self._enough([*heard, self.name]):
+                self._follow(now, self.term, None)  # cut off: others may have a leader by now
+                return
+            self._beats(now)
+        else:
+            self._campaign(now, trial=True)
+
+    # --- elections --------------------------------------------------------------------------------
+
+    def _campaign(self, now: int, *, trial: bool) -> None:
+        self.leader = None
+        self._wait(now)
+        if not self.entitled and self.log.last > 0:
+            return  # the store was lost: no vote until admitted
+        self.role, self._trial = CANDIDATE, trial
+        if not trial:
+            self._ballot(self.term + 1, self.name)
+            self._wait(now)
+        self._votes = {self.name: (True, self.entitled)}
+        term = self.term + 1 if trial else self.term
+        for peer in self.log.voters:
+            if peer != self.name:
+                last_term = self.log.term_of(self.log.last)
+                self.sends.append((peer, Vote(term, self.log.last, last_term, trial)))
+        self._count(now)
+
+    def _count(self, now: int) -> None:
+        granted = [site for site, (yes, _) in self._votes.items() if yes]
+        if self.log.last == 0:  # all begins: everybody must be there, and have nothing
+            if not all(site in granted for site in self.log.voters):
+                return
+        elif not self._enough([site for site in granted if self._votes[site][1]]):
+            return
+        if self._trial:
+            self._campaign(now, trial=False)
+        else:
+            self._lead(now)
+
+    def _enough(self, sites: Sequence[Site]) -> bool:
+        voters = self.log.voters
+        return 2 * sum(1 for voter in voters if voter in sites) > len(voters)
+
+    def _asked(self, now: int, peer: Site, frame: Vote) -> None:
+        newer = (frame.last_term, frame.last) >= (self.log.term_of(self.log.last), self.log.last)
+        # All begins with empty logs; otherwise a voter that lost its store has no say.
+        able = frame.last == 0 if self.log.last == 0 and not self.entitled else self.entitled
+        led = self.leader is not None and now < self._led_at + self.times.election
+        if frame.trial:
+            granted = able and newer and not led and frame.term > self.term
+            self.sends.append((peer, Voted(frame.term, True, granted, self.entitled)))
+            return
+        free = self.vote is None or self.vote == peer
+        granted = able and newer and free and frame.term == self.term
+        if granted:
+            if self.vote is None:
+                self._ballot(self.term, peer)
+            self._wait(now)
+        self.sends.append((peer, Voted(self.term, False, granted, self.entitled)))
+
+    def _answered(self, now: int, peer: Site, frame: Voted) -> None:
+        expected = self.term + 1 if self._trial else self.term
+        if self.role != CANDIDATE or frame.trial != self._trial or frame.term != expected:
+            return
+        self._votes[peer] = (frame.granted, frame.counts)
+        self._count(now)
+
+    def _lead(self, now: int) -> None:
+        self.role, self.leader = LEADER, self.name
+        if not self.entitled:  # all has just begun
+            self._ballot(self.term, self.vote, entitled=True)
+        self._next = dict.fromkeys(self.log.voters, self.log.last + 1)
+        self._match = dict.fromkeys(self.log.voters, 0)
+        self._counts = {}
+        self._heard = dict.fromkeys(self.log.voters, now)
+        self._write(self.log.last + 1, [Entry(self.term, Nothing())])
+        self._beats(now)
+        self._advance()
+
+    def _follow(self, now: int, term: int, leader: Site | None) -> None:
+        if term > self.term:
+            self._ballot(term, None)
+        self.role, self.leader = FOLLOWER, leader
+        if leader is not None:
+            self._led_at = now
+        self._wait(now)
+
+    # --- replication ------------------------------------------------------------------------------
+
+    def propose(self, now: int, record: EpochRecord) -> int | None:
+        """The entry's index, if this voter leads; it counts when it is committed."""
+        if self.role != LEADER:
+            return None
+        if isinstance(record, Voters) and self._changing_voters():
+            return None
+        self._write(self.log.last + 1, [Entry(self.term, record)])
+        for voter in self.log.voters:
+            self._next.setdefault(voter, self.log.last)
+            self._match.setdefault(voter, 0)
+            self._heard.setdefault(voter, now)
+        self._beats(now)
+        self._advance()
+        return self.log.last
+
+    def _changing_voters(self) -> bool:
+        """One change at a time, and only after an entry of this term is committed."""
+        return self.log.term_of(self.committed) != self.term or not self._voters_committed()
+
+    def _beats(self, now: int) -> None:
+        self._beat += 1
+        self.alarm_at = now + self.times.beat
+        for peer in self.log.voters:
+            if peer != self.name:
+                self._send_entries(peer)
+
+    def _send_entries(self, peer: Site) -> None:
+        first = self._next.get(peer, self.log.last + 1)
+        snapshot = self.log.snapshot
+        if first <= snapshot.upto:
+            frame: Voting = Install(
+                self.term, snapshot.upto, snapshot.term, snapshot.voters, snapshot.data, self._beat
+            )
+        else:
+            start = first - snapshot.upto - 1
+            entries = tuple(self.log.entries[start : start + _ENTRIES])
+            frame = Append(
+                self.term,
+                first - 1,
+                self.log.term_of(first - 1),
+                entries,
+                self.committed,
+                self._beat,
+            )
+        self.sends.append((peer, frame))
+
+    def _append(self, peer: Site, frame: Append) -> None:
+        began = self.log.last == 0 and frame.before == 0 and frame.entries
+        if began and not self.entitled and self.vote == peer and frame.entries[0].term == self.term:
+            self._ballot(self.term, self.vote, entitled=True)  # the leader all voted for
+        before = frame.before
+        if before < self.log.snapshot.upto:
+            skipped = self.log.snapshot.upto - before
+            entries = frame.entries[skipped:]
+            before = self.log.snapshot.upto
+            fits = len(frame.entries) >= skipped or frame.before + len(frame.entries) <= before
+        else:
+            entries = frame.entries
+            fits = before <= self.log.last and self.log.term_of(before) == frame.before_term
+        if not fits:
+            hint = min(before - 1, self.log.last)
+            self.sends.append(
+                (
+                    peer,
+                    Appended(
+                        self.term, False, max(hint, self.committed), self.entitled, frame.beat
+                    ),
+                )
+            )
+            return
+        for place, entry in enumerate(entries):
+            index = before + place + 1
+            if index > self.log.last or self.log.term_of(index) != entry.term:
+                self._write(index, entries[place:])
+                break
+        match = max(before + len(entries), min(self.log.snapshot.upto, self.log.last))
+        if frame.committed > self.committed:
+            self.committed = max(self.committed, min(frame.committed, match))
+        self._admitted()
+        self.sends.append((peer, Appended(self.term, True, match, self.entitled, frame.beat)))
+
+    def _install(self, frame: Install, peer: Site) -> None:
+        if frame.upto > self.committed:
+            snapshot = LogSnapshot(frame.upto, frame.upto_term, frame.voters, frame.snapshot)
+            self.log.replace(snapshot)
+            self.persist.append(snapshot)
+            self.committed = snapshot.upto
+            self.installed = snapshot
+        self.sends.append(
+            (
+                peer,
+                Appended(
+                    self.term, True, max(frame.upto, self.committed), self.entitled, frame.beat
+                ),
+            )
+        )
+
+    def _appended(self, now: int, peer: Site, frame: Appended) -> None:
+        if self.role != LEADER or frame.term != self.term:
+            return
+        self._heard[peer] = now
+        self._counts[peer] = frame.counts
+        if not frame.fits:
+            self._next[peer] = max(1, min(frame.match + 1, self._next.get(peer, 1) - 1))
+            self._send_entries(peer)
+            return
+        if frame.match > self._match.get(peer, 0):
+            self._match[peer] = frame.match
+            self._advance()
+        following = max(self._next.get(peer, 1), frame.match + 1)
+        more = following > self._next.get(peer, 1) and following <= self.log.last
+        self._next[peer] = following
+        if more:
+            self._send_entries(peer)
+
+    def _advance(self) -> None:
+        """Commit what a majority of entitled voters has, in this term ([Raft] §5.4.2)."""
+        self._match[self.name] = self.log.last
+        self._counts[self.name] = self.entitled
+        for index in range(self.log.last, self.committed, -1):
+            if self.log.term_of(index) != self.term:
+                break
+            having = [
+                site
+                for site in self.log.voters
+                if self._match.get(site, 0) >= index and self._counts.get(site)
+            ]
+            if self._enough(having):
+                self.committed = index
+                self._admitted()
+                break
+        if self.name not in self.log.voters and self._voters_committed():
+            self.role, self.leader = FOLLOWER, None
+            self.alarm_at = NEVER
+
+    def _voters_committed(self) -> bool:
+        later = self.log.after(self.committed)
+        return not any(isinstance(entry.record, Voters) for entry in later)
+
+    def _admitted(self) -> None:
+        """A committed Admit of this voter gives its word weight again."""
+        if self.entitled:
+            return
+        committed = self.log.entries[: self.committed - self.log.snapshot.upto]
+        records = [entry.record for entry in committed]
+        if any(isinstance(record, Admit) and record.site == self.name for record in records):
+            self._ballot(self.term, self.vote, entitled=True)
+
+    def waiting_for_admission(self) -> list[Site]:
+        """Voters whose word does not count although they have all of the log."""
+        return [
+            site
+            for site in self.log.voters
+            if self._counts.get(site) is False and self._match.get(site, 0) >= self.committed
+        ]
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def receive(self, now: int, peer: Site, frame: Voting) -> None:
+        if isinstance(frame, Vote) and frame.trial:
+            self._asked(now, peer, frame)
+            return
+        if isinstance(frame, Voted) and frame.trial:
+            self._answered(now, peer, frame)
+            return
+        if frame.term > self.term:
+            leading = isinstance(frame, (Append, Install))
+            self._follow(now, frame.term, peer if leading else None)
+        if isinstance(frame, Vote):
+            self._asked(now, peer, frame)
+        elif isinstance(frame, Voted):
+            self._answered(now, peer, frame)
+        elif isinstance(frame, Appended):
+            self._appended(now, peer, frame)
+        elif frame.term < self.term:
+            self.sends.append((peer, Appended(self.term, False, 0, self.entitled, frame.beat)))
+        else:
+            self._follow(now, frame.term, peer)
+            if isinstance(frame, Append):
+                self._append(peer, frame)
+            else:
+                self._install(frame, peer)

@@ -1,0 +1,66 @@
+"""What a member asks of its driver beyond `core.outbox`: records of all its epochs, epochs opened.
+
+Duties are the same. `Anew` stands for everything persisted before it, so a restart begins at the
+last one; as `forget` it says that what was persisted up to this outbox may be dropped for it.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
+from ordercast.core.outbox import Accepted, Checkpoint, Passed, Receipt
+from ordercast.model.epochs import EpochRecord
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import DeliveredBatch
+from ordercast.wire.epochs import SiteFrame
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
+    """A batch that passed, in its epoch."""
+
+    epoch: int
+    passed: Passed
+
+
+class Folded(msgspec.Struct, frozen=True, array_like=True, tag="O"):
+    """A record of the voters' log that was fed."""
+
+    record: EpochRecord
+
+
+class EngineState(msgspec.Struct, frozen=True, array_like=True):
+    epoch: int
+    checkpoint: Checkpoint
+
+
+class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
+    layout: bytes
+    position: int
+    incarnation: int
+    engines: tuple[EngineState, ...]
+    voter: tuple[VoterRecord, ...]
+
+
+MemberRecord: TypeAlias = Accepted | Kept | Folded | Anew | Ballot | Appendix | LogSnapshot
+
+
+class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
+    """In the stream of deliveries: what follows is of this epoch."""
+
+    epoch: int
+    position: int  # of the last delivery before
+    protocol: str
+    groups: tuple[Group, ...]  # those of this site
+
+
+class MemberBox(msgspec.Struct):
+    persist: Sequence[MemberRecord]
+    send: Sequence[tuple[Site, SiteFrame]]
+    then_send: Sequence[tuple[Site, SiteFrame]]
+    deliver: Sequence[DeliveredBatch | EpochOpened]
+    receipts: Sequence[Receipt]
+    outcomes: Sequence[tuple[str, str]]  # of changes asked for here: "" or why not
+    forget: Anew | None
+    alarm: int | None

@@ -1,0 +1,107 @@
+"""What the voters decide: edits of the layout, and the records of their log (DESIGN §7)."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from ordercast.model.groups import Group, Site
+
+
+class JoinGroup(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="j"):
+    group: Group
+    site: Site
+
+
+class LeaveGroup(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="l"):
+    group: Group
+    site: Site
+
+
+class AddGroup(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="g"):
+    group: Group
+    members: tuple[Site, ...]
+
+
+class RemoveGroup(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="h"
+):
+    group: Group
+
+
+class AddSite(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="s"):
+    site: Site
+    address: str = ""
+
+
+class RetireSite(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="r"):
+    site: Site
+
+
+class UseBuilder(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="b"):
+    """Of the domain that has the site; of all, if none is named."""
+
+    builder: str
+    site: Site = ""
+
+
+class UseProtocol(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="p"
+):
+    protocol: str
+    site: Site = ""
+
+
+Edit: TypeAlias = (
+    JoinGroup
+    | LeaveGroup
+    | AddGroup
+    | RemoveGroup
+    | AddSite
+    | RetireSite
+    | UseBuilder
+    | UseProtocol
+)
+
+Included: TypeAlias = tuple[tuple[Site, int, Group, int], ...]
+"""(origin, incarnation, group, last seq that the closed epochs include)."""
+
+
+class Begin(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="B"):
+    """Close the domains that the edits touch; `change` names it for whoever asked."""
+
+    change: str
+    edits: tuple[Edit, ...]
+
+
+class Finish(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="F"):
+    """Every site of the closing epochs has closed: do the edits, open the next epochs."""
+
+    change: str
+    lasts: Included
+
+
+class Admit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="A"):
+    """A site came without its store: it is a new incarnation."""
+
+    site: Site
+    incarnation: int
+
+
+class Voters(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="V"):
+    """One more or one less than before."""
+
+    sites: tuple[Site, ...]
+
+
+class Nothing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="N"):
+    """What a new manager commits first, to know what is committed."""
+
+
+EpochRecord: TypeAlias = Begin | Finish | Admit | Voters | Nothing
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An entry of the voters' log."""
+
+    term: int
+    record: EpochRecord

@@ -1,0 +1,144 @@
+"""Planned changes of a domain ([GS] §5.1): what each does, and what it leaves alone."""
+
+import pytest
+
+from ordercast.model.epochs import (
+    AddGroup,
+    AddSite,
+    Edit,
+    JoinGroup,
+    LeaveGroup,
+    RemoveGroup,
+    RetireSite,
+    UseBuilder,
+    UseProtocol,
+)
+from ordercast.model.options import MILLISECOND, SECOND
+from support.epochs import World, schedule
+
+SITES = ["a", "b", "c", "d", "x", "y", "z"]
+GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d"], "gamma": ["x", "y"]}
+
+
+def busy(*changes: tuple[int, Edit]) -> World:
+    """All sites send to all groups; changes at so many milliseconds after the first second."""
+    world = World(GROUPS, SITES, ["a", "c", "x"])
+    for number in range(60):
+        site, group = SITES[number % 7], sorted(GROUPS)[number % 3]
+        world.at(
+            SECOND + number * 10 * MILLISECOND,
+            lambda s=site, g=group, n=number: world.submit(s, g, b"%d" % n),  # type: ignore[misc]
+        )
+    for number, (after, edit) in enumerate(changes):
+        world.at(
+            SECOND + after * MILLISECOND,
+            lambda n=number, e=edit: world.ask("d", f"change {n}", e),  # type: ignore[misc]
+        )
+    world.run(3 * SECOND)
+    world.settle()
+    assert world.judge() == []
+    assert len(world.outcomes) == len(changes)
+    return world
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        JoinGroup("alpha", "z"),
+        JoinGroup("alpha", "x"),  # merges two domains
+        LeaveGroup("beta", "c"),  # splits one
+        AddGroup("delta", ("d", "z")),
+        RemoveGroup("beta"),
+        RetireSite("b"),
+        UseBuilder("star"),
+        UseProtocol("centralized"),
+    ],
+    ids=lambda edit: type(edit).__name__ + getattr(edit, "site", ""),
+)
+def test_a_change_under_load_loses_doubles_and_reorders_nothing(edit: Edit) -> None:
+    world = busy((200, edit))
+    assert world.outcomes == {"change 0": ""}
+    assert all(stages >= {"accepted"} for stages in world.stages.values())
+
+
+def test_a_joiner_sees_the_epoch_that_admits_it_and_nothing_before() -> None:
+    world = busy((200, JoinGroup("alpha", "z")))
+    (opened,) = world.opened["z"]
+    assert opened.position == 0
+    assert opened.groups == ("alpha",)
+    assert {epoch for epoch, _, _ in world.seen["z"]} == {opened.epoch}
+
+
+def test_other_domains_do_not_notice() -> None:
+    world = busy((200, JoinGroup("alpha", "z")))
+    assert world.opened["x"] == []
+    assert {epoch for epoch, _, _ in world.seen["x"]} == {2}
+
+
+def test_several_changes_in_a_row_are_done_one_after_the_other() -> None:
+    world = busy(
+        (100, JoinGroup("alpha", "z")),
+        (101, JoinGroup("beta", "a")),
+        (102, LeaveGroup("alpha", "b")),
+        (103, UseProtocol("centralized", "c")),
+    )
+    assert set(world.outcomes.values()) == {""}
+    epochs = [opened.epoch for opened in world.opened["a"]]
+    assert len(epochs) == 4
+    assert epochs == sorted(epochs)
+
+
+def test_changes_of_different_domains_go_on_beside_each_other() -> None:
+    world = busy((100, UseBuilder("star", "a")), (100, UseBuilder("star", "x")))
+    assert set(world.outcomes.values()) == {""}
+
+
+def test_a_merged_domain_orders_the_messages_of_both() -> None:
+    world = busy((200, AddGroup("bridge", ("d", "x"))))
+    layout = world.members["a"].layout
+    assert len(layout.domains) == 1
+    (domain,) = layout.domains.values()
+    assert set(domain.structure.groups) == {"alpha", "beta", "gamma", "bridge"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (JoinGroup("alpah", "z"), "there is no group 'alpah' (did you mean 'alpha'?)"),
+        (JoinGroup("alpha", "q"), "there is no site 'q'"),
+        (JoinGroup("alpha", "a"), "site 'a' is in group 'alpha' already"),
+        (LeaveGroup("alpha", "z"), "site 'z' is not in group 'alpha'"),
+        (AddGroup("alpha", ("a",)), "group 'alpha' is there already, or is no name"),
+        (AddSite("a"), "site 'a' is there already, or is no name"),
+        (RetireSite("a"), "site 'a' is a voter: choose other voters first"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_impossible_change_is_refused_and_changes_nothing(edit: Edit, why: str) -> None:
+    world = busy((200, edit))
+    assert world.outcomes["change 0"].startswith(why)
+    assert {epoch for seen in world.seen.values() for epoch, _, _ in seen} <= {1, 2}
+
+
+def test_all_sites_killed_at_once_go_on_where_they_were() -> None:
+    world = World(GROUPS, SITES, ["a", "c", "x"], seed=3)
+    for number in range(40):
+        world.at(
+            SECOND + number * 5 * MILLISECOND,
+            lambda n=number: world.submit(SITES[n % 7], "alpha", b"%d" % n),  # type: ignore[misc]
+        )
+    world.at(SECOND + 90 * MILLISECOND, lambda: world.ask("b", "join", JoinGroup("alpha", "z")))
+    world.run(SECOND + 95 * MILLISECOND)  # in the middle of the change
+    assert any(member.layout.closing for member in world.members.values())
+    for site in SITES:
+        world.crash(site)
+    world.run(3 * SECOND)
+    world.settle()
+    assert world.judge() == []
+    assert world.opened["z"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_changes_under_faults(seed: int) -> None:
+    world = schedule(seed)
+    assert world.judge() == [], f"seed {seed}"

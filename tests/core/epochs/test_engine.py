@@ -1,0 +1,41 @@
+"""A site within one epoch: sealed by the Close, also after a restart from a checkpoint."""
+
+from ordercast.core.epochs.engine import Engine
+from ordercast.core.structure import Structure
+from ordercast.forest.greedy import build_greedy
+from ordercast.model.groups import GroupTable
+from ordercast.model.options import Options
+
+TABLE = GroupTable.of({"g": ["a"]})
+STRUCTURE = Structure(1, TABLE, build_greedy(TABLE))
+
+
+def sealed() -> Engine:
+    engine = Engine("a", STRUCTURE, Options(deliver="agreed"))
+    engine.submit(0, "g", [b"before"])
+    engine.close(0, ("a",))
+    engine.drain()
+    return engine
+
+
+def test_what_is_sent_after_the_close_is_accepted_and_not_placed() -> None:
+    engine = sealed()
+    assert engine.sealed
+    assert engine.submit(1, "g", [b"after"]) == 2
+    box = engine.drain()
+    assert [receipt.stage for receipt in box.receipts] == ["accepted"]
+    assert box.deliver == ()
+    assert [batch.seq for batch in engine.unplaced()] == [2]
+    assert ("a", 1, "g", 1) in engine.ordering.placed_here()
+
+
+def test_a_restart_from_any_checkpoint_is_sealed_again() -> None:
+    whole = sealed().retention.whole()
+    again = Engine("a", STRUCTURE, Options(deliver="agreed"), boot=2, checkpoint=whole)
+    assert again.sealed
+
+
+def test_the_close_is_placed_once() -> None:
+    engine = sealed()
+    engine.close(1, ("a",))
+    assert list(engine.drain().persist) == []
