@@ -132,7 +132,7 @@ class Ledger:
                 if type(following) is Passed and following.placed.batch is batch:
                     skip, kind, written = 1, ACCEPTED | PASSED, following
                     self._passed.append(n)
-                else:
+                elif self._mine(batch):  # it will come back
                     own[batch.group, batch.seq] = n
                     oldest = oldest or n
             else:

@@ -168,7 +168,7 @@ def told(path: Path, error: sqlite3.Error | OSError) -> ConfigError | StoreCorru
             f"{path}: {_REASONS[code]}: {error}; keep it, and put back an intact copy of it or let"
             " the site return as a new one (docs/store.md)"
         )
-    if isinstance(error, sqlite3.OperationalError) and code == 0:
+    if isinstance(error, sqlite3.OperationalError) and code in (0, sqlite3.SQLITE_ERROR):
         return StoreCorrupt(f"{path}: is not a store of this version: {error}")
     return ConfigError(f"{path}: cannot be opened: {error}")
 
