@@ -1,0 +1,107 @@
+"""docs/operations.md, docs/runtime.md: files are read, commands and code run, tables are whole."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from ordercast.cli import VERBS
+from ordercast.net.config import Cluster, parse_cluster
+from ordercast.net.local import local_cluster
+from ordercast.net.metrics import exposition
+from ordercast.net.status import status_of
+from processes.daemons import free_ports
+from support.loops import in_loop
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
+RUNTIME = (DOCS / "runtime.md").read_text(encoding="utf-8")
+ONE_SITE = '[cluster]\nname = "one"\n[sites.a]\naddress = "127.0.0.1:{}"\n[groups]\nalpha = ["a"]\n'
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    found = re.findall(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert found
+    return found
+
+
+def section(title: str) -> str:
+    return OPERATIONS.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def environment() -> dict[str, str]:
+    scripts = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_the_commands_of_operations_run_in_their_order(tmp_path: Path) -> None:
+    """On ports that are free here."""
+    file = blocks(OPERATIONS, "toml")[0]
+    commands = "\n".join(["set -e", *blocks(OPERATIONS, "sh")])
+    used = sorted(set(re.findall(r"\b[79]10\d\b", file)))
+    for old, new in zip(used, free_ports(len(used)), strict=True):
+        file, commands = file.replace(old, str(new)), commands.replace(old, str(new))
+    (tmp_path / "cluster.toml").write_text(file, encoding="utf-8")
+    try:
+        done = subprocess.run(
+            ["sh", "-c", commands],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "hello, all" in done.stdout
+        assert "stopped: a, b, c" in done.stdout
+        assert "no violation" in done.stdout
+    finally:
+        words = [sys.executable, "-m", "ordercast.cli", "cluster", "down", "cluster.toml"]
+        subprocess.run(words, cwd=tmp_path, check=False, capture_output=True)
+
+
+def test_the_file_shown_with_defaults_has_the_defaults() -> None:
+    shown = parse_cluster(blocks(OPERATIONS, "toml")[1], source="page")
+    plain = Cluster.of({"alpha": ["a", "b"]}, name="demo")
+    for field in (
+        "protocol", "builder", "deliver", "on_failure", "causal", "stability", "durability",
+        "slow_member", "open", "limits", "timeouts", "voters", "tls", "insecure",
+    ):  # fmt: skip
+        assert getattr(shown, field) == getattr(plain, field), field
+    every = set(re.findall(r"^#? ?(\w+) = ", blocks(OPERATIONS, "toml")[1], re.MULTILINE))
+    assert every >= {"voters", "dir", "insecure", "unread_bytes", "retention", "suspect"}
+
+
+def test_every_runtime_verb_is_in_the_table() -> None:
+    told = {name.split()[0] for name in re.findall(r"^\| `(\w+)", section("Verbs"), re.MULTILINE)}
+    others = {"plan", "sim", "audit", "sweep", "reproduce", "demo", "bench"}
+    assert told == {verb.name for verb in VERBS} - others
+
+
+@in_loop
+async def test_every_field_of_the_status_and_every_metric_is_explained() -> None:
+    async with local_cluster({"alpha": ["a", "b"]}) as cluster:
+        status = status_of(cluster["a"])
+    told = set(re.findall(r"`(\w+)`", section("Status")))
+    assert set(status) - {"site", "cluster"} <= told
+    found = exposition(status)
+    assert found is not None
+    metrics = set(re.findall(r"^# TYPE ordercast_(\w+) ", found.decode(), re.MULTILINE))
+    shown = set(re.findall(r"`(\w+)(?:\{[\w,]+\})?`", section("Metrics and health")))
+    assert metrics <= shown
+
+
+def test_the_code_of_the_runtime_page_prints_what_it_says(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    (tmp_path / "cluster.toml").write_text(ONE_SITE.format(port), encoding="utf-8")
+    printed = []
+    for code in blocks(RUNTIME, "python"):
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    assert printed == ["1 alpha a 1 b'payload'\n", "3 b'three'\n", "b'payload'\n"]
+    for said in printed[:2]:
+        assert f"```text\n{said}```" in RUNTIME
