@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ from ordercast.pipeline.session import open_session
 from ordercast.pipeline.sweep import sweep
 from ordercast.pipeline.sweep_spec import parse_spec
 
-with open_session("cluster", master="local-cluster[2,1,1024]", memory="512m") as spark:
+with open_session(
+    "cluster", master="local-cluster[2,1,1024]", memory="512m", brief=True
+) as spark:
     spec = parse_spec(sys.argv[1], source="s.toml")
     sweep(spark, spec, Path(sys.argv[2]), partitions=4, audited=False)
 """
@@ -133,6 +136,42 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_the_same(
         tmp_path / "whole" / "results.csv"
     ).read_text()
     assert deliveries(tmp_path / "cut") == deliveries(tmp_path / "whole")
+
+
+COMMAND = "import sys; from ordercast.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def test_ctrl_c_loses_nothing_that_is_done_and_the_same_command_goes_on(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A terminal sends the signal to all processes of the command, the JVM and its workers too."""
+    assert spark.version  # the second time, the command uses the session that is there
+    spec, out = tmp_path / "s.toml", tmp_path / "out"
+    spec.write_text(SIM.replace("history = true", "").replace("repeat = 3", "repeat = 40"))
+    arguments = ["sweep", str(spec), "--out", str(out), "--json"]
+    command = [sys.executable, "-c", COMMAND, *arguments]
+    environment = {name: text for name, text in os.environ.items() if "PYSPARK" not in name}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        first = out / "rows" / "part-00000.parquet"
+        deadline = time.monotonic() + 120
+        while not first.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        said, complaints = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "")
+    assert f"what is done is kept in {out}; the same command goes on" in complaints
+    assert "Traceback" not in complaints
+    kept = len(rows(out))
+    assert 0 < kept < 160
+    assert json.loads((out / "meta.json").read_text())["complete"] is False
+    main(arguments)
+    resumed = json.loads(capsys.readouterr().out)
+    assert (resumed["failed"], resumed["violated"], resumed["ok"]) == ([], [], True)
+    assert (resumed["runs"], resumed["reused"]) == (160, kept)
+    assert len({row["history_hash"] for row in rows(out)}) == 160
 
 
 def dies(config: Any, _seed: int, _run: str) -> Measured:

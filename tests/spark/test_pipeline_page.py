@@ -1,0 +1,112 @@
+"""docs/pipeline.md and the notebook, executed in order on the suite's session, and what they show.
+
+Commands of the page run in this process, in one directory, as a reader would type them. Of what is
+printed, verdicts and counts of messages must be as shown; other numbers measure a protocol or a
+machine, and of those lines the words must be. A line `...` stands for any number of lines.
+"""
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ordercast.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
+NOTEBOOK = json.loads((ROOT / "examples" / "pipeline.ipynb").read_text(encoding="utf-8"))
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"\d[\d.,]*")
+VARIES = ("network", "frames", "latency", "time", "hash", "judged in", "points", "±")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place where the page's relative names lead somewhere."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def comparable(line: str) -> str:
+    if line.startswith("    {"):  # a witness: which messages it names is the simulator's affair
+        return " ".join(re.findall(r'"(\w+)":', line))
+    if any(word in line for word in VARIES):
+        return " ".join(NUMBER.sub("0", line).split())
+    return line.rstrip()
+
+
+def shown_as(printed: str, shown: str) -> bool:
+    pieces = [re.escape(comparable(line)) + "\n" for line in shown.strip().splitlines()]
+    pattern = "".join(r"(?:.*\n)*?" if piece == r"\.\.\." + "\n" else piece for piece in pieces)
+    lines = [comparable(line) for line in printed.strip().splitlines()]
+    return re.fullmatch(pattern, "\n".join(lines) + "\n") is not None
+
+
+def executed(kind: str, text: str, space: dict[str, Any]) -> str:
+    """What it prints. Results get whole names: the JVM was started elsewhere."""
+    here = f"{Path.cwd()}/"
+    text = text.replace("out/", f"{here}out/")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        if kind == "python":
+            exec(compile(text, "an example", "exec"), space)
+        else:
+            for line in text.splitlines():
+                words = shlex.split(line, comments=True)
+                assert words[0] == "ordercast", line
+                assert main(words[1:]) == (1 if "--violations" in words else 0), line
+    return printed.getvalue().replace(here, "")
+
+
+def test_the_page_shows_what_its_commands_print(spark: SparkSession, checkout: Path) -> None:
+    assert spark.version  # commands use the session that is there
+    last, compared = "", 0
+    for kind, text in FENCE.findall(PAGE):
+        if kind == "toml":
+            name = text.splitlines()[0].removeprefix("# ")
+            (checkout / name).write_text(text)
+        elif kind in ("sh", "python"):
+            last = executed(kind, text, {})
+        elif kind == "text":
+            assert shown_as(last, text), f"the page shows\n{text}\nand this is printed\n{last}"
+            compared += 1
+    assert compared == 6
+
+
+def code_cells() -> Iterator[dict[str, Any]]:
+    return (cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code")
+
+
+def test_the_notebook_runs_and_prints_what_is_kept_in_it(
+    spark: SparkSession, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert spark.version
+    assert checkout.exists()
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    space: dict[str, Any] = {}
+    for cell in code_cells():
+        code = "".join(cell["source"]).replace("plt.show()", "figures = plt.get_fignums()")
+        printed = executed("python", code, space)
+        kept = "".join("".join(out["text"]) for out in cell["outputs"] if "text" in out)
+        assert shown_as(printed, kept) if kept else printed == "", f"{code}\nprints\n{printed}"
+    assert len(space["figures"]) == 1
+    space["plt"].close("all")
+
+
+def test_what_differs_is_noticed() -> None:
+    shown = textwrap.dedent("""\
+        latency      1.50 ms mean
+        ...
+        fifo             ok
+        """)
+    assert shown_as("latency   22.5 ms mean\nlost   ok\nfifo             ok\n", shown)
+    assert not shown_as("latency   22.5 s mean\nfifo             ok\n", shown)
+    assert not shown_as("latency   22.5 ms mean\nfifo             1\n", shown)
