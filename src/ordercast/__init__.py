@@ -20,6 +20,7 @@ from ordercast.model.errors import (
 )
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import DeliveredBatch, Delivery
+from ordercast.model.version import __version__
 
 if TYPE_CHECKING:
     from ordercast.net import blocking
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ordercast.net.node import Node
     from ordercast.net.receipts import Receipt
     from ordercast.net.stream import Gap, GapBatch
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ConfigError",

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ordercast import __version__
 from ordercast.model.errors import Error
 from ordercast.model.names import nearest
+from ordercast.model.version import __version__
 
 GOOD, INCOMPLETE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from msgspec.structs import replace as replace_fields
 
-from ordercast import __version__
 from ordercast.forest.indexed import IndexedTable
 from ordercast.history.digest import digest
 from ordercast.history.order_key import order_key
@@ -37,6 +36,7 @@ from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import MessageId
+from ordercast.model.version import __version__
 from ordercast.net.export_source import Logged, Source, sources
 
 EPOCH = 1

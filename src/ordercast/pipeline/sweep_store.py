@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from ordercast import __version__
 from ordercast.history.rows import Meta, Row
 from ordercast.history.schema import arrow, parquet
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import META_FILE, write_table
 from ordercast.model.errors import ConfigError
+from ordercast.model.version import __version__
 from ordercast.pipeline.sweep_measure import unpack
 from ordercast.pipeline.sweep_tasks import Outcome
 

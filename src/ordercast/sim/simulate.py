@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Callable
 
-from ordercast import __version__
 from ordercast.check.bounds import check_high_water
 from ordercast.check.report import check_history
 from ordercast.check.verdict import Verdict
@@ -18,6 +17,7 @@ from ordercast.core.structure import Structure
 from ordercast.forest.indexed import IndexedTable
 from ordercast.history.digest import history_hash
 from ordercast.history.rows import EpochRow, GroupRow, History, Meta
+from ordercast.model.version import __version__
 from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.place import MakeSite

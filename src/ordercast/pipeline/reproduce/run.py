@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast import __version__
 from ordercast.model.errors import ConfigError
+from ordercast.model.version import __version__
 from ordercast.pipeline.reproduce.catalogue import CATALOGUE
 from ordercast.pipeline.reproduce.figures import our_style, require_figures, save
 from ordercast.pipeline.reproduce.kinds import SEED, Finding, Reproduction
