@@ -18,6 +18,7 @@ from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.packing import unpack_layout
 from ordercast.core.epochs.raft import Raft, VotingTimes
 from ordercast.core.epochs.records import (
+    Caught,
     EpochOpened,
     Folded,
     Kept,
@@ -78,7 +79,7 @@ class Member:
         self._asked: dict[str, tuple[Edit, ...]] = {}
         self._ask_at = NEVER
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
-        self._begun_anew = False  # in this burst: what was persisted before is done with
+        self._forget_due = False
         self._told: dict[str, None] = {}  # changes whose closing was reported
         first_voters = layout.voters
         voter = restore(self, records)
@@ -206,7 +207,8 @@ class Member:
         self._lonely_at = self.now + _LONELY
         if frame.folded:
             if frame.count > self.layout.count:
-                self._adopt(unpack_layout(frame.folded, self.build))
+                self._persist.append(Caught(frame.folded))
+                self.adopt(unpack_layout(frame.folded, self.build))
         elif frame.count <= self.layout.count:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
@@ -219,11 +221,11 @@ class Member:
 
     def _fold(self, record: EpochRecord) -> None:
         layout = fold(self.layout, record, self.build)
+        self._persist.append(Folded(record))
         if isinstance(record, Finish):
-            self._adopt(layout)
+            self.adopt(layout)
         else:
             self.layout = layout
-            self._persist.append(Folded(record))
         self._answer()
 
     def _answer(self) -> None:
@@ -248,8 +250,8 @@ class Member:
 
     # --- from epoch to epoch ----------------------------------------------------------------------
 
-    def _adopt(self, layout: Layout) -> None:
-        """Drop the objects of epochs that are gone, make those of the new ones; begin anew."""
+    def adopt(self, layout: Layout) -> None:
+        """Drop the objects of epochs that are gone, make those of the new ones."""
         before, self.layout = self.layout, layout
         mine = {
             group: seq
@@ -281,7 +283,7 @@ class Member:
                 self.make(domain, checkpoint).start(self.now)
         for epoch, batches in again.items():  # to a domain that goes on: an outside origin's
             self.make(layout.domains[epoch], first_checkpoint(self, layout.domains[epoch], batches))
-        self._begun_anew = True
+        self._forget_due = True
         early, self._early = self._early, []
         for peer, frame in early:
             self._in_epoch(self.now, peer, frame)
@@ -341,10 +343,8 @@ class Member:
         late.extend(self.raft.sends)
         self.raft.persist, self.raft.sends = [], []
         outcomes, self._outcomes = self._outcomes, []
-        everything = whole(self) if forget or self._begun_anew else None
-        if everything is not None and self._begun_anew:
-            persist.append(everything)  # last: it stands for all of this burst's records too
-            self._begun_anew = False
+        everything = whole(self) if forget or self._forget_due else None
+        self._forget_due = False
         return MemberBox(
             persist, send, late, deliver, receipts, outcomes, everything,
             None if alarm >= NEVER else alarm,

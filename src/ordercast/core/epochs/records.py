@@ -1,7 +1,9 @@
 """What a member asks of its driver beyond `core.outbox`: records of all its epochs, epochs opened.
 
-Duties are the same. `Anew` stands for everything persisted before it, so a restart begins at the
-last one; as `forget` it says that what was persisted up to this outbox may be dropped for it.
+Duties are the same. `Anew`, as `forget`, stands for everything persisted up to its outbox, and is
+where a restart then begins. A change of epochs is repeated by a restart from the records before it
+and the record that finished it, until an `Anew` has taken their place: not earlier, because what
+was delivered in between may not have reached the application.
 """
 
 from collections.abc import Sequence
@@ -30,6 +32,12 @@ class Folded(msgspec.Struct, frozen=True, array_like=True, tag="O"):
     record: EpochRecord
 
 
+class Caught(msgspec.Struct, frozen=True, array_like=True, tag="C"):
+    """What the records fold to, fed in one piece to a site that was far behind."""
+
+    layout: bytes
+
+
 class EngineState(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     checkpoint: Checkpoint
@@ -43,7 +51,7 @@ class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
     voter: tuple[VoterRecord, ...]
 
 
-MemberRecord: TypeAlias = Accepted | Kept | Folded | Anew | Ballot | Appendix | LogSnapshot
+MemberRecord: TypeAlias = Accepted | Kept | Folded | Caught | Anew | Ballot | Appendix | LogSnapshot
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):

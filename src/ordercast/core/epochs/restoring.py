@@ -1,18 +1,18 @@
 """What a member needs to begin again: all of it in one record, and back.
 
-A restart takes the last `Anew` and what was persisted after it; each change of epochs writes one,
-so what follows it belongs to epochs that are open still.
+A restart takes the last `Anew` and what was persisted after it, changes of epochs included.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import opening
-from ordercast.core.epochs.layout import Domain, fold
+from ordercast.core.epochs.layout import Domain, Layout, fold
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
-from ordercast.core.epochs.records import Anew, EngineState, Folded, Kept, MemberRecord
+from ordercast.core.epochs.records import Anew, Caught, EngineState, Folded, Kept, MemberRecord
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Record
+from ordercast.model.epochs import Finish
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch
 
@@ -22,35 +22,64 @@ if TYPE_CHECKING:
 
 def restore(member: "Member", records: Sequence[MemberRecord]) -> list[VoterRecord]:
     """Make the engines of a member; what its voter had. Without records, all begins."""
-    start = max((i for i, r in enumerate(records) if isinstance(r, Anew)), default=-1)
-    states: dict[int, Checkpoint] = {}
+    past = _Past(member)
     voter: list[VoterRecord] = []
-    if start >= 0:
-        anew = records[start]
-        assert isinstance(anew, Anew)
-        member.layout = unpack_layout(anew.layout, member.build)
-        member.position, member.incarnation = anew.position, anew.incarnation
-        states = {state.epoch: state.checkpoint for state in anew.engines}
-        voter.extend(anew.voter)
-    later: dict[int, list[Record]] = {}
-    for record in records[start + 1 :]:
+    for record in records:
         if isinstance(record, Kept):
-            later.setdefault(record.epoch, []).append(record.passed)
+            past.later.setdefault(record.epoch, []).append(record.passed)
         elif isinstance(record, Accepted):
             domain = member.domain(record.batch.group, record.batch.members)
-            later.setdefault(domain.epoch, []).append(record)
+            past.later.setdefault(domain.epoch, []).append(record)
         elif isinstance(record, Folded):
-            member.layout = fold(member.layout, record.record, member.build)
-        elif not isinstance(record, Anew):
+            layout = fold(member.layout, record.record, member.build)
+            if isinstance(record.record, Finish):
+                past.change(layout)
+            else:
+                member.layout = layout
+        elif isinstance(record, Caught):
+            past.change(unpack_layout(record.layout, member.build))
+        elif isinstance(record, Anew):
+            past.begin(record)
+            voter = list(record.voter)
+        else:
             voter.append(record)
-    home = member.layout.home(member.name)
-    for epoch, domain in member.layout.domains.items():
-        if epoch in states or epoch in later or domain is home:
-            checkpoint = states.get(epoch) or first_checkpoint(member, domain)
-            member.make(domain, checkpoint, later.get(epoch, []))
-    if home is not None:
-        member.position = member.engines[home.epoch].gate.logged
+    past.make_engines()
     return voter
+
+
+class _Past:
+    """Of each open epoch: the state that an engine had, and the records since."""
+
+    def __init__(self, member: "Member") -> None:
+        self.member = member
+        self.states: dict[int, Checkpoint] = {}
+        self.later: dict[int, list[Record]] = {}
+
+    def begin(self, anew: Anew) -> None:
+        member = self.member
+        member.layout = unpack_layout(anew.layout, member.build)
+        member.position, member.incarnation = anew.position, anew.incarnation
+        self.states = {state.epoch: state.checkpoint for state in anew.engines}
+        self.later = {}
+
+    def make_engines(self) -> None:
+        member = self.member
+        home = member.layout.home(member.name)
+        for epoch, domain in member.layout.domains.items():
+            if epoch in self.states or epoch in self.later or domain is home:
+                checkpoint = self.states.get(epoch) or first_checkpoint(member, domain)
+                member.make(domain, checkpoint, self.later.get(epoch, []))
+        if home is not None:
+            member.position = member.engines[home.epoch].gate.logged
+
+    def change(self, layout: Layout) -> None:
+        """What was decided then happens again: the same, because it depends on records only."""
+        member = self.member
+        self.make_engines()
+        member.adopt(layout)
+        self.states = {e: engine.retention.whole() for e, engine in member.engines.items()}
+        self.later = {}
+        member.engines.clear()
 
 
 def first_checkpoint(
