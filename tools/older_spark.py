@@ -56,7 +56,12 @@ def main(arguments: Sequence[str]) -> int:
     except subprocess.CalledProcessError as error:
         print(f"older_spark: {error}", file=sys.stderr)
         return 1
-    print(f"tests/spark with pyspark {version}", flush=True)
+    question = [str(python), "-c", "import pyspark; print(pyspark.__version__)"]
+    found = subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
+    if found != version:
+        print(f"older_spark: {python} has pyspark {found or 'nowhere'}", file=sys.stderr)
+        return 1
+    print(f"tests/spark with pyspark {found}", flush=True)
     tests = rest or ["tests/spark"]
     command = [str(python), "-m", "pytest", "-q", "--hypothesis-profile=ci", "-p", "no:xdist"]
     return subprocess.run(

@@ -156,8 +156,8 @@ def setup_findings(results: Results) -> list[Finding]:
             "Counted in delay (not in the paper).",
             MEASURED,
             f"Where propagation is quicker than two-phase, the time to compute and install is"
-            f" regained {regained}. In most tables it is slower, so that it never pays, at"
-            f" {sum(share < 0.5 for share in pays)} of {len(pays)} points.",
+            f" regained {regained}. At {sum(share < 0.5 for share in pays)} of {len(pays)} points"
+            " it is slower in most tables; there it never pays.",
         ),
     ]
 

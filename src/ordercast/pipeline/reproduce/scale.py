@@ -173,7 +173,8 @@ def _curve(results: Results, measure_: str, spread: object, builder: str) -> lis
 def _power(spots: list[Spot]) -> float:
     """The slope from the first to the last point on logarithmic axes."""
     first, last = spots[0], spots[-1]
-    return log(last.y / first.y) / log(last.x / first.x) if last.x > first.x else 0.0
+    power = log(last.y / first.y) / log(last.x / first.x) if last.x > first.x else 0.0
+    return round(power, 2) + 0.0  # never "-0.00"
 
 
 def _ends(spots: list[Spot]) -> str:
