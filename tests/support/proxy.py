@@ -49,18 +49,22 @@ class Proxy:
         self.address = ("127.0.0.1", 0)
         self._server: asyncio.Server | None = None
         self._pipes: set[_Pipe] = set()
+        self._active = 0  # connections being accepted, passed through or ended
+        self._closed = False
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.address[1])
         self.address = self._server.sockets[0].getsockname()[:2]
 
     async def close(self) -> None:
+        self._closed = True
         if self._server is not None:
             self._server.close()
-        for pipe in list(self._pipes):
-            pipe.reset()
-        while self._pipes:
-            await asyncio.sleep(0.001)
+        quiet = 0
+        while quiet < 3:  # one may be on its way to us
+            self.cut()
+            await asyncio.sleep(0.002)
+            quiet = 0 if self._active else quiet + 1
 
     def cut(self) -> None:
         """Reset whatever passes through it now."""
@@ -81,7 +85,15 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        rng = random.Random(f"{self.seed}/{self.connections}")
+        self._active += 1
+        try:
+            await self._pass(reader, writer, random.Random(f"{self.seed}/{self.connections}"))
+        finally:
+            self._active -= 1
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rng: random.Random
+    ) -> None:
         try:
             further = await asyncio.open_connection(*self.target)
         except OSError:
@@ -89,6 +101,8 @@ class Proxy:
             return
         pipe = _Pipe(self, rng, (reader, writer), further)
         self._pipes.add(pipe)
+        if self._closed:
+            pipe.reset()
         try:
             await pipe.run()
         finally:
@@ -133,9 +147,12 @@ class _Pipe:
             task.cancel()
         await asyncio.gather(*both, return_exceptions=True)
         for _, writer in (self._near, self._far):
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
+            writer.close()  # after what was written, but not for ever
+            try:
+                async with asyncio.timeout(1):
+                    await writer.wait_closed()
+            except OSError:
+                writer.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

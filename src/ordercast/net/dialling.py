@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
@@ -20,11 +19,13 @@ class Dialler:
         addresses: Mapping[Site, tuple[str, int]],
         times: LinkTimes,
         make: Callable[[Site], Connection],
+        forget: Callable[[Connection], None],
         complain: Callable[[Peer, Refused], None],
     ) -> None:
         self._addresses = addresses
         self._times = times
         self._make = make
+        self._forget = forget
         self._complain = complain
         self._loop = asyncio.get_running_loop()
         self._dials: dict[Site, asyncio.Task[None]] = {}
@@ -75,11 +76,27 @@ class Dialler:
 
     async def _dial(self, peer: Peer) -> None:
         host, port = self._addresses[peer.name]
+        made: list[Connection] = []
+
+        def make() -> Connection:
+            made.append(self._make(peer.name))
+            return made[-1]
+
         try:
             async with asyncio.timeout(self._times.handshake / SECOND):
-                await self._loop.create_connection(partial(self._make, peer.name), host, port)
+                await self._loop.create_connection(make, host, port)
+        except asyncio.CancelledError:
+            self._abandon(made)
+            raise
         except OSError as error:  # a timeout is one
+            self._abandon(made)
             self._complain(peer, Refused(UNREACHABLE, f"{host}:{port} ({why(error)})"))
             self.failed(peer)
         finally:
             self._dials.pop(peer.name, None)
+
+    def _abandon(self, made: list[Connection]) -> None:
+        """uvloop does not tell a connection that it has ended when its making was cancelled."""
+        for connection in made:
+            connection.over = True
+            self._forget(connection)

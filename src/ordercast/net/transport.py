@@ -107,7 +107,9 @@ class Transport:
     async def start(self) -> None:
         """Bind and listen."""
         self._loop = asyncio.get_running_loop()
-        self._dialler = Dialler(self.addresses, self.times, self._make, self._complain)
+        self._dialler = Dialler(
+            self.addresses, self.times, self._make, self._connections.discard, self._complain
+        )
         host, port = self.address
         try:
             self._server = await self._loop.create_server(self._accept, host, port)
@@ -163,19 +165,17 @@ class Transport:
             self._tick.cancel()
         await self._dialler.close()
         self._server.close()
-        connections = list(self._connections)
-        for connection in connections:
+        for connection in list(self._connections):
             connection.close()
         for peer in self._peers.values():
             if peer.current is not None:
                 self._lost(peer, "closed here")
         deadline = self._loop.time() + CLOSING_S
-        while self._connections and self._loop.time() < deadline:
-            await asyncio.sleep(0.005)
-        for connection in connections:
-            connection.abort()
         while self._connections:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.005)
+            if self._loop.time() > deadline:
+                for connection in list(self._connections):
+                    connection.abort()
         await self._server.wait_closed()
 
     def _accept(self) -> Connection:
@@ -191,7 +191,9 @@ class Transport:
 
     def opened(self, connection: Connection) -> None:
         self._connections.add(connection)
-        if connection.dialled is not None:
+        if self._closed:
+            connection.abort()
+        if connection.dialled is not None or self._closed:
             return
         limits = self.limits
         of_host = sum(stranger.host == connection.host for stranger in self._strangers)
@@ -288,6 +290,8 @@ class Transport:
         self._complaints.say(peer.name, refused)
 
     def ended(self, connection: Connection, error: Exception | None) -> None:
+        if connection not in self._connections:
+            return
         self._connections.discard(connection)
         self._strangers.discard(connection)
         name = connection.peer or connection.dialled
