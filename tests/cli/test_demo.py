@@ -1,14 +1,20 @@
-"""`ordercast demo`: the paper's Figure 3, planned, explained, drawn and simulated."""
+"""`ordercast demo`: its example, and what it refuses. tests/processes runs it for real."""
 
-import json
-import re
 from pathlib import Path
 
 import pytest
 
-from cli.command import ROOT, run
+from ordercast.check.report import CHECKS
 from ordercast.cli import demo, main
-from support.tables import FIGURE_3, FIGURE_3_TIE
+from ordercast.cli.demo_cluster import FILE, prepare
+from ordercast.forest.greedy import build_greedy
+from support.tables import FIGURE_3, FIGURE_3_TIE, table_of
+
+GROUPS = table_of(FIGURE_3).groups
+
+
+def quiet(text: str) -> None:
+    raise AssertionError(text)
 
 
 def test_the_demo_is_figure_3() -> None:
@@ -16,63 +22,68 @@ def test_the_demo_is_figure_3() -> None:
     assert demo.FIGURE_3_TIE == FIGURE_3_TIE
 
 
-def test_it_explains_compares_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "new" / "folder"
-    assert main(["demo", "--out", str(folder)]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert out.isascii()
-    assert "  d  (orders alpha1, alpha3, alpha4, alpha8; load 9)\n" in out
-    assert "star has the shortest estimated delay" in out
-    assert f"Drawn to {folder / 'figure3.svg'} and {folder / 'figure3.png'}." in out
-    assert (folder / "figure3.svg").read_text().startswith("<?xml")
-    assert (folder / "figure3.png").read_bytes().startswith(b"\x89PNG")
+def test_the_tree_it_explains_is_the_one_that_its_sites_build(tmp_path: Path) -> None:
+    cluster = prepare(tmp_path / "cluster", GROUPS, quiet)
+    assert cluster.structure().forest.parent == build_greedy(table_of(FIGURE_3)).parent
+    orders = [group for group, site in cluster.structure().forest.primary.items() if site == "c"]
+    assert sorted(orders) == ["alpha1", "alpha2", "alpha3", "alpha7"]
+    assert demo.VICTIM == "c"
 
 
-def test_it_simulates_the_groups_with_loss_and_a_partition_and_shows_the_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_folder_of_an_earlier_demo_is_used_again(tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    prepare(folder, GROUPS, quiet)
+    for name in ("a.db", "a.db-wal", "j.log", "notes.txt"):
+        (folder / name).write_text("x")
+    (folder / "history" / "sent").mkdir(parents=True)
+    prepare(folder, GROUPS, quiet)
+    assert sorted(path.name for path in folder.iterdir()) == [FILE, "notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["a.db", FILE])
+def test_a_folder_that_no_demo_made_is_not_touched(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", "--out", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "no two sites disagree on an order" in out
-    told = re.search(r"lost +(\d+) frames, and (\d+) more at the partition", out)
-    assert told is not None
-    assert all(int(count) > 0 for count in told.groups())
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / name).write_text("precious")
+    assert main(["demo", "--out", str(tmp_path), "--dir", str(folder)]) == 2
+    expected = f"ordercast: --dir {folder}: is not empty, and no earlier demo made it\n"
+    assert capsys.readouterr() == ("", expected)
+    assert [path.read_text() for path in folder.iterdir()] == ["precious"]
 
 
-def test_the_line_that_repeats_the_simulation_does_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert main(["demo", "--json", "--out", str(tmp_path)]) == 0
-    shown = json.loads(capsys.readouterr().out)["simulation"]
-    assert shown["violations"] == []
-    monkeypatch.chdir(ROOT)
-    assert main([*demo.AGAIN.split()[1:], "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["history_hash"] == shown["history_hash"]
-
-
-def test_json_is_that_of_plan_and_the_drawings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["demo", "--json", "--out", str(tmp_path)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["builder"] == "greedy"
-    assert found["parent"]["c"] == "d"
-    assert sorted(found["compared"]) == ["balanced", "greedy", "star"]
-    assert found["drawings"] == [str(tmp_path / "figure3.svg"), str(tmp_path / "figure3.png")]
-
-
-def test_without_the_extra_it_says_how_to_get_drawings(tmp_path: Path) -> None:
-    missing = "import sys; sys.modules['matplotlib'] = None"
-    done = run("demo", "--out", str(tmp_path), code=missing)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "pip install 'ordercast[plot]'" in done.stdout
-    assert list(tmp_path.iterdir()) == []
-
-
+@pytest.mark.parametrize("option", ["--out", "--dir"])
 def test_a_folder_that_cannot_be_made_is_the_users_mistake(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert main(["demo", "--out", str(tmp_path / "file")]) == 2
-    assert capsys.readouterr().err == f"ordercast: --out {tmp_path / 'file'}: file exists\n"
+    others = {"--out": str(tmp_path / "out"), "--dir": str(tmp_path / "dir")}
+    chosen = {**others, option: str(tmp_path / "file")}
+    assert main(["demo", *(word for item in chosen.items() for word in item)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"ordercast: {option} {tmp_path / 'file'}: ")
+    assert err.count("\n") == 1
+
+
+def test_it_draws_the_figure_as_the_paper_prints_it(tmp_path: Path) -> None:
+    files = demo._draw(table_of(FIGURE_3), tmp_path / "new" / "folder")
+    assert [Path(file).name for file in files] == ["figure3.svg", "figure3.png"]
+    assert Path(files[0]).read_text().startswith("<?xml")
+    assert Path(files[1]).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_missing_java_is_told_in_the_line_that_says_how_to_mend_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("ordercast.pipeline.java.PROVIDED", tmp_path)
+    told = demo._obstacle()
+    assert told is not None
+    assert told.startswith("Spark needs Java")
+    assert "\n" not in told
+
+
+def test_every_check_of_the_audit_is_explained() -> None:
+    assert list(demo.MEANING) == list(CHECKS)

@@ -1,0 +1,92 @@
+"""`ordercast demo` for real: nine processes, a SIGKILL, an export, and Spark's verdict."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cli.command import COMMAND, run
+from ordercast.history.reader import read_history
+from ordercast.net.config import read_cluster
+from ordercast.net.processes import all_running
+
+MESSAGES = "900"
+NO_SPARK = "import sys; sys.modules['pyspark'] = None"
+
+
+def left_behind(folder: Path) -> list[str]:
+    return [daemon.site for daemon in all_running(read_cluster(folder / "cluster.toml"), folder)]
+
+
+def test_it_ends_with_the_verdict_and_a_second_run_says_what_it_cannot_do(tmp_path: Path) -> None:
+    done = run("demo", "--out", str(tmp_path), "--messages", MESSAGES)
+    folder = tmp_path / "cluster"
+    assert (done.returncode, left_behind(folder)) == (0, [])
+    told = done.stdout.splitlines()
+    assert told[-1] == "verdict          no violation"
+    assert "  sent        900 messages, from all nine sites to all eight groups" in told
+    assert "Drawn to " in done.stdout
+    assert done.stdout.isascii()
+    assert all(re.match(r" *[\d.]+ s  \w", line) for line in done.stderr.splitlines())
+    assert "now killing c (SIGKILL)" in done.stderr
+
+    history = read_history(folder / "history")
+    kinds = {site: [e.kind for e in history.events if e.site == site] for site in "abcdefghj"}
+    assert kinds == {site: ["end"] if site != "c" else kinds["c"] for site in kinds}
+    assert "restart" in kinds["c"]
+    assert len(history.sent) == 900
+    assert {message.origin for message in history.sent} == set("abcdefghj")
+
+    again = run("demo", "--out", str(tmp_path), "--messages", MESSAGES, "--json", code=NO_SPARK)
+    assert (again.returncode, left_behind(folder)) == (1, [])
+    found = json.loads(again.stdout)
+    assert (found["ok"], found["audit"], found["export"]) == (False, None, None)
+    assert found["traffic"]["sent"] == 900
+    last = again.stderr.splitlines()[-1]
+    assert last.startswith("ordercast: the history was not exported and not audited: ")
+    assert last.endswith("pip install 'ordercast[spark]'")
+    assert found["not_done"] in last
+
+
+def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
+    command = [*COMMAND, "demo", "--out", str(tmp_path), "--messages", MESSAGES]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stderr is not None
+        for line in demo.stderr:
+            if "killing" in line:
+                demo.send_signal(signal.SIGINT)
+                break
+        rest = demo.stderr.read()
+        assert demo.wait(30) == 130
+    assert rest.splitlines()[-1] == "ordercast: interrupted"
+    assert "Traceback" not in rest
+    assert left_behind(tmp_path / "cluster") == []
+
+
+def test_what_a_killed_demo_left_is_stopped_by_the_next(tmp_path: Path) -> None:
+    command = [*COMMAND, "demo", "--out", str(tmp_path), "--messages", MESSAGES]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stderr is not None
+        for line in demo.stderr:
+            if "all are ready" in line:
+                demo.kill()
+                break
+        demo.stderr.read()
+    folder = tmp_path / "cluster"
+    assert left_behind(folder) == sorted("abcdefghj")
+    code = "from ordercast.cli.demo_cluster import prepare; from ordercast.cli.demo import FIGURE_3"
+    script = f"{code}; from pathlib import Path; prepare(Path({str(folder)!r}), FIGURE_3, print)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"an earlier demo still ran from {folder}: stopped\n"
+    assert left_behind(folder) == []
+    assert [path.name for path in folder.iterdir()] == ["cluster.toml"]
