@@ -75,27 +75,29 @@ class Campaign:
         self.found = Found()
 
     async def run(self) -> Found:
-        case = self.case
-        stores = self.directory / "stores"
-        cluster = local_cluster(
-            self.groups,
-            dir=stores,
-            protocol=case.protocol,
-            deliver=case.deliver,
-            durability=case.durability,
-            causal=case.causal,
-            limits={"window_messages": self.rng.choice([3, 50, 10_000]), "retention": "24h"},
-        )
-        async with cluster:
+        async with self._make(self.directory / "stores") as cluster:
             for site in cluster.cluster.sites:
                 self.notes[site] = []
-                self.left[site] = case.messages
+                self.left[site] = self.case.messages
                 self._begin(site, cluster[site])
             await self._disturb(cluster)
             await self._calm(cluster)
             self.found.wrong += self.errors
-        self._judge(stores)
+        self._judge(self.directory / "stores")
         return self.found
+
+    def _make(self, stores: Path) -> LocalCluster:
+        return local_cluster(self.groups, dir=stores, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        case = self.case
+        return {
+            "protocol": case.protocol,
+            "deliver": case.deliver,
+            "durability": case.durability,
+            "causal": case.causal,
+            "limits": {"window_messages": self.rng.choice([3, 50, 10_000]), "retention": "24h"},
+        }
 
     # --- applications -----------------------------------------------------------------------------
 
@@ -112,10 +114,13 @@ class Campaign:
         except Error as error:
             self.errors.append(f"{error}")
 
+    def _has_more(self, site: str) -> bool:
+        return self.left[site] > 0
+
     async def _send(self, site: str, node: Node) -> None:
         rng = random.Random(f"{self.case} {site} {node.boot}")
         domain = sorted(node.core.structure.children)
-        while self.left[site] > 0:
+        while self._has_more(site):
             payloads = [rng.randbytes(rng.randrange(40)) for _ in range(rng.choice([1, 1, 1, 5]))]
             self.left[site] -= len(payloads)
             group = rng.choice(list(self.groups))
