@@ -68,6 +68,7 @@ class Peer:
         self._instance = b""
         self._newest = (0, 0)  # incarnation and boot
         self._last_dial = 0  # number of the last hello on a connection that the peer dialled
+        self.congested = False  # as the driver was told
         self.settled = False  # the current connection has lasted
         self.since = 0.0
         self.connections = 0

@@ -259,6 +259,7 @@ class Transport:
         if role == SECOND_KEPT:
             assert before is not None
             self._retire(peer, before)
+            self._congest(peer, False)
             return
         peer.connections += 1
         peer.settled = False
@@ -273,10 +274,16 @@ class Transport:
         self._loop.call_later(self.times.linger / SECOND, connection.close)
 
     def congested(self, connection: Connection, congested: bool) -> None:
-        if self._on_congested is None or connection.peer is None:
-            return
-        if self._peers[connection.peer].current is connection:
-            self._on_congested(connection.peer, congested)
+        peer = self._peers.get(connection.peer or "")
+        if peer is not None and peer.current is connection:
+            self._congest(peer, congested)
+
+    def _congest(self, peer: Peer, congested: bool) -> None:
+        """Tell the driver, in turn: a new or lost connection is not congested."""
+        if peer.congested != congested:
+            peer.congested = congested
+            if self._on_congested is not None:
+                self._on_congested(peer.name, congested)
 
     def complain(self, connection: Connection, refused: Refused) -> None:
         who = connection.peer or connection.dialled or connection.claimed
@@ -325,6 +332,7 @@ class Transport:
         peer.last_error = why
         self._complaints.note(peer.name, "lost", why)
         self._dialler.again(peer)  # before the driver hears of it and sends
+        self._congest(peer, False)
         self._on_lost(peer.name)
 
     # --- time -------------------------------------------------------------------------------------
