@@ -24,7 +24,7 @@ OLDEST = "3.11"
 LOCKS = {  # name: what goes into it, as options of `uv pip compile`
     "core": (),
     "all": ("--all-extras",),
-    "dev": ("--extra=history", "--extra=plot", "--extra=partition", "--extra=spark", "--group=dev"),
+    "dev": ("--all-extras", "--group=dev"),  # the tests run every part of it
     "java": ("--group=java", "--no-annotate"),  # a runtime for machines that have none
 }
 FOREIGN = re.compile(r"\w+://|--(?:extra-)?index-url|--find-links|--trusted-host|@ |^\s*(?:-e|/)")

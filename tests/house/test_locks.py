@@ -16,11 +16,7 @@ DIRECT = {  # lock: what must be in it
     "all": [*PROJECT["project"]["dependencies"], *(r for rs in EXTRAS.values() for r in rs)],
     "dev": [
         *PROJECT["project"]["dependencies"],
-        *(
-            requirement
-            for extra in ("history", "plot", "partition", "spark")
-            for requirement in EXTRAS[extra]
-        ),
+        *(requirement for requirements in EXTRAS.values() for requirement in requirements),
         *PROJECT["dependency-groups"]["dev"],
     ],
     "java": PROJECT["dependency-groups"]["java"],
