@@ -15,6 +15,7 @@ from ordercast.net.bench_meter import SAMPLE_EVERY, Meter, pool, stamp
 
 BATCH_BYTES = 65_536
 _BETWEEN_S = 0.002  # looks whether all has come
+_LEAST_SLEEP_S = 0.001  # as finely as event loops keep time
 
 
 class Member(Protocol):
@@ -87,7 +88,8 @@ class Load:
                     await self.member.send_many([payload])
                 else:
                     await self.member.send(payload)
-            await asyncio.sleep(max(0.0, begun + (self.sent + 1 - before) / self.rate - clock()))
+            next_at = begun + (self.sent + 1 - before) / self.rate
+            await asyncio.sleep(max(_LEAST_SLEEP_S, next_at - clock()))
 
 
 async def take_part(spec: dict[str, Any], member: Member, meter: Meter) -> None:

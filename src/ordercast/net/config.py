@@ -167,7 +167,8 @@ class Cluster:
         return self.stability if self.stability in TRACKERS else "plain"
 
     def options(self) -> Options:
-        """Connections are reliable while they last, so nothing is sent again in a hurry."""
+        """Connections are reliable while they last, so nothing is sent again, or acknowledged, in
+        a hurry: acknowledgements that nobody waits for ride on the next report."""
         return Options(
             deliver=self.deliver,
             on_failure=self.policy,
@@ -179,7 +180,7 @@ class Cluster:
                 window_bytes=self.limits.window_bytes,
             ),
             timing=Timing(
-                ack_delay=2 * MILLISECOND,
+                ack_delay=25 * MILLISECOND,
                 resend_after=5 * SECOND,
                 resend_at_most=30 * SECOND,
                 report_every=max(1, self.limits.window_messages // 5),

@@ -22,6 +22,7 @@ from ordercast.wire.frames import Frame
 
 _log = logging.getLogger("ordercast.net.driver")
 
+_TIMER_S = 0.001  # how finely a loop keeps time: it may ring so much early, and then for nothing
 _TRY_AGAIN_S = 0.02  # after a submission that the site had no room for
 
 
@@ -227,4 +228,5 @@ class Driver:
                 return
             self._alarm.cancel()
         self._alarm_at = alarm
-        self._alarm = self._loop.call_later(max(0, alarm - now) / 1e9, self._ring)
+        delay_s = max(0, alarm - now) / 1e9 + _TIMER_S
+        self._alarm = self._loop.call_later(delay_s, self._ring)
