@@ -25,6 +25,7 @@ class MemoryStore:
     boot = 1
     incarnation = 1
     path = None
+    commits = 0
     failed: Exception | None = None
     on_failed: Callable[[Exception | None], None] | None = None
 

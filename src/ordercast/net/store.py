@@ -147,6 +147,11 @@ class Store:
         return self._writer.failed
 
     @property
+    def commits(self) -> int:
+        """Transactions made since the store was opened."""
+        return self._writer.commits
+
+    @property
     def first(self) -> int:
         """The first position that `read` can give; what was before is forgotten."""
         return self._reader.first(self.logged)
