@@ -229,11 +229,11 @@ async def test_subscriptions_are_bounded_and_wait_for_grants(
         async with running.connect("a") as client:
             await (await client.multicast("alpha", b"x")).stable()
         raw = await Raw.open(running, greet=True)
-        raw.say(b"".join(frame_of(Subscribe(number, 1)) for number in (1, 2, 3)))
+        raw.say(b"".join(frame_of(Subscribe(number, 1, False)) for number in (1, 2, 3)))
         answer = await raw.hear()  # nothing was granted, so no delivery comes before it
         assert isinstance(answer, Failed)
         assert answer.id == 3
-        raw.say(frame_of(Subscribe(2, 1)))
+        raw.say(frame_of(Subscribe(2, 1, False)))
         assert isinstance(await raw.hear(), Failed)
         await raw.close()
 

@@ -91,6 +91,29 @@ async def test_a_reader_that_was_waited_for_in_vain_goes_on(tmp_path: Path) -> N
 
 
 @in_loop
+@pytest.mark.parametrize("policy", ["wait", "shed"])
+async def test_nobody_waits_for_one_who_only_looks_on(tmp_path: Path, policy: str) -> None:
+    small = {"unread_messages": 10}
+    async with (
+        served(tmp_path, limits=small, slow_member=policy) as running,
+        running.connect("a") as a,
+        running.connect("b") as b,
+    ):
+        for node in running.cluster.nodes.values():
+            node.stream.embedded = False  # as in a daemon
+        looking = b.deliveries(start=1, observe=True)
+        for n in range(200):
+            await a.multicast("alpha", b"%d" % n)
+            if n == 0:
+                await anext(looking)  # and then it does not look for a while
+        await a.flush("stable")
+        stream = running.cluster["b"].stream
+        assert (stream.holding, stream.delivered) == (False, 200)
+        rest = [await anext(looking) for _ in range(199)]
+        assert [item.payload for item in rest] == [b"%d" % n for n in range(1, 200)]  # type: ignore[union-attr]
+
+
+@in_loop
 async def test_readers_that_are_dropped_are_gone_at_the_daemon_too(tmp_path: Path) -> None:
     async with served(tmp_path) as running, running.connect("a") as a:
         await (await a.multicast("alpha", b"x")).stable()

@@ -10,7 +10,7 @@ from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
 
 DESCRIPTION = """\
 Print the deliveries of a running site in order, and then what comes, until Ctrl-C.
-Reading confirms nothing: the site's application will still see everything."""
+It only looks on: it confirms nothing, and nobody waits for it."""
 
 EXAMPLE = """\
 example:
@@ -44,7 +44,7 @@ async def _tail(cluster: Any, directory: Any, args: argparse.Namespace) -> None:
 
     left = args.count
     async with connect(cluster, args.site, directory) as client:
-        async for item in client.deliveries(args.start):
+        async for item in client.deliveries(args.start, observe=True):
             if args.json:
                 print_line(_as_json(item))
             else:

@@ -36,9 +36,10 @@ from ordercast.net.admin_frames import (
     reason_of,
 )
 from ordercast.net.admin_session import Limits, Session
-from ordercast.net.admin_stream import Subscription
+from ordercast.net.admin_stream import Subscription, observed
 from ordercast.net.node import Node
 from ordercast.net.sockets import remove_stale, socket_path
+from ordercast.net.stream import Stream
 
 _log = logging.getLogger("ordercast.net.admin")
 
@@ -228,7 +229,9 @@ class _Connection:
                 Failed(frame.id, "Error", f"more than {MOST_SUBSCRIPTIONS} subscriptions")
             )
             return
-        subscription = Subscription(frame.id, self.node.batches(frame.start), self.wire)
+        stream = self.node.stream
+        read = observed if frame.observe else Stream.batches
+        subscription = Subscription(frame.id, read(stream, frame.start), self.wire)
         self._subscriptions[frame.id] = subscription
 
     def _ask(self, frame: Confirm | Status) -> None:

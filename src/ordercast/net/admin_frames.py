@@ -74,10 +74,12 @@ class Watch(_Frame, frozen=True, tag=3):
 
 
 class Subscribe(_Frame, frozen=True, tag=4):
-    """Deliveries from `start` on; None: from the first that is not confirmed."""
+    """Deliveries from `start` on; None: from the first that is not confirmed. `observe`: for
+    somebody who looks on, whom nobody waits for."""
 
     id: Number
     start: Number | None
+    observe: bool
 
 
 class Grant(_Frame, frozen=True, tag=5):

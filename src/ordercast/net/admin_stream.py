@@ -7,7 +7,22 @@ import msgspec
 
 from ordercast.model.errors import Error
 from ordercast.net.admin_frames import Batches, Failed, Shed, Wire, kind_of, reason_of
-from ordercast.net.stream import GapBatch, StreamBatch
+from ordercast.net.reading import Cursor, rest
+from ordercast.net.stream import GapBatch, Stream, StreamBatch
+
+_LOOK_S = 0.02  # between looks of those whom nobody wakes
+
+
+async def observed(stream: Stream, start: int | None) -> AsyncIterator[StreamBatch]:
+    """What is delivered, without being a reader of it: an operator who looks on from position 1, or
+    who stops looking, must neither hold the site up nor make it shed."""
+    cursor = Cursor(stream.confirmed if start is None else start - 1)
+    while True:
+        while cursor.read >= stream.delivered:
+            await asyncio.sleep(_LOOK_S)
+        for batch in await stream.after(cursor):
+            yield batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
+            cursor.last = batch.last
 
 
 class Subscription:

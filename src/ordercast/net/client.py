@@ -208,19 +208,20 @@ class Client:
 
     # --- receiving --------------------------------------------------------------------------------
 
-    def batches(self, start: int | None = None) -> ClientBatches:
+    def batches(self, start: int | None = None, *, observe: bool = False) -> ClientBatches:
         """Every batch for the site in order, from position `start`, or behind the last that was
-        confirmed; it never ends by itself."""
-        return ClientBatches(self, start)
+        confirmed; it never ends by itself. `observe`: as one who looks on, and is not waited for
+        (see `slow_member`) however far behind."""
+        return ClientBatches(self, start, observe)
 
-    def deliveries(self, start: int | None = None) -> ClientDeliveries:
+    def deliveries(self, start: int | None = None, *, observe: bool = False) -> ClientDeliveries:
         """The same, one message at a time."""
-        return ClientDeliveries(self, start)
+        return ClientDeliveries(self, start, observe)
 
-    def enter(self, start: int | None) -> Incoming:
+    def enter(self, start: int | None, observe: bool) -> Incoming:
         """A reader begins (`ClientReading`)."""
         self._require_open()
-        incoming = Incoming(self._next_id(), start, self._send)
+        incoming = Incoming(self._next_id(), start, observe, self._send)
         self._incoming[incoming.number] = incoming
         incoming.subscribe()
         return incoming

@@ -16,8 +16,11 @@ AHEAD_BYTES = 4 * 1024 * 1024
 class Incoming:
     """One `batches()` of the application."""
 
-    def __init__(self, number: int, start: int | None, send: Callable[[Request], None]) -> None:
+    def __init__(
+        self, number: int, start: int | None, observe: bool, send: Callable[[Request], None]
+    ) -> None:
         self.number = number
+        self.observe = observe
         self.next = start  # the position to go on with; None: where the daemon says
         self._send = send
         self._batches: deque[StreamBatch] = deque()
@@ -30,7 +33,7 @@ class Incoming:
         held = sum(batch.count for batch in self._batches)
         size = sum(_size(batch) for batch in self._batches)
         self._used = [0, 0]
-        self._send(Subscribe(self.number, self.next))
+        self._send(Subscribe(self.number, self.next, self.observe))
         self._send(Grant(self.number, max(1, AHEAD_MESSAGES - held), max(1, AHEAD_BYTES - size)))
 
     def arrived(self, batch: StreamBatch) -> None:
@@ -84,7 +87,7 @@ def _size(batch: StreamBatch) -> int:
 class Reads(Protocol):
     """The client, for its readers."""
 
-    def enter(self, start: int | None) -> Incoming: ...
+    def enter(self, start: int | None, observe: bool) -> Incoming: ...
 
     def leave(self, incoming: Incoming) -> None: ...
 
@@ -95,9 +98,10 @@ I = TypeVar("I")  # noqa: E741 - of items
 class ClientReading(Generic[I]):
     """As a node's: no generator, because those end when an `anext` is cancelled."""
 
-    def __init__(self, client: Reads, start: int | None) -> None:
+    def __init__(self, client: Reads, start: int | None, observe: bool) -> None:
         self._client = client
         self._start = start
+        self._observe = observe
         self._incoming: Incoming | None = None
         self._closed = False
 
@@ -111,7 +115,7 @@ class ClientReading(Generic[I]):
         if self._closed:
             raise StopAsyncIteration
         if self._incoming is None:
-            self._incoming = self._client.enter(self._start)
+            self._incoming = self._client.enter(self._start, self._observe)
         return await self._incoming.following()
 
     async def aclose(self) -> None:
@@ -134,8 +138,8 @@ class ClientBatches(ClientReading[StreamBatch]):
 
 
 class ClientDeliveries(ClientReading[StreamItem]):
-    def __init__(self, client: Reads, start: int | None) -> None:
-        super().__init__(client, start)
+    def __init__(self, client: Reads, start: int | None, observe: bool) -> None:
+        super().__init__(client, start, observe)
         self._items: Iterator[StreamItem] = iter(())
 
     async def __anext__(self) -> StreamItem:
