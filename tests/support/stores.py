@@ -186,6 +186,7 @@ class StoredWorld(World):
         structure = Structure(1, config.table, forest)
         super().__init__(config, structure, seed, self._stored)
         self.disks: dict[str, StoreDisk] = {}
+        self.truncated = 0  # sites whose export has a base
         for name, place in self.places.items():
             seen = self.recorder.seen[name]
             stream = Stream(seed, f"store {name}")
