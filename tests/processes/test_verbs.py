@@ -237,6 +237,12 @@ def test_a_site_that_cannot_start_is_told_and_stops_the_others(tmp_path: Path) -
     assert line.startswith("ordercast: site b did not start: ")
     assert "b.db" in line
     assert daemons.pids() == {}
+    here = daemons.run("cluster", "up", "cluster.toml")
+    assert here.returncode == done.returncode
+    said = here.stderr.splitlines()
+    assert any(line.startswith("ordercast: ") and "b.db" in line for line in said)  # its own word
+    assert said[-1].startswith("ordercast: site b did not start: it ended with code ")
+    assert daemons.pids() == {}
 
 
 def test_an_address_in_use_is_named(cluster: Daemons) -> None:

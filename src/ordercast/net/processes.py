@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,26 +97,41 @@ def command_of(cluster: Cluster, site: Site, directory: Path) -> list[str]:
     ]  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A child of ours; `said_from`: where in its log it begins, None if it says it on our own
+    standard error."""
+
+    process: "subprocess.Popen[bytes]"
+    said_from: int | None
+
+
 def start(
     cluster: Cluster, sites: Iterable[Site], directory: Path, *, detached: bool
-) -> dict[Site, subprocess.Popen[bytes]]:
+) -> dict[Site, Started]:
     """Start daemons; what they say goes to `DIR/SITE.log`, or, attached, to our standard error."""
     make_directory(directory)
-    started: dict[Site, subprocess.Popen[bytes]] = {}
+    started: dict[Site, Started] = {}
     try:
         for site in sites:
-            with log_file(directory, site).open("ab") as log:
-                started[site] = subprocess.Popen(
-                    command_of(cluster, site, directory),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=log if detached else None,
-                    start_new_session=True,  # Ctrl-C is for us: we stop them in order
-                )
+            started[site] = _spawn(cluster, site, directory, detached)
     except OSError as error:
         abandon(started.values())
         raise Error(f"cannot start site {site}: {(error.strerror or str(error)).lower()}") from None
     return started
+
+
+def _spawn(cluster: Cluster, site: Site, directory: Path, detached: bool) -> Started:
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(log_file(directory, site).open("ab")) if detached else None
+        process = subprocess.Popen(
+            command_of(cluster, site, directory),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for us: we stop them in order
+        )
+        return Started(process, log.tell() if log is not None else None)
 
 
 def make_directory(directory: Path) -> None:
@@ -137,16 +152,18 @@ class StartFailed(Error):
 
 
 def wait_ready(
-    started: dict[Site, subprocess.Popen[bytes]], directory: Path, *, limit_s: float = READY_S
+    started: Mapping[Site, Started], directory: Path, *, limit_s: float = READY_S
 ) -> None:
     """Until every daemon answers; StartFailed names the first that does not, and why."""
     until = time.monotonic() + limit_s
     waiting = dict(started)
     while waiting:
-        for site, process in list(waiting.items()):
-            code = process.poll()
+        for site, child in list(waiting.items()):
+            code = child.process.poll()
             if code is not None:
-                why = last_line(log_file(directory, site)) or ending(code)
+                why = ending(code)
+                if child.said_from is not None:
+                    why = _last_line(log_file(directory, site), child.said_from) or why
                 raise StartFailed(f"site {site} did not start: {why}", code)
             if running(directory, site) is not None and answers(directory / f"{site}.sock"):
                 del waiting[site]
@@ -156,11 +173,11 @@ def wait_ready(
         time.sleep(_POLL_S)
 
 
-def last_line(path: Path) -> str:
-    """The last line of a log: why its daemon ended."""
+def _last_line(path: Path, begin: int) -> str:
+    """The last line of a log from `begin` on: why its daemon ended."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            file.seek(max(begin, path.stat().st_size - _TAIL_BYTES))
             lines = file.read().decode("utf-8", errors="replace").splitlines()
     except OSError:
         return ""
@@ -177,9 +194,9 @@ def ending(code: int) -> str:
 # --- stopping -------------------------------------------------------------------------------------
 
 
-def abandon(started: Iterable[subprocess.Popen[bytes]]) -> None:
+def abandon(started: Iterable[Started]) -> None:
     """Stop children of ours, kindly and then not."""
-    children = [process for process in started if process.poll() is None]
+    children = [child.process for child in started if child.process.poll() is None]
     for process in children:
         process.terminate()
     for process in children:
