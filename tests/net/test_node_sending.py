@@ -448,6 +448,17 @@ async def test_leaving_tells_what_was_not_flushed(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_where_nothing_is_stored_leaving_waits_until_others_have_it() -> None:
+    async with local_cluster(GROUPS) as cluster:
+        primary = cluster.cluster.structure().primary("beta")
+        holding(cluster, "c", True)
+        await (await cluster[primary].multicast("beta", b"x")).ordered()
+        with pytest.raises(Error, match="messages not stable yet: 1 to beta; they may be lost"):
+            await cluster[primary].close(timeout_s=0.1)
+        del cluster.nodes[primary]
+
+
+@in_loop
 async def test_a_closed_site_says_so_to_everyone_who_waits() -> None:
     async with local_cluster(GROUPS, limits={"window_messages": 1}) as cluster:
         a = cluster["a"]

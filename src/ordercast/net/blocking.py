@@ -12,10 +12,12 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 from ordercast.net import client
 from ordercast.net.config import Cluster
 from ordercast.net.node import Node
+from ordercast.net.reading import Deliveries
 from ordercast.net.receipts import Receipt
 from ordercast.net.stream import StreamBatch, StreamItem
 
@@ -29,6 +31,7 @@ class Face(Protocol):
     async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
     async def multicast_to(self, sites: Any, payload: Any) -> Any: ...
     def multicast_nowait(self, group: Any, payload: bytes) -> Any: ...
+    def deliveries(self, start: int | None = None) -> Any: ...
     def batches(self, start: int | None = None) -> Any: ...
     async def confirm(self, position: int) -> None: ...
     async def flush(self, until: str = "ordered") -> None: ...
@@ -39,12 +42,16 @@ class _Thread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
+        self.closed = False
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="ordercast", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it there and wait; an interrupt here cancels it there."""
+        if self.closed:
+            work.close()
+            raise Error("the node is closed")
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
@@ -53,11 +60,23 @@ class _Thread:
             raise
 
     def close(self) -> None:
+        self.call(_end_others())
+        self.closed = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
+
+
+async def _end_others() -> None:
+    """Calls of other threads that still wait; most have been told that the node is closed."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 class BlockingReceipt:
@@ -102,8 +121,17 @@ class BlockingNode:
         return self._receipt(send())
 
     def deliveries(self, start: int | None = None) -> Iterator[StreamItem]:
-        for batch in self.batches(start):
-            yield from batch.deliveries()
+        items = self._node.deliveries(start)
+        if not isinstance(items, Deliveries):  # a daemon's come by the batch
+            for batch in self.batches(start):
+                yield from batch.deliveries()
+            return
+        try:
+            while True:
+                yield self._thread.call(anext(items))
+                yield from items.ready()
+        finally:
+            self._end(items)
 
     def batches(self, start: int | None = None) -> Iterator[StreamBatch]:
         stream = self._node.batches(start)
@@ -111,7 +139,12 @@ class BlockingNode:
             while True:
                 yield self._thread.call(anext(stream))
         finally:
-            self._thread.call(stream.aclose())
+            self._end(stream)
+
+    def _end(self, items: Any) -> None:
+        """Of a loop that may outlive the block."""
+        if not self._thread.closed:
+            self._thread.call(items.aclose())
 
     def confirm(self, position: int) -> None:
         self._thread.call(self._node.confirm(position))

@@ -70,6 +70,8 @@ class Node:
             records=records,
         )
         durable = cluster.durability != "memory"
+        # What leaving waits for. Where nothing is stored, a site takes with it what others lack.
+        self._flushed = "ordered" if durable else "stable"
         self.transport = make_transport(self)
         self.driver = Driver(self.core, self.transport, store, self, durable=durable)
         limits = cluster.limits
@@ -120,7 +122,7 @@ class Node:
         """Flush, then stop. An Error tells what was not flushed in time."""
         unflushed: str | None = None
         try:
-            await asyncio.wait_for(self.flush("ordered"), timeout_s)
+            await asyncio.wait_for(self.flush(self._flushed), timeout_s)
         except TimeoutError:
             unflushed = self._unflushed()
         finally:
@@ -143,26 +145,22 @@ class Node:
                 done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))
 
     def _unflushed(self) -> str:
-        durable = self.cluster.durability != "memory"
+        stage = self._flushed
         left = self.outgoing.waiting_messages
         behind = {
-            group: last - self.stages.last("ordered", group)
+            group: last - self.stages.last(stage, group)
             for group, last in self.core.own.last_seq.items()
-            if last > self.stages.last("ordered", group)
+            if last > self.stages.last(stage, group)
         }
         told = ", ".join(f"{count} to {group}" for group, count in sorted(behind.items()))
         parts = []
         if left:
             parts.append(f"{left} messages were never taken into the window and are dropped")
         if behind:
-            parts.append(
-                f"messages not ordered yet: {told}"
-                + (
-                    "; they are stored, and the next start sends them"
-                    if durable
-                    else "; they are lost"
-                )
-            )
+            fate = "are stored, and the next start sends them"
+            if stage == "stable":
+                fate = "may be lost"
+            parts.append(f"messages not {stage} yet: {told}; they {fate}")
         return f"site {self.site} closed before all was flushed: {'; '.join(parts) or 'unknown'}"
 
     # --- sending ----------------------------------------------------------------------------------

@@ -107,6 +107,11 @@ class Deliveries(Reading[Delivery | Gap]):
                 return self._first(batch)
             await self._refill()
 
+    def ready(self) -> Iterator[Delivery | Gap]:
+        """The rest of the batch under way, for a reader that need not go through the event loop;
+        what is taken from it is handed over."""
+        return self._items
+
     def _first(self, batch: DeliveredBatch | GapBatch) -> Delivery | Gap:
         cursor = self._cursor
         assert cursor is not None
