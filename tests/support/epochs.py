@@ -95,6 +95,7 @@ class World:
             self.options,
             build,
             boot=self.boots[site],
+            store=1 + sorted(self.disks).index(site),
             records=list(self.disks[site]),
         )
         self.members[site] = member

@@ -80,24 +80,35 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     lasts: Included
 
 
+Stores: TypeAlias = tuple[tuple[Site, int], ...]
+"""Voters and the numbers of their stores: each store is given one, drawn at random, when made."""
+
+
+class Founded(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="O"):
+    """The first record: all voters were there, with these stores."""
+
+    voters: Stores
+
+
 class Admit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="A"):
-    """A site came without its store: it is a new incarnation."""
+    """A site came with a new store: it is a new incarnation, and a voter's word counts again."""
 
     site: Site
     incarnation: int
+    store: int
 
 
 class Voters(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="V"):
-    """One more or one less than before."""
+    """One voter more or one less than before."""
 
-    sites: tuple[Site, ...]
+    voters: Stores
 
 
 class Nothing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="N"):
     """What a new manager commits first, to know what is committed."""
 
 
-EpochRecord: TypeAlias = Begin | Finish | Admit | Voters | Nothing
+EpochRecord: TypeAlias = Begin | Finish | Founded | Admit | Voters | Nothing
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

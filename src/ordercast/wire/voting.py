@@ -4,8 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ordercast.model.epochs import Entry
-from ordercast.model.groups import Site
+from ordercast.model.epochs import Entry, Stores
 
 
 class Vote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
@@ -18,12 +17,12 @@ class Vote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class Voted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="w"):
-    """`counts`: the voter is entitled; a voter that lost its store is not."""
+    """`store`: the number of the voter's store; the word of a new store counts for nothing."""
 
     term: int
     trial: bool
     granted: bool
-    counts: bool
+    store: int
 
 
 class Append(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="e"):
@@ -43,7 +42,7 @@ class Appended(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     term: int
     fits: bool
     match: int
-    counts: bool
+    store: int
     beat: int
 
 
@@ -53,7 +52,7 @@ class Install(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     term: int
     upto: int
     upto_term: int
-    voters: tuple[Site, ...]
+    voters: Stores
     snapshot: bytes
     beat: int
 

@@ -127,8 +127,8 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         if record.incarnation <= layout.roster.get(record.site, record.incarnation):
             return layout
         return replace(layout, roster={**layout.roster, record.site: record.incarnation})
-    if isinstance(record, Voters) and _one_apart(layout.voters, record.sites):
-        return replace(layout, voters=tuple(sorted(record.sites)))
+    if isinstance(record, Voters):
+        return replace(layout, voters=tuple(sorted(voter for voter, _ in record.voters)))
     return layout
 
 
@@ -333,10 +333,6 @@ def components(groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ..
                         names.append(other)
         found.append(tuple(sorted(names)))
     return found
-
-
-def _one_apart(before: tuple[Site, ...], after: tuple[Site, ...]) -> bool:
-    return bool(after) and len(set(before) ^ set(after)) == 1
 
 
 def _with_outcome(layout: Layout, change: str, why_not: str) -> Layout:

@@ -31,7 +31,7 @@ class Manager:
         self._reports: dict[str, dict[Site, Included]] = {}
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[str, None] = {}
-        self._admitting: dict[Site, None] = {}
+        self._admitting: dict[Site, int] = {}
         self.alarm_at = NEVER
 
     @property
@@ -135,7 +135,7 @@ class Manager:
     def _admit(self, now: int) -> None:
         """A voter that came without its store has all of the log again: give it its vote back."""
         roster = self._member.layout.roster
-        for voter in self._raft.waiting_for_admission():
-            if voter not in self._admitting:
-                self._admitting[voter] = None
-                self._raft.propose(now, Admit(voter, roster.get(voter, 0) + 1))
+        for voter, store in self._raft.waiting_for_admission():
+            if self._admitting.get(voter) != store:
+                self._admitting[voter] = store
+                self._raft.propose(now, Admit(voter, roster.get(voter, 0) + 1, store))

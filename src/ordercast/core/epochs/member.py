@@ -57,6 +57,7 @@ class Member:
         build: Build,
         *,
         boot: int = 1,
+        store: int = 1,
         times: VotingTimes | None = None,
         records: Sequence[MemberRecord] = (),
     ) -> None:
@@ -83,7 +84,7 @@ class Member:
         self._told: dict[str, None] = {}  # changes whose closing was reported
         first_voters = layout.voters
         voter = restore(self, records)
-        self.raft = Raft(name, first_voters, times or VotingTimes(), voter)
+        self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
         self.manager = Manager(self, self.raft)
 
     # --- starting ---------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ class Member:
         if frame.folded:
             if frame.count > self.layout.count:
                 self._persist.append(Caught(frame.folded))
-                self.adopt(unpack_layout(frame.folded, self.build))
+                self._change(unpack_layout(frame.folded, self.build))
         elif frame.count <= self.layout.count:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
@@ -223,7 +224,7 @@ class Member:
         layout = fold(self.layout, record, self.build)
         self._persist.append(Folded(record))
         if isinstance(record, Finish):
-            self.adopt(layout)
+            self._change(layout)
         else:
             self.layout = layout
         self._answer()
@@ -250,8 +251,16 @@ class Member:
 
     # --- from epoch to epoch ----------------------------------------------------------------------
 
-    def adopt(self, layout: Layout) -> None:
-        """Drop the objects of epochs that are gone, make those of the new ones."""
+    def _change(self, layout: Layout) -> None:
+        for epoch, checkpoint in self.adopt(layout).items():
+            self.make(layout.domains[epoch], checkpoint).start(self.now)
+        self._forget_due = True
+        early, self._early = self._early, []
+        for peer, frame in early:
+            self._in_epoch(self.now, peer, frame)
+
+    def adopt(self, layout: Layout) -> dict[int, Checkpoint]:
+        """End the engines of epochs that are gone; what those of the new ones start with."""
         before, self.layout = self.layout, layout
         mine = {
             group: seq
@@ -270,6 +279,7 @@ class Member:
             if epoch in before.domains and self.name in before.domains[epoch].sites:
                 self.position = engine.gate.logged
         again = self._sort_out(unplaced)
+        openings: dict[int, Checkpoint] = {}
         for epoch, domain in layout.domains.items():
             if epoch in before.domains:
                 continue
@@ -279,14 +289,8 @@ class Member:
                 opened = EpochOpened(epoch, self.position, domain.protocol, groups)
                 self._deliver.append(opened)
             if at_home or epoch in again:
-                checkpoint = first_checkpoint(self, domain, again.pop(epoch, []))
-                self.make(domain, checkpoint).start(self.now)
-        for epoch, batches in again.items():  # to a domain that goes on: an outside origin's
-            self.make(layout.domains[epoch], first_checkpoint(self, layout.domains[epoch], batches))
-        self._forget_due = True
-        early, self._early = self._early, []
-        for peer, frame in early:
-            self._in_epoch(self.now, peer, frame)
+                openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))
+        return openings
 
     def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
         """Own batches by the epoch that will take them; the others are refused."""
@@ -381,8 +385,7 @@ class Member:
                 self._told[change] = None
                 if self.manager_at is not None:
                     late.append((self.manager_at, self._progress()))
-        for change in [change for change in self._told if change not in self.layout.closing]:
-            del self._told[change]
+        self._told = {change: None for change in self._told if change in self.layout.closing}
 
     # --- for judges and operators -----------------------------------------------------------------
 
@@ -393,8 +396,5 @@ class Member:
         return seen
 
     def quiet(self) -> bool:
-        return (
-            not self._asked
-            and not self.layout.closing
-            and all(engine.quiet() for engine in self.engines.values())
-        )
+        idle = not self._asked and not self.layout.closing
+        return idle and all(engine.quiet() for engine in self.engines.values())

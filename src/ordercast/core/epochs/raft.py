@@ -4,12 +4,12 @@ Its leader is [GS]'s manager. Time, disk and network belong to the driver: what 
 in `persist`, and what is in `sends` may leave when that is.
 
 Beyond the usual: a voter without its store must not vote, or a majority could forget what it has
-promised. A voter is *entitled* once it has been given the first entry by the leader it voted for
-when all began, or once an `Admit` of it is committed by voters that are. Where the log is empty a
-candidate needs the votes of *all* voters; otherwise of a majority, and only entitled ones count.
+promised. The log names each voter's store by number, and the word of another store counts for
+nothing until an `Admit` of it is committed. The first entry, `Founded`, is written by a candidate
+for whom *all* voters have voted, with empty logs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ordercast.core.epochs.voters_log import (
@@ -19,7 +19,7 @@ from ordercast.core.epochs.voters_log import (
     VoterRecord,
     VotersLog,
 )
-from ordercast.model.epochs import Admit, Entry, EpochRecord, Nothing, Voters
+from ordercast.model.epochs import Entry, EpochRecord, Founded, Nothing, Voters
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting
@@ -44,13 +44,14 @@ class Raft:
         name: Site,
         voters: Sequence[Site],
         times: VotingTimes,
+        store: int,
         records: Sequence[VoterRecord] = (),
     ) -> None:
         self.name = name
+        self.store = store
         self.times = times
         self.term = 0
         self.vote: Site | None = None
-        self.entitled = False
         self.log = VotersLog(voters)
         self.committed = 0
         self.role = FOLLOWER
@@ -60,10 +61,10 @@ class Raft:
         self.installed: LogSnapshot | None = None  # from a leader, not yet taken by the caller
         self.alarm_at = NEVER
         self._trial = False
-        self._votes: dict[Site, tuple[bool, bool]] = {}  # (granted, counts)
+        self._votes: dict[Site, int] = {}  # granted, by which store
         self._next: dict[Site, int] = {}
         self._match: dict[Site, int] = {}
-        self._counts: dict[Site, bool] = {}
+        self._stores: dict[Site, int] = {}  # that answered this leader
         self._heard: dict[Site, int] = {}  # when each last answered this leader
         self._beat = 0
         self._led_at = 0  # when a leader was last heard
@@ -73,7 +74,7 @@ class Raft:
 
     def _replay(self, record: VoterRecord) -> None:
         if isinstance(record, Ballot):
-            self.term, self.vote, self.entitled = record.term, record.vote, record.entitled
+            self.term, self.vote = record.term, record.vote
         elif isinstance(record, Appendix):
             self.log.write(record.first, record.entries)
         else:
@@ -89,11 +90,9 @@ class Raft:
     def _write(self, first: int, entries: Sequence[Entry]) -> None:
         self.persist.append(self.log.write(first, entries))
 
-    def _ballot(self, term: int, vote: Site | None, *, entitled: bool | None = None) -> None:
+    def _ballot(self, term: int, vote: Site | None) -> None:
         self.term, self.vote = term, vote
-        if entitled is not None:
-            self.entitled = entitled
-        self.persist.append(Ballot(self.term, self.vote, self.entitled))
+        self.persist.append(Ballot(term, vote))
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -114,12 +113,9 @@ class Raft:
         if now < self.alarm_at:
             return
         if self.role == LEADER:
-            heard = [
-                site
-                for site in self.log.voters
-                if self._heard.get(site, -NEVER) > now - 2 * self.times.election
-            ]
-            if not self._enough([*heard, self.name]):
+            since = now - 2 * self.times.election
+            heard = {s: self._stores.get(s, 0) for s, at in self._heard.items() if at > since}
+            if not self._enough({**heard, self.name: self.store}):
                 self._follow(now, self.term, None)  # cut off: others may have a leader by now
                 return
             self._beats(now)
@@ -131,13 +127,13 @@ class Raft:
     def _campaign(self, now: int, *, trial: bool) -> None:
         self.leader = None
         self._wait(now)
-        if not self.entitled and self.log.last > 0:
-            return  # the store was lost: no vote until admitted
+        if self.log.stores().get(self.name) not in (0, self.store):
+            return  # the store is new: no vote until admitted
         self.role, self._trial = CANDIDATE, trial
         if not trial:
             self._ballot(self.term + 1, self.name)
             self._wait(now)
-        self._votes = {self.name: (True, self.entitled)}
+        self._votes = {self.name: self.store}
         term = self.term + 1 if trial else self.term
         for peer in self.log.voters:
             if peer != self.name:
@@ -146,54 +142,54 @@ class Raft:
         self._count(now)
 
     def _count(self, now: int) -> None:
-        granted = [site for site, (yes, _) in self._votes.items() if yes]
         if self.log.last == 0:  # all begins: everybody must be there, and have nothing
-            if not all(site in granted for site in self.log.voters):
+            if not all(voter in self._votes for voter in self.log.voters):
                 return
-        elif not self._enough([site for site in granted if self._votes[site][1]]):
+        elif not self._enough(self._votes):
             return
         if self._trial:
             self._campaign(now, trial=False)
         else:
             self._lead(now)
 
-    def _enough(self, sites: Sequence[Site]) -> bool:
-        voters = self.log.voters
-        return 2 * sum(1 for voter in voters if voter in sites) > len(voters)
+    def _enough(self, having: Mapping[Site, int]) -> bool:
+        """Whether these stores are those of a majority of the voters."""
+        stores = self.log.stores()
+        return 2 * sum(1 for v, s in stores.items() if having.get(v) == s) > len(stores)
 
     def _asked(self, now: int, peer: Site, frame: Vote) -> None:
         newer = (frame.last_term, frame.last) >= (self.log.term_of(self.log.last), self.log.last)
-        # All begins with empty logs; otherwise a voter that lost its store has no say.
-        able = frame.last == 0 if self.log.last == 0 and not self.entitled else self.entitled
         led = self.leader is not None and now < self._led_at + self.times.election
         if frame.trial:
-            granted = able and newer and not led and frame.term > self.term
-            self.sends.append((peer, Voted(frame.term, True, granted, self.entitled)))
+            granted = newer and not led and frame.term > self.term
+            self.sends.append((peer, Voted(frame.term, True, granted, self.store)))
             return
         free = self.vote is None or self.vote == peer
-        granted = able and newer and free and frame.term == self.term
+        granted = newer and free and frame.term == self.term
         if granted:
             if self.vote is None:
                 self._ballot(self.term, peer)
             self._wait(now)
-        self.sends.append((peer, Voted(self.term, False, granted, self.entitled)))
+        self.sends.append((peer, Voted(self.term, False, granted, self.store)))
 
     def _answered(self, now: int, peer: Site, frame: Voted) -> None:
         expected = self.term + 1 if self._trial else self.term
         if self.role != CANDIDATE or frame.trial != self._trial or frame.term != expected:
             return
-        self._votes[peer] = (frame.granted, frame.counts)
-        self._count(now)
+        if frame.granted:
+            self._votes[peer] = frame.store
+            self._count(now)
 
     def _lead(self, now: int) -> None:
         self.role, self.leader = LEADER, self.name
-        if not self.entitled:  # all has just begun
-            self._ballot(self.term, self.vote, entitled=True)
         self._next = dict.fromkeys(self.log.voters, self.log.last + 1)
         self._match = dict.fromkeys(self.log.voters, 0)
-        self._counts = {}
+        self._stores = {}
         self._heard = dict.fromkeys(self.log.voters, now)
-        self._write(self.log.last + 1, [Entry(self.term, Nothing())])
+        begun: EpochRecord = Nothing()
+        if self.log.last == 0:
+            begun = Founded(tuple((voter, self._votes[voter]) for voter in self.log.voters))
+        self._write(self.log.last + 1, [Entry(self.term, begun)])
         self._beats(now)
         self._advance()
 
@@ -254,9 +250,6 @@ class Raft:
         self.sends.append((peer, frame))
 
     def _append(self, peer: Site, frame: Append) -> None:
-        began = self.log.last == 0 and frame.before == 0 and frame.entries
-        if began and not self.entitled and self.vote == peer and frame.entries[0].term == self.term:
-            self._ballot(self.term, self.vote, entitled=True)  # the leader all voted for
         before = frame.before
         if before < self.log.snapshot.upto:
             skipped = self.log.snapshot.upto - before
@@ -271,9 +264,7 @@ class Raft:
             self.sends.append(
                 (
                     peer,
-                    Appended(
-                        self.term, False, max(hint, self.committed), self.entitled, frame.beat
-                    ),
+                    Appended(self.term, False, max(hint, self.committed), self.store, frame.beat),
                 )
             )
             return
@@ -285,8 +276,7 @@ class Raft:
         match = max(before + len(entries), min(self.log.snapshot.upto, self.log.last))
         if frame.committed > self.committed:
             self.committed = max(self.committed, min(frame.committed, match))
-        self._admitted()
-        self.sends.append((peer, Appended(self.term, True, match, self.entitled, frame.beat)))
+        self.sends.append((peer, Appended(self.term, True, match, self.store, frame.beat)))
 
     def _install(self, frame: Install, peer: Site) -> None:
         if frame.upto > self.committed:
@@ -298,9 +288,7 @@ class Raft:
         self.sends.append(
             (
                 peer,
-                Appended(
-                    self.term, True, max(frame.upto, self.committed), self.entitled, frame.beat
-                ),
+                Appended(self.term, True, max(frame.upto, self.committed), self.store, frame.beat),
             )
         )
 
@@ -308,7 +296,7 @@ class Raft:
         if self.role != LEADER or frame.term != self.term:
             return
         self._heard[peer] = now
-        self._counts[peer] = frame.counts
+        self._stores[peer] = frame.store
         if not frame.fits:
             self._next[peer] = max(1, min(frame.match + 1, self._next.get(peer, 1) - 1))
             self._send_entries(peer)
@@ -323,20 +311,15 @@ class Raft:
             self._send_entries(peer)
 
     def _advance(self) -> None:
-        """Commit what a majority of entitled voters has, in this term ([Raft] §5.4.2)."""
+        """Commit what a majority of the voters has, in this term ([Raft] §5.4.2)."""
         self._match[self.name] = self.log.last
-        self._counts[self.name] = self.entitled
+        self._stores[self.name] = self.store
         for index in range(self.log.last, self.committed, -1):
             if self.log.term_of(index) != self.term:
                 break
-            having = [
-                site
-                for site in self.log.voters
-                if self._match.get(site, 0) >= index and self._counts.get(site)
-            ]
+            having = {s: n for s, n in self._stores.items() if self._match.get(s, 0) >= index}
             if self._enough(having):
                 self.committed = index
-                self._admitted()
                 break
         if self.name not in self.log.voters and self._voters_committed():
             self.role, self.leader = FOLLOWER, None
@@ -346,21 +329,13 @@ class Raft:
         later = self.log.after(self.committed)
         return not any(isinstance(entry.record, Voters) for entry in later)
 
-    def _admitted(self) -> None:
-        """A committed Admit of this voter gives its word weight again."""
-        if self.entitled:
-            return
-        committed = self.log.entries[: self.committed - self.log.snapshot.upto]
-        records = [entry.record for entry in committed]
-        if any(isinstance(record, Admit) and record.site == self.name for record in records):
-            self._ballot(self.term, self.vote, entitled=True)
-
-    def waiting_for_admission(self) -> list[Site]:
-        """Voters whose word does not count although they have all of the log."""
+    def waiting_for_admission(self) -> list[tuple[Site, int]]:
+        """Voters with another store than the log says that have all of the log."""
         return [
-            site
-            for site in self.log.voters
-            if self._counts.get(site) is False and self._match.get(site, 0) >= self.committed
+            (voter, self._stores[voter])
+            for voter, store in self.log.stores().items()
+            if self._stores.get(voter, store) != store
+            and self._match.get(voter, 0) >= self.committed
         ]
 
     # --- frames -----------------------------------------------------------------------------------
@@ -382,7 +357,7 @@ class Raft:
         elif isinstance(frame, Appended):
             self._appended(now, peer, frame)
         elif frame.term < self.term:
-            self.sends.append((peer, Appended(self.term, False, 0, self.entitled, frame.beat)))
+            self.sends.append((peer, Appended(self.term, False, 0, self.store, frame.beat)))
         else:
             self._follow(now, frame.term, peer)
             if isinstance(frame, Append):

@@ -74,12 +74,11 @@ class _Past:
 
     def change(self, layout: Layout) -> None:
         """What was decided then happens again: the same, because it depends on records only."""
-        member = self.member
         self.make_engines()
-        member.adopt(layout)
-        self.states = {e: engine.retention.whole() for e, engine in member.engines.items()}
-        self.later = {}
-        member.engines.clear()
+        openings = self.member.adopt(layout)
+        self.member.engines.clear()  # those that go on have later records too
+        self.states = {e: s for e, s in self.states.items() if e in layout.domains} | openings
+        self.later = {e: r for e, r in self.later.items() if e in layout.domains}
 
 
 def first_checkpoint(
@@ -103,7 +102,7 @@ def whole(member: "Member") -> Anew:
     raft = member.raft
     log = raft.log
     voter: tuple[VoterRecord, ...] = (
-        Ballot(raft.term, raft.vote, raft.entitled),
+        Ballot(raft.term, raft.vote),
         log.snapshot,
         Appendix(log.snapshot.upto + 1, tuple(log.entries)),
     )

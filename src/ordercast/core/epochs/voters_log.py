@@ -5,16 +5,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from ordercast.model.epochs import Entry, Voters
+from ordercast.model.epochs import Admit, Entry, Founded, Stores, Voters
 from ordercast.model.groups import Site
 
 
 class Ballot(msgspec.Struct, frozen=True, array_like=True, tag="b"):
-    """Durable: the term, the vote in it, and whether this voter's word counts."""
+    """Durable: the term, and the vote in it."""
 
     term: int
     vote: Site | None
-    entitled: bool
 
 
 class Appendix(msgspec.Struct, frozen=True, array_like=True, tag="x"):
@@ -29,7 +28,7 @@ class LogSnapshot(msgspec.Struct, frozen=True, array_like=True, tag="s"):
 
     upto: int
     term: int
-    voters: tuple[Site, ...]
+    voters: Stores
     data: bytes
 
 
@@ -40,7 +39,7 @@ class VotersLog:
     """Entries are numbered from 1; those up to the snapshot's are folded into it."""
 
     def __init__(self, voters: Sequence[Site]) -> None:
-        self.snapshot = LogSnapshot(0, 0, tuple(sorted(voters)), b"")
+        self.snapshot = LogSnapshot(0, 0, tuple((voter, 0) for voter in sorted(voters)), b"")
         self.entries: list[Entry] = []
 
     @property
@@ -60,11 +59,20 @@ class VotersLog:
 
     @property
     def voters(self) -> tuple[Site, ...]:
-        """By the last entry that names them, committed or not."""
-        for entry in reversed(self.entries):
-            if isinstance(entry.record, Voters):
-                return tuple(sorted(entry.record.sites))
-        return self.snapshot.voters
+        return tuple(self.stores())
+
+    def stores(self, upto: int | None = None) -> dict[Site, int]:
+        """The voters by the last entry that names them, committed or not, and whose word counts:
+        a voter's with this store."""
+        stores = dict(self.snapshot.voters)
+        last = len(self.entries) if upto is None else upto - self.snapshot.upto
+        for entry in self.entries[:last]:
+            record = entry.record
+            if isinstance(record, (Founded, Voters)):
+                stores = dict(sorted(record.voters))
+            elif isinstance(record, Admit) and record.site in stores:
+                stores[record.site] = record.store
+        return stores
 
     def write(self, first: int, entries: Sequence[Entry]) -> Appendix:
         """Put the entries in place of everything from `first` on."""
@@ -73,10 +81,7 @@ class VotersLog:
         return Appendix(first, tuple(entries))
 
     def fold(self, upto: int, data: bytes) -> LogSnapshot:
-        voters = self.snapshot.voters
-        for entry in self.entries[: upto - self.snapshot.upto]:
-            if isinstance(entry.record, Voters):
-                voters = tuple(sorted(entry.record.sites))
+        voters = tuple(self.stores(upto).items())
         snapshot = LogSnapshot(upto, self.term_of(upto), voters, data)
         self.replace(snapshot)
         return snapshot
