@@ -12,7 +12,7 @@ from ordercast.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from ordercast.net.config import Cluster
-    from ordercast.net.processes import Started
+    from ordercast.net.processes import Child
 
 ACTIONS = ("up", "down", "kill", "restart")
 
@@ -72,9 +72,7 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     started = processes.start(cluster, sorted(cluster.sites), directory, detached=args.detach)
     try:
         processes.wait_ready(started, directory)
-        _told(
-            args, cluster, directory, {site: child.process.pid for site, child in started.items()}
-        )
+        _told(args, cluster, directory, {site: child.pid for site, child in started.items()})
         if args.detach:
             return GOOD
         return _attend(cluster, directory, started)
@@ -100,7 +98,7 @@ def _told(
         say("Ctrl-C stops it")
 
 
-def _attend(cluster: "Cluster", directory: Path, started: "dict[str, Started]") -> int:
+def _attend(cluster: "Cluster", directory: Path, started: "dict[str, Child]") -> int:
     """Until Ctrl-C or SIGTERM. A site that ends is said, and may be restarted from elsewhere."""
     from ordercast.net import processes
 
@@ -112,7 +110,7 @@ def _attend(cluster: "Cluster", directory: Path, started: "dict[str, Started]") 
     try:
         while len(gone) < len(started) or processes.all_running(cluster, directory):
             for site, child in started.items():
-                code = child.process.poll()
+                code = child.poll()
                 if code is not None and site not in gone:
                     gone[site] = None
                     complain(f"site {site} has ended ({processes.ending(code)})")
@@ -163,7 +161,7 @@ def _kill(
             processes.abandon(started.values())
             complain(str(error))
             return MISTAKE if error.code == MISTAKE else INCOMPLETE
-        told["pid"] = started[site].process.pid
+        told["pid"] = started[site].pid
     if args.json:
         print_json(told)
     else:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
@@ -23,6 +24,8 @@ READY_S = 30.0
 STOP_S = 15.0
 _POLL_S = 0.02
 _TAIL_BYTES = 4_096  # of a log, to find its last line
+
+Child: TypeAlias = "subprocess.Popen[bytes]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +100,18 @@ def command_of(cluster: Cluster, site: Site, directory: Path) -> list[str]:
     ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A child of ours; `said_from`: where in its log it begins, None if it says it on our own
-    standard error."""
+class _Logged(subprocess.Popen[bytes]):
+    """A child whose words go to its log, from `said_from` on."""
 
-    process: "subprocess.Popen[bytes]"
-    said_from: int | None
+    said_from = 0
 
 
 def start(
     cluster: Cluster, sites: Iterable[Site], directory: Path, *, detached: bool
-) -> dict[Site, Started]:
+) -> dict[Site, Child]:
     """Start daemons; what they say goes to `DIR/SITE.log`, or, attached, to our standard error."""
     make_directory(directory)
-    started: dict[Site, Started] = {}
+    started: dict[Site, Child] = {}
     try:
         for site in sites:
             started[site] = _spawn(cluster, site, directory, detached)
@@ -121,17 +121,15 @@ def start(
     return started
 
 
-def _spawn(cluster: Cluster, site: Site, directory: Path, detached: bool) -> Started:
-    with contextlib.ExitStack() as stack:
-        log = stack.enter_context(log_file(directory, site).open("ab")) if detached else None
-        process = subprocess.Popen(
-            command_of(cluster, site, directory),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C is for us: we stop them in order
-        )
-        return Started(process, log.tell() if log is not None else None)
+def _spawn(cluster: Cluster, site: Site, directory: Path, detached: bool) -> Child:
+    command = command_of(cluster, site, directory)
+    nowhere = subprocess.DEVNULL
+    if not detached:  # Ctrl-C is for us, in either case: we stop them in order
+        return subprocess.Popen(command, stdin=nowhere, stdout=nowhere, start_new_session=True)
+    with log_file(directory, site).open("ab") as log:
+        child = _Logged(command, stdin=nowhere, stdout=nowhere, stderr=log, start_new_session=True)
+        child.said_from = log.tell()
+        return child
 
 
 def make_directory(directory: Path) -> None:
@@ -151,18 +149,16 @@ class StartFailed(Error):
         self.code = code
 
 
-def wait_ready(
-    started: Mapping[Site, Started], directory: Path, *, limit_s: float = READY_S
-) -> None:
+def wait_ready(started: Mapping[Site, Child], directory: Path, *, limit_s: float = READY_S) -> None:
     """Until every daemon answers; StartFailed names the first that does not, and why."""
     until = time.monotonic() + limit_s
     waiting = dict(started)
     while waiting:
         for site, child in list(waiting.items()):
-            code = child.process.poll()
+            code = child.poll()
             if code is not None:
                 why = ending(code)
-                if child.said_from is not None:
+                if isinstance(child, _Logged):
                     why = _last_line(log_file(directory, site), child.said_from) or why
                 raise StartFailed(f"site {site} did not start: {why}", code)
             if running(directory, site) is not None and answers(directory / f"{site}.sock"):
@@ -194,9 +190,9 @@ def ending(code: int) -> str:
 # --- stopping -------------------------------------------------------------------------------------
 
 
-def abandon(started: Iterable[Started]) -> None:
+def abandon(started: Iterable[Child]) -> None:
     """Stop children of ours, kindly and then not."""
-    children = [child.process for child in started if child.process.poll() is None]
+    children = [child for child in started if child.poll() is None]
     for process in children:
         process.terminate()
     for process in children:
