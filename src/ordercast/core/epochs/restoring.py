@@ -67,8 +67,9 @@ class _Past:
         home = member.layout.home(member.name)
         for epoch, domain in member.layout.domains.items():
             if epoch in self.states or epoch in self.later or domain is home:
-                checkpoint = self.states.get(epoch) or first_checkpoint(member, domain)
-                member.make(domain, checkpoint, self.later.get(epoch, []))
+                if epoch not in self.states:  # kept: positions go on from where it began
+                    self.states[epoch] = first_checkpoint(member, domain)
+                member.make(domain, self.states[epoch], self.later.get(epoch, []))
         if home is not None:
             member.position = member.engines[home.epoch].gate.logged
 
