@@ -30,7 +30,7 @@ GROUPS = '{"groups": {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma"
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("simulated") / "history"
-    options = ["--messages", "120", "--faults", "loss=0.05", "--causal", "--seed", "3"]
+    options = ["--messages", "60", "--faults", "loss=0.05", "--causal", "--seed", "3"]
     assert main(["sim", GROUPS, *options, "--history", str(folder)]) == 0
     return folder
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ordercast.pipeline.auditing.findings import Finding
 from ordercast.pipeline.auditing.listing import SCHEMA, Namer
 from ordercast.pipeline.auditing.packing import divide, join, unpack
-from ordercast.pipeline.auditing.scatter import Glossary, Legend, scatter
+from ordercast.pipeline.auditing.scatter import GLOSSARY, Glossary, Legend, scatter
 from ordercast.pipeline.auditing.tasks import PART_COLUMNS, Task
 
 
@@ -24,7 +24,7 @@ class Gathered:
         self._glossaries: list[Glossary] = []
         for table, kind in tables:
             for share, value in scatter(table, kind, shares):
-                if share < 0:
+                if share == GLOSSARY:
                     self._glossaries.append(msgspec.msgpack.decode(value, type=Glossary))
                 else:
                     self.shares.setdefault(share, []).append(value)

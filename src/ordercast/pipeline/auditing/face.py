@@ -146,7 +146,7 @@ def audit_tables(
         if isinstance(divided, Divided):
             LOGGER.info("looking for cuts")
             work = SparkWork(divided, names)
-            cuts = work.find_cuts(shares, sites_run, facts, sum(run_rows))
+            cuts = work.find_cuts(shares, sites_run, facts)
         else:
             work, cuts = DriverWork(divided, names), whole(shares)
         task = Task(facts, numbers.arrays, sites_run, cuts, causal)

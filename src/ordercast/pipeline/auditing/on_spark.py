@@ -30,7 +30,7 @@ from ordercast.pipeline.auditing.numbers import Columns, Ints
 from ordercast.pipeline.auditing.packing import divide, join, pack, unpack
 from ordercast.pipeline.auditing.places import starts
 from ordercast.pipeline.auditing.rows import DELIVERED, SENT, is_live
-from ordercast.pipeline.auditing.scatter import Glossary, Legend, scatter
+from ordercast.pipeline.auditing.scatter import SAMPLE, Glossary, Legend, scatter
 from ordercast.pipeline.auditing.tasks import PART_COLUMNS, Task
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_SHARE = 300_000
 ROWS_PER_BATCH = 400_000  # scattered at a time
-_ASIDE = -1  # the key under which glossaries and findings travel
+_ASIDE = -1  # the key under which findings travel
 _BYTES = pa.schema([("key", pa.int32()), ("value", pa.binary())])
 _BYTES_DDL = "key int, value binary"
 
@@ -50,24 +50,33 @@ class Divided:
 
     def __init__(self, pieces: "DataFrame", shares: int) -> None:
         self.frame = pieces.repartition(shares, "key").persist(StorageLevel.DISK_ONLY)
+        self.sample: list[bytes] = []
 
     def glossaries(self) -> list[Glossary]:
-        found = self.frame.where(f"key = {_ASIDE}").select("value").toArrow().column("value")
-        return [msgspec.msgpack.decode(each, type=Glossary) for each in found.to_pylist()]
+        """Divides the tables; the sample comes with the glossaries."""
+        told = self.frame.where("key < 0").toArrow()
+        values = told.column("value").to_pylist()
+        found = []
+        for key, value in zip(told.column("key").to_pylist(), values, strict=True):
+            if key == SAMPLE:
+                self.sample.append(value)
+            else:
+                found.append(msgspec.msgpack.decode(value, type=Glossary))
+        return found
 
     def close(self) -> None:
         self.frame.unpersist()
 
     @property
     def pieces(self) -> "DataFrame":
-        return self.frame.where(f"key != {_ASIDE}")
+        return self.frame.where("key >= 0")
 
 
 def divide_frames(deliveries: "DataFrame", sent: "DataFrame", rows: int) -> Divided:
     """Spark reads, whatever the frames are."""
-    shares = _shares(rows)
+    shares, every = _shares(rows), _every(rows)
     one, other = (
-        frame.mapInArrow(_scatter_step(kind, shares), _BYTES_DDL)
+        frame.mapInArrow(_scatter_step(kind, shares, every), _BYTES_DDL)
         for frame, kind in ((deliveries, DELIVERED), (sent, SENT))
     )
     return Divided(one.unionAll(other), shares)
@@ -75,17 +84,24 @@ def divide_frames(deliveries: "DataFrame", sent: "DataFrame", rows: int) -> Divi
 
 def divide_files(spark: "SparkSession", groups: Sequence[RowGroup]) -> Divided:
     """The workers read, a bundle of row groups each."""
-    shares = _shares(sum(group.rows for group in groups))
-    bundles = bundle(groups)
+    rows = sum(group.rows for group in groups)
+    shares, bundles = _shares(rows), bundle(groups)
     tasks = spark.range(0, len(bundles), 1, len(bundles))
-    return Divided(tasks.mapInArrow(_read_step(bundles, shares), _BYTES_DDL), shares)
+    step = _read_step(bundles, shares, _every(rows))
+    return Divided(tasks.mapInArrow(step, _BYTES_DDL), shares)
 
 
 def _shares(rows: int) -> int:
     return max(2, -(-rows // ROWS_PER_SHARE))
 
 
-def _read_step(bundles: Sequence[Sequence[RowGroup]], shares: int) -> Callable[[Batches], Batches]:
+def _every(rows: int) -> int:
+    return max(1, rows // SAMPLE_ROWS)
+
+
+def _read_step(
+    bundles: Sequence[Sequence[RowGroup]], shares: int, every: int
+) -> Callable[[Batches], Batches]:
     kinds = {"deliveries": DELIVERED, "sent": SENT}
 
     def step(batches: Batches) -> Batches:
@@ -93,15 +109,15 @@ def _read_step(bundles: Sequence[Sequence[RowGroup]], shares: int) -> Callable[[
             for number in batch.column(0).to_pylist():
                 for group in bundles[number]:
                     for table in group.tables(ROWS_PER_BATCH):
-                        yield from _batches(scatter(table, kinds[group.table], shares))
+                        yield from _batches(scatter(table, kinds[group.table], shares, every))
 
     return step
 
 
-def _scatter_step(kind: int, shares: int) -> Callable[[Batches], Batches]:
+def _scatter_step(kind: int, shares: int, every: int) -> Callable[[Batches], Batches]:
     def step(batches: Batches) -> Batches:
         for table in _in_tables(batches, ROWS_PER_BATCH):
-            yield from _batches(scatter(table, kind, shares))
+            yield from _batches(scatter(table, kind, shares, every))
 
     return step
 
@@ -149,14 +165,13 @@ class SparkWork:
         """What a task that lists finds, with names; nothing runs before it is read."""
         return self._plan(task).mapInArrow(_naming_step(namer), DDL)
 
-    def find_cuts(self, shares: Shares, sites_run: Ints, facts: Facts, rows: int) -> Cuts:
-        """Sample, guess, close; nothing to do when no run is cut."""
+    def find_cuts(self, shares: Shares, sites_run: Ints, facts: Facts) -> Cuts:
+        """Guess from the sample, close; nothing to do when no run is cut."""
         if not shares.cuts.any():
             return whole(shares)
         pieces, legend = self._divided.pieces, self._legend
-        sample = pieces.mapInArrow(_sample_step(legend, max(1, rows // SAMPLE_ROWS)), _BYTES_DDL)
-        values = sample.toArrow().column("value").to_pylist()
-        windows = guess(_sorted(join(map(unpack, values)), facts), shares, sites_run)
+        sample = join(map(legend.read_places, self._divided.sample))
+        windows = guess(_sorted(sample, facts), shares, sites_run)
         near = pieces.mapInArrow(_near_step(legend, windows), _BYTES_DDL)
         found = near.groupBy("key").applyInArrow(_close_step(windows), _BYTES_DDL).toArrow()
         closed = windows.guess.copy()
@@ -200,21 +215,6 @@ def _naming_step(namer: Namer) -> Callable[[Batches], Batches]:
 def _table(values: Sequence[tuple[int, bytes]]) -> pa.Table:
     keys, packed = zip(*values, strict=True)
     return pa.table({"key": pa.array(keys, pa.int32()), "value": pa.array(packed, pa.binary())})
-
-
-def _sample_step(legend: Legend, every: int) -> Callable[[Batches], Batches]:
-    """All deliveries of one message in `every`."""
-
-    def step(batches: Batches) -> Batches:
-        for columns in _read(batches, legend):
-            # A message's number says nothing about its share: neighbours are in different ones.
-            rows = np.flatnonzero(columns["message"] % every == 0)
-            yield from _batches(iter([(0, pack({n: columns[n][rows] for n in _SAMPLED}))]))
-
-    return step
-
-
-_SAMPLED = ("site", "position", "attempt", "epoch", "message")
 
 
 def _near_step(legend: Legend, windows: Windows) -> Callable[[Batches], Batches]:

@@ -12,16 +12,19 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.auditing.numbers import Columns, Ints, Run
-from ordercast.pipeline.auditing.packing import divide, unpack
+from ordercast.pipeline.auditing.packing import divide, pack, unpack
 from ordercast.pipeline.auditing.rows import DELIVERED, SENT
 
 StreamName = tuple[Run, str, str, int]  # run, group, origin, incarnation
 SiteName = tuple[Run, str]
-_PACKED = ("stream", "seq", "site", "position", "attempt", "epoch", "ns", "digest", "has_digest")
+GLOSSARY, SAMPLE = -1, -2  # instead of a share
+_PLACED = ("stream", "seq", "site", "position", "attempt", "epoch")
+_PACKED = (*_PLACED, "ns", "digest", "has_digest")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MOST = np.iinfo(np.int64).max
 
@@ -51,14 +54,17 @@ class Glossary(msgspec.Struct):
     null: str = ""  # a column with a null where there may be none
 
 
-def scatter(table: pa.Table, kind: int, shares: int) -> Iterator[tuple[int, bytes]]:
-    """Shares with their packed rows; first the glossary, as share -1."""
+def scatter(
+    table: pa.Table, kind: int, shares: int, sample_every: int = 0
+) -> Iterator[tuple[int, bytes]]:
+    """Shares with their packed rows; before them the glossary, and the places of all deliveries of
+    one message in so many."""
     if not table.num_rows:
         return
     null = _first_null(table)
     if null:
         glossary = Glossary(0, kind, [], [], [], [], [], null)
-        yield -1, msgspec.msgpack.encode(glossary)
+        yield GLOSSARY, msgspec.msgpack.encode(glossary)
         return
     columns = {
         name: table.column(source).to_numpy()
@@ -85,8 +91,13 @@ def scatter(table: pa.Table, kind: int, shares: int) -> Iterator[tuple[int, byte
         first=_extremes(np.minimum, _MOST, columns["stream"], columns["seq"], len(streams)),
         last=_extremes(np.maximum, -_MOST, columns["stream"], columns["seq"], len(streams)),
     )
-    yield -1, msgspec.msgpack.encode(glossary)
-    columns["share"] = _shares(streams, columns["stream"], columns["seq"], shares)
+    yield GLOSSARY, msgspec.msgpack.encode(glossary)
+    mixed = _mixed(streams, columns["stream"], columns["seq"])
+    if sample_every and kind == DELIVERED:
+        rows = np.flatnonzero((mixed >> np.uint64(8)) % np.uint64(sample_every) == 0)
+        sample = pack({name: columns[name][rows] for name in _PLACED})
+        yield SAMPLE, msgspec.msgpack.encode((glossary.digest, sample))
+    columns["share"] = (mixed % np.uint64(shares)).astype(np.int64)
     for share, packed in divide(columns, "share", _PACKED):
         yield share, msgspec.msgpack.encode((glossary.digest, packed))
 
@@ -130,12 +141,12 @@ def _extremes(which: np.ufunc, start: int, streams: Ints, seqs: Ints, count: int
     return list(found.tolist())
 
 
-def _shares(streams: list[StreamName], stream: Ints, seq: Ints, shares: int) -> Ints:
-    """By a hash of the name and the seq, the same wherever a message appears."""
+def _mixed(streams: list[StreamName], stream: Ints, seq: Ints) -> npt.NDArray[np.uint64]:
+    """A hash of the name and the seq, the same wherever a message appears."""
     hashes = np.array([_digest(name) for name in streams], np.uint64)
     mixed = (hashes[stream] + seq.astype(np.uint64)) * _MIX
     mixed ^= mixed >> np.uint64(32)
-    return (mixed % np.uint64(shares)).astype(np.int64)
+    return mixed
 
 
 @dataclass(frozen=True)
@@ -154,7 +165,7 @@ class Legend:
 
     def read_places(self, data: bytes) -> Columns:
         """Only what says which message is where; of sends, nothing."""
-        columns = self._read(data, ("stream", "seq", "site", "position", "attempt", "epoch"))
+        columns = self._read(data, _PLACED)
         rows = columns["kind"] == DELIVERED
         return columns if rows.all() else {name: c[rows] for name, c in columns.items()}
 
