@@ -312,13 +312,16 @@ class Cutting:
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "durability"), [(1, "os"), (2, "os"), (3, "memory")])
 @in_loop
-async def test_cuts_at_any_byte_lose_double_and_reorder_nothing(tmp_path: Path, seed: int) -> None:
+async def test_cuts_at_any_byte_lose_double_and_reorder_nothing(
+    tmp_path: Path, seed: int, durability: str
+) -> None:
     chance = random.Random(seed)
     count = 600
     (tmp_path / "cut").mkdir()
-    async with served(tmp_path) as running:
+    stored = tmp_path if durability == "os" else None
+    async with served(tmp_path, durability=durability, dir=stored) as running:
         proxy = Cutting(tmp_path / "a.sock", tmp_path / "cut" / "a.sock", chance, 3_000)
         async with proxy, connect(running.cluster.cluster, "a", tmp_path / "cut") as a:
             reading = asyncio.ensure_future(read(a, count))

@@ -39,7 +39,6 @@ from ordercast.net.admin_session import Limits, Session
 from ordercast.net.admin_stream import Subscription, observed
 from ordercast.net.node import Node
 from ordercast.net.sockets import remove_stale, socket_path
-from ordercast.net.stream import Stream
 
 _log = logging.getLogger("ordercast.net.admin")
 
@@ -169,7 +168,10 @@ class _Connection:
     def lost(self) -> None:
         self._deadline.cancel()
         for subscription in self._subscriptions.values():
-            subscription.close()
+            if subscription.keep and self.session is not None:
+                self.session.park(subscription)
+            else:
+                subscription.close()
         for task in self._tasks:
             task.cancel()
         if self.session is not None:
@@ -188,7 +190,7 @@ class _Connection:
             self._subscribe(frame)
         elif isinstance(frame, Grant):
             if frame.id in self._subscriptions:
-                self._subscriptions[frame.id].grant(frame.messages, frame.bytes)
+                self._subscriptions[frame.id].grant(frame.messages, frame.bytes, frame.read)
         elif isinstance(frame, Unsubscribe):
             subscription = self._subscriptions.pop(frame.id, None)
             if subscription is not None:
@@ -229,10 +231,18 @@ class _Connection:
                 Failed(frame.id, "Error", f"more than {MOST_SUBSCRIPTIONS} subscriptions")
             )
             return
-        stream = self.node.stream
-        read = observed if frame.observe else Stream.batches
-        subscription = Subscription(frame.id, read(stream, frame.start), self.wire)
+        assert self.session is not None
+        subscription = self.session.parked(frame.id)
+        if subscription is None or not subscription.resume(self.wire, frame.start):
+            subscription = self._begin(frame)
         self._subscriptions[frame.id] = subscription
+
+    def _begin(self, frame: Subscribe) -> Subscription:
+        stream = self.node.stream
+        if frame.observe:
+            return Subscription(frame.id, observed(stream, frame.start), self.wire, keep=False)
+        batches = stream.batches(frame.start)
+        return Subscription(frame.id, batches, self.wire, keep=stream.log is None)
 
     def _ask(self, frame: Confirm | Status) -> None:
         task = asyncio.create_task(self._answer(frame))

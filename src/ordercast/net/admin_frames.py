@@ -83,11 +83,12 @@ class Subscribe(_Frame, frozen=True, tag=4):
 
 
 class Grant(_Frame, frozen=True, tag=5):
-    """So much more may be sent to the subscription."""
+    """So much more may be sent to the subscription; it has read everything up to `read`."""
 
     id: Number
     messages: Count
     bytes: Count
+    read: Count
 
 
 class Unsubscribe(_Frame, frozen=True, tag=6):

@@ -22,9 +22,11 @@ from ordercast.net.admin_frames import (
     kind_of,
     reason_of,
 )
+from ordercast.net.admin_stream import Subscription
 from ordercast.net.node import Node
 from ordercast.net.receipts import Receipt
 
+PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
 _SLACK = 2  # times what a client may have under way: it may have given up some of it
 
 
@@ -57,10 +59,11 @@ class Session:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
         self._open: dict[int, Send] = {}  # given to the site, not yet accepted
+        self._parked: dict[int, tuple[Subscription, asyncio.TimerHandle]] = {}
 
     @property
     def idle(self) -> bool:
-        return self.wire is None and not self._queue and not self._tasks
+        return self.wire is None and not (self._queue or self._tasks or self._parked)
 
     def attach(self, wire: Wire) -> None:
         if self.wire is not None and self.wire is not wire:
@@ -76,6 +79,29 @@ class Session:
         self._queue.clear()
         for task in list(self._tasks):
             task.cancel()
+        for number in list(self._parked):
+            self._end_parked(number)
+
+    # --- what the client reads --------------------------------------------------------------------
+
+    def park(self, subscription: Subscription) -> None:
+        """Keep it for a while after its connection broke."""
+        subscription.park()
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(PARKED_S, self._end_parked, subscription.number)
+        self._parked[subscription.number] = (subscription, timer)
+
+    def parked(self, number: int) -> Subscription | None:
+        found = self._parked.pop(number, None)
+        if found is None:
+            return None
+        found[1].cancel()
+        return found[0]
+
+    def _end_parked(self, number: int) -> None:
+        subscription = self.parked(number)
+        if subscription is not None:
+            subscription.close()
 
     # --- what the client sends --------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """A client's subscription to a daemon's deliveries: as much as the client has granted, no more."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -26,23 +27,49 @@ async def observed(stream: Stream, start: int | None) -> AsyncIterator[StreamBat
 
 
 class Subscription:
-    def __init__(self, number: int, batches: AsyncIterator[StreamBatch], wire: Wire) -> None:
+    """`keep`: where nothing is stored, what was sent stays here until the client has read it, so
+    that it can be sent again on the client's next connection."""
+
+    def __init__(
+        self, number: int, batches: AsyncIterator[StreamBatch], wire: Wire, *, keep: bool
+    ) -> None:
         self.number = number
-        self.wire = wire
+        self.keep = keep
+        self._wire: Wire | None = wire
         self._batches = batches
+        self._kept: deque[StreamBatch] = deque()
         self._messages = 0  # granted and not used; below 0 after a batch larger than the rest
         self._bytes = 0
         self._granted: asyncio.Future[None] | None = None
         self._task = asyncio.create_task(self._run())
 
-    def grant(self, messages: int, size: int) -> None:
+    def grant(self, messages: int, size: int, read: int) -> None:
         self._messages += messages
         self._bytes += size
+        while self._kept and self._kept[0].last <= read:
+            self._kept.popleft()
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
 
     def close(self) -> None:
         self._task.cancel()
+
+    def park(self) -> None:
+        """The connection is gone; the client may be back soon."""
+        self._wire = None
+
+    def resume(self, wire: Wire, start: int | None) -> bool:
+        """Go on at `start` on a new connection, if this can."""
+        first = self._kept[0].position if self._kept else None
+        if self._task.done() or (first is not None and start is not None and first > start):
+            return False
+        self._wire = wire
+        self._messages = self._bytes = 0
+        again, self._kept = self._kept, deque()
+        for batch in again:
+            if start is None or batch.last >= start:
+                self._write(batch)
+        return True
 
     async def _run(self) -> None:
         try:
@@ -51,7 +78,8 @@ class Subscription:
                 self._write(batch)
                 await self._room()
         except Error as error:
-            self.wire.send(Failed(self.number, kind_of(error), reason_of(error)))
+            if self._wire is not None:
+                self._wire.send(Failed(self.number, kind_of(error), reason_of(error)))
         finally:
             close = getattr(self._batches, "aclose", None)
             if close is not None:
@@ -66,9 +94,14 @@ class Subscription:
                 self._granted = None
 
     def _write(self, batch: StreamBatch) -> None:
+        if self.keep:
+            self._kept.append(batch)
         self._messages -= batch.count
-        if isinstance(batch, GapBatch):
-            self.wire.send(Shed(self.number, *msgspec.structs.astuple(batch)))
-        else:
+        if not isinstance(batch, GapBatch):
             self._bytes -= len(batch.placed.batch.body)
-            self.wire.send(Batches(self.number, ((batch.position, batch.epoch, batch.placed),)))
+        if self._wire is None:
+            return
+        if isinstance(batch, GapBatch):
+            self._wire.send(Shed(self.number, *msgspec.structs.astuple(batch)))
+        else:
+            self._wire.send(Batches(self.number, ((batch.position, batch.epoch, batch.placed),)))

@@ -25,6 +25,7 @@ class Incoming:
         self._send = send
         self._batches: deque[StreamBatch] = deque()
         self._used = [0, 0]  # messages and bytes read since the last grant
+        self._position = 0  # of the last that was read
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
 
@@ -34,7 +35,8 @@ class Incoming:
         size = sum(_size(batch) for batch in self._batches)
         self._used = [0, 0]
         self._send(Subscribe(self.number, self.next, self.observe))
-        self._send(Grant(self.number, max(1, AHEAD_MESSAGES - held), max(1, AHEAD_BYTES - size)))
+        room = max(1, AHEAD_MESSAGES - held), max(1, AHEAD_BYTES - size)
+        self._send(Grant(self.number, *room, self._position))
 
     def arrived(self, batch: StreamBatch) -> None:
         if self.next is not None and batch.position != self.next:
@@ -75,8 +77,9 @@ class Incoming:
         used = self._used
         used[0] += batch.count
         used[1] += _size(batch)
+        self._position = batch.last
         if used[0] >= AHEAD_MESSAGES // 4 or used[1] >= AHEAD_BYTES // 4:
-            self._send(Grant(self.number, used[0], used[1]))
+            self._send(Grant(self.number, used[0], used[1], self._position))
             self._used = [0, 0]
 
 
