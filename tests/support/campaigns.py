@@ -42,6 +42,7 @@ class Case:
 class Found:
     wrong: list[str] = field(default_factory=list)
     kills: int = 0
+    disturbances: int = 0
     sent: int = 0
     delivered: int = 0
 

@@ -82,6 +82,7 @@ class DisturbedCampaign(Campaign):
             await asyncio.sleep(0.02)
         for proxy in self.cluster.proxies.values():
             proxy.calm = True
+        self.found.disturbances = self.cluster.disturbances
 
 
 def run_disturbed(case: Case, directory: Path, *, disturbances: int, tls: bool) -> Found:
