@@ -37,6 +37,7 @@ from ordercast.wire.frames import Frame
 
 _log = logging.getLogger("ordercast.net.node")
 
+TURN_BYTES = 65_536  # who sends so much in one turn of the loop lets it end: it is on its way then
 CLOSE_S = 5.0  # how long leaving waits for what is under way
 
 
@@ -170,6 +171,8 @@ class Node:
         outgoing = self.outgoing
         if type(group) is not str:
             return await self.multicast_to(self._union(group), payload)
+        if outgoing.waiting_bytes > TURN_BYTES:
+            await asyncio.sleep(0)
         seq = outgoing.take(group, payload)
         if seq is None:
             payload = bytes(payload)
@@ -202,6 +205,8 @@ class Node:
             return await self.multicast_to(self._union(group), payloads, request=request)
         outgoing = self.outgoing
         batch = list(payloads)
+        if outgoing.waiting_bytes > TURN_BYTES:
+            await asyncio.sleep(0)
         seq = outgoing.take_batch(group, batch, request)
         if seq is None:
             await outgoing.turn(batch)
