@@ -192,8 +192,8 @@ def test_a_slow_reader_holds_the_origins_up_and_memory_stays_bounded(
             assert not producing.done()
             assert b.stream.delivered <= 50 + 2 * 20
             assert a.core.own.unstable + a.outgoing.waiting_messages <= 20
-            assert b.status()["holds_others"]
-            assert a.status()["window"]["held_by"] == ["b"]
+            assert (await b.status())["holds_others"]
+            assert (await a.status())["window"]["held_by"] == ["b"]
             most = 0
             got = []
             async for item in b.deliveries():

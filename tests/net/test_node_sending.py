@@ -266,7 +266,7 @@ async def test_multicast_waits_while_the_window_is_full_and_goes_on() -> None:
         assert sent == [1, 2, 3, 4, 5]
         with pytest.raises(WindowFull, match=r"5 messages .* are accepted and not yet stable"):
             a.multicast_nowait("alpha", b"too many")
-        assert a.status()["window"]["held_by"] == ["b"]
+        assert (await a.status())["window"]["held_by"] == ["b"]
         holding(cluster, "b", False)
         await task
         assert sent == list(range(1, 21))

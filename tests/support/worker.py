@@ -77,7 +77,7 @@ async def read(node: Any, notes: Notes, rng: random.Random) -> None:
 async def tell_idle(node: Any, notes: Notes, sending: "asyncio.Task[None]") -> None:
     """Once everything sent from here is stable; again after a restart."""
     await sending
-    while node.status()["window"]["messages"]:
+    while (await node.status())["window"]["messages"]:
         await asyncio.sleep(0.05)
     notes.add(("idle",))
     notes.write()

@@ -255,7 +255,7 @@ class _Connection:
                 await self.node.confirm(frame.position)
                 body = b""
             else:
-                body = msgspec.json.encode(self.node.status())
+                body = msgspec.json.encode(await self.node.status())
         except Error as error:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:

@@ -35,7 +35,7 @@ class Face(Protocol):
     def batches(self, start: int | None = None) -> Any: ...
     async def confirm(self, position: int) -> None: ...
     async def flush(self, until: str = "ordered") -> None: ...
-    def status(self) -> Any: ...
+    async def status(self) -> dict[str, Any]: ...
 
 
 class _Thread:
@@ -153,14 +153,7 @@ class BlockingNode:
         self._thread.call(self._node.flush(until))
 
     def status(self) -> dict[str, Any]:
-        async def ask() -> dict[str, Any]:
-            found = self._node.status()
-            if asyncio.iscoroutine(found):
-                found = await found
-            told: dict[str, Any] = found
-            return told
-
-        return self._thread.call(ask())
+        return self._thread.call(self._node.status())
 
     def _receipt(self, work: Coroutine[Any, Any, Any]) -> BlockingReceipt:
         return BlockingReceipt(self._thread, self._thread.call(work))

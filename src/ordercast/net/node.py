@@ -271,7 +271,7 @@ class Node:
         self.driver.wake()
         await done
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         from ordercast.net.status import status_of
 
         return status_of(self)

@@ -87,8 +87,14 @@ class Peer:
         if hello.answers != connection.our_number:  # ours is 0 when the peer dialled
             raise Refused(OLD_HELLO, "it answers another one than ours")
         if hello.instance != self._instance:
-            if self.current is not None and start == self._newest:
-                raise Refused(TWICE, f"both with boot {hello.boot}; the first one stays")
+            if self._instance and start == self._newest:
+                # A store counts its starts: this one has none, or a copy. The links of the first
+                # count on what it had, so to let this one go on would lose messages silently.
+                raise Refused(
+                    TWICE,
+                    f"both with boot {hello.boot}; a site does not come back without its own"
+                    " store while the others run",
+                )
             self._instance, self._newest = hello.instance, start
             self._last_dial = self.gone = 0
             role = KEPT if self.current is None else REPLACED

@@ -1,0 +1,132 @@
+"""`Node.open`: sites that read a cluster file and meet over real connections, with and without TLS;
+what opening refuses."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import ordercast
+from ordercast.model.errors import ConfigError, Error
+from ordercast.net.node import Node
+from support.loops import in_loop
+from support.processes import write_cluster
+from support.sites import GROUPS, is_quiet, read
+
+
+@contextlib.asynccontextmanager
+async def opened(path: Path, sites: str, folder: Path) -> AsyncIterator[dict[str, Node]]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield {
+            site: await stack.enter_async_context(ordercast.Node.open(path, site, dir=folder))
+            for site in sites
+        }
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("protocol", ["propagation", "centralized"])
+def test_sites_of_a_cluster_file_deliver_in_one_order(
+    protocol: str, tls: bool, tmp_path: Path
+) -> None:
+    path = write_cluster(tmp_path, GROUPS, {"protocol": protocol, "durability": "os"}, tls=tls)
+
+    @in_loop
+    async def run() -> None:
+        async with opened(path, "abc", tmp_path) as nodes:
+            for n in range(50):
+                for site, node in nodes.items():
+                    await node.multicast("alpha", f"{site}{n}".encode())
+                    await node.multicast(["alpha", "beta"], f"{site}{n} all".encode())
+            a, b, c = [await read(nodes[site], 300 if site != "c" else 150) for site in "abc"]
+            assert [item.id for item in a] == [item.id for item in b]
+            everywhere = [item.id for item in a if item.group != "alpha"]
+            assert [item.id for item in c] == everywhere
+            for node in nodes.values():
+                await node.flush("stable")
+            links = {link["peer"]: link["state"] for link in (await nodes["b"].status())["links"]}
+            assert set(links.values()) == {"connected"}
+
+    run()
+
+
+@in_loop
+async def test_a_site_that_comes_later_gets_everything(tmp_path: Path) -> None:
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    async with opened(path, "ac", tmp_path) as nodes:
+        for n in range(20):
+            await (await nodes["a"].multicast("alpha", b"%d" % n)).accepted()
+        async with opened(path, "b", tmp_path) as late:
+            assert [i.payload for i in await read(late["b"], 20)] == [b"%d" % n for n in range(20)]
+
+
+@in_loop
+async def test_a_restarted_site_goes_on_over_new_connections(tmp_path: Path) -> None:
+    path = write_cluster(tmp_path, GROUPS, {"durability": "sync"}, tls=True)
+    async with opened(path, "ac", tmp_path) as nodes:
+        for life in range(3):
+            async with opened(path, "b", tmp_path) as again:
+                await nodes["a"].multicast("alpha", b"%d" % life)
+                await again["b"].multicast("beta", b"%d" % life)
+                items = await read(again["b"], 2)
+                assert {item.position for item in items} == {2 * life + 1, 2 * life + 2}
+                await again["b"].confirm(2 * life + 2)
+                assert await is_quiet(again["b"].deliveries())
+        assert [i.payload for i in await read(nodes["c"], 3)] == [b"0", b"1", b"2"]
+
+
+@in_loop
+async def test_opening_refuses_with_one_line(tmp_path: Path) -> None:
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    wrong = [
+        (tmp_path / "none.toml", "a", "none.toml: no such file"),
+        (path, "z", "there is no site 'z'"),
+    ]
+    for file, site, told in wrong:
+        with pytest.raises(ConfigError, match=told):
+            await ordercast.Node.open(file, site, dir=tmp_path).__aenter__()
+    async with opened(path, "a", tmp_path):
+        with pytest.raises(ConfigError, match=r"a\.db: is in use by another process"):
+            await ordercast.Node.open(path, "a", dir=tmp_path).__aenter__()
+        elsewhere = tmp_path / "elsewhere"
+        with pytest.raises(Error, match=r"127\.0\.0\.1:\d+"):  # the port is taken
+            await ordercast.Node.open(path, "a", dir=elsewhere).__aenter__()
+    async with opened(path, "a", tmp_path):  # and nothing of that stands in the way
+        pass
+
+
+def test_an_error_of_the_application_is_not_hidden_by_what_was_not_flushed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Node.close, "__kwdefaults__", {"timeout_s": 0.05})
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+
+    @in_loop
+    async def run() -> None:
+        async with ordercast.Node.open(path, "a", dir=tmp_path) as node:
+            assert node.core.structure.primary("beta") != "a"  # and it does not run
+            await (await node.multicast("beta", b"x")).accepted()
+            raise KeyError("of the application")
+
+    with pytest.raises(KeyError, match="of the application"):
+        run()
+    assert "1 to beta; they are stored, and the next start sends them" in caplog.text
+
+
+@in_loop
+async def test_a_site_without_a_store_does_not_come_back_while_others_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_cluster(tmp_path, GROUPS, {"durability": "memory", "deliver": "agreed"}, tls=False)
+    async with opened(path, "ac", tmp_path) as nodes:
+        async with opened(path, "b", tmp_path) as first:
+            await (await nodes["a"].multicast("alpha", b"1")).stable()
+            assert [item.payload for item in await read(first["b"], 1)] == [b"1"]
+        again = await ordercast.Node.open(path, "b", dir=tmp_path).__aenter__()
+        receipt = await again.multicast("alpha", b"2")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(receipt.stable(), 0.5)
+        await again.abandon()
+        assert [item.payload for item in await read(nodes["a"], 1)] == [b"1"]
+    assert "does not come back without its own store" in caplog.text
