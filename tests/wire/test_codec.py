@@ -6,9 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import FrameError
-from ordercast.model.messages import Key
-from ordercast.wire.codec import HEADER_BYTES, VERSION, decode_frame, encode_frame
-from ordercast.wire.frames import Ack, Data, Frame, Relay
+from ordercast.model.messages import Key, Placed
+from ordercast.wire.codec import (
+    HEADER_BYTES,
+    VERSION,
+    FrameSplitter,
+    decode_frame,
+    encode_frame,
+    encode_frames,
+)
+from ordercast.wire.frames import DOWN, Ack, Data, Frame, Relay
+from ordercast.wire.limits import BODY_BYTES
 from wire import samples
 from wire.mutations import sealed
 
@@ -119,3 +127,20 @@ def test_what_cannot_be_encoded_is_the_same_error() -> None:
     for frame in (Ack(2**64, 1, ()), samples.submit_frame(samples.batch(origin="\ud800"))):
         with pytest.raises(FrameError, match="cannot be encoded"):
             encode_frame(frame)
+
+
+@given(st.lists(samples.frames, max_size=4))
+def test_frames_encoded_together_are_those_encoded_one_by_one_in_a_row(frames: list[Frame]) -> None:
+    together = encode_frames(frames)
+    assert together == b"".join(encode_frame(frame) for frame in frames)
+    assert FrameSplitter().feed(together) == frames
+
+
+def test_a_frame_that_is_too_large_is_refused_among_others_too() -> None:
+    large = Data(1, 1, DOWN, 1, (Relay(placed_of(BODY_BYTES)), Relay(placed_of(BODY_BYTES))))
+    with pytest.raises(FrameError, match="at most"):
+        encode_frames([Ack(1, 1, ()), large])
+
+
+def placed_of(size: int) -> Placed:
+    return Placed(Key((0, 1), "d"), 1, samples.batch(body=bytes(size)))

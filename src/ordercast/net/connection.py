@@ -16,8 +16,8 @@ from ordercast.model.options import SECOND
 from ordercast.net.complaints import Refused
 from ordercast.net.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
 from ordercast.net.tls import Session
-from ordercast.wire.codec import FrameSplitter, encode_frame
-from ordercast.wire.frames import Ack, Frame
+from ordercast.wire.codec import FrameSplitter, encode_frame, encode_frames
+from ordercast.wire.frames import Ack, Data, Frame
 
 READ_BYTES: Final = 262_144
 STRANGER_READ_BYTES: Final = 4_096
@@ -202,19 +202,19 @@ class Connection(asyncio.BufferedProtocol):
         if self.over:
             return
         self.frames_out += len(frames)
-        if len(frames) == 1:
+        if len(frames) == 1 and (type(frames[0]) is not Data or len(frames[0].items) == 1):
             self._send(encode_frame(frames[0]))
         else:
-            self._send(b"".join([encode_frame(frame) for frame in frames]))
+            self._send(encode_frames(frames))
 
     def ping(self, boot: int) -> None:
         self._send(encode_frame(Ack(boot, 0, ())))
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes | bytearray) -> None:
         self.wrote_at = self._loop.time()
         self._write(data if self._session is None else self._session.encrypt(data))
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | bytearray) -> None:
         transport = self._transport
         if not data or transport is None or transport.is_closing():
             return

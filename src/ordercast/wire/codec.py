@@ -11,6 +11,7 @@ Whatever the bytes are, the answer is a frame that keeps the rules of `wire.chec
 """
 
 import struct
+from collections.abc import Iterable
 from typing import Final, NoReturn
 from zlib import crc32
 
@@ -32,7 +33,9 @@ _COMPLAINT = 200  # characters of a decoder's complaint that a message repeats
 
 _read_header = _HEADER.unpack_from
 _write_header = _HEADER.pack
+_write_header_into = _HEADER.pack_into
 _encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 _decode = msgspec.msgpack.Decoder(Frame).decode
 
 
@@ -42,11 +45,33 @@ def encode_frame(frame: Frame) -> bytes:
         body = _encode(frame)
     except (ValueError, OverflowError, TypeError) as error:
         raise FrameError(f"frame cannot be encoded: {_one_line(error)}") from None
-    if len(body) > _MOST:
-        raise FrameError(f"frame of {len(body) + HEADER_BYTES} bytes, at most {FRAME_BYTES}")
+    _check_size(frame, len(body))
+    return _write_header(_START, len(body), crc32(body)) + body
+
+
+def encode_frames(frames: Iterable[Frame]) -> bytearray:
+    """The bytes of all, one behind the other: for many or large ones, which are then never copied.
+    (Above 128 KiB a copy is memory fresh from the system, and costs more than the checksum.)"""
+    data = bytearray()
+    for frame in frames:
+        begin = len(data)
+        body = begin + HEADER_BYTES
+        try:
+            _encode_into(frame, data, body)
+        except (ValueError, OverflowError, TypeError) as error:
+            raise FrameError(f"frame cannot be encoded: {_one_line(error)}") from None
+        length = len(data) - body
+        _check_size(frame, length)
+        with memoryview(data) as view:
+            _write_header_into(data, begin, _START, length, crc32(view[body:]))
+    return data
+
+
+def _check_size(frame: Frame, length: int) -> None:
+    if length > _MOST:
+        raise FrameError(f"frame of {length + HEADER_BYTES} bytes, at most {FRAME_BYTES}")
     if type(frame) is Data and len(frame.items) > ITEMS:
         raise FrameError(f"frame of {len(frame.items)} items, at most {ITEMS}")
-    return _write_header(_START, len(body), crc32(body)) + body
 
 
 def decode_frame(data: bytes | memoryview) -> Frame:
