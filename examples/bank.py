@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import ordercast
-from workers import orders, say, workers, write_cluster
+from workers import ending, orders, say, workers, write_cluster
 
 MAINS = ("main1", "main2")
 BRANCHES = ("branch1", "branch2", "branch3")
@@ -390,7 +390,7 @@ def main() -> int:
             f"--operations: {args.operations} is too small to kill a branch half-way (200)"
         )
     only = "ordered" if args.ordered else "unordered" if args.unordered else None
-    return example(args.operations, args.seed, only=only, as_json=args.json)
+    return ending(lambda: example(args.operations, args.seed, only=only, as_json=args.json))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import ordercast
-from workers import Workers, orders, say, workers, write_cluster
+from workers import Workers, ending, orders, say, workers, write_cluster
 
 TOPICS = {
     "prices": ("cache1", "cache2", "cache3"),
@@ -367,7 +367,7 @@ def main() -> int:
     if args.writes < len(CACHES):
         parser.error(f"--writes: {args.writes} is too small ({len(CACHES)} or more)")
     only = "ordered" if args.ordered else "unordered" if args.unordered else None
-    return example(args.writes, args.seed, only=only, as_json=args.json)
+    return ending(lambda: example(args.writes, args.seed, only=only, as_json=args.json))
 
 
 if __name__ == "__main__":

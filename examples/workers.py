@@ -7,10 +7,11 @@ outlives the example, however that ends.
 
 import asyncio
 import json
+import os
 import random
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,10 @@ def write_cluster(
 # --- the example's side ---------------------------------------------------------------------------
 
 
+class WorkerFailed(Exception):
+    """A worker ended, or did not do what it should; its own complaint is on standard error."""
+
+
 class Worker:
     """A process, seen from the example."""
 
@@ -59,6 +64,7 @@ class Worker:
         process = await asyncio.create_subprocess_exec(
             sys.executable, script, *arguments,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=64 * 1024 * 1024,
+            start_new_session=True,  # Ctrl-C is for the example, which ends them
         )  # fmt: skip
         return cls(name, process)
 
@@ -67,7 +73,7 @@ class Worker:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.name} ended with code {await self._process.wait()}")
+            raise WorkerFailed(f"{self.name} ended with code {await self._process.wait()}")
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -96,7 +102,7 @@ class Worker:
             await asyncio.wait_for(self._process.wait(), LEAVE_S)
         except TimeoutError:
             await self.kill()
-            raise RuntimeError(f"{self.name} did not leave in {LEAVE_S:.0f} s") from None
+            raise WorkerFailed(f"{self.name} did not leave in {LEAVE_S:.0f} s") from None
 
 
 @asynccontextmanager
@@ -134,9 +140,23 @@ class Workers:
     async def all(self, key: str, names: Iterable[str] | None = None) -> dict[str, Any]:
         """What each says under this key."""
         wanted = list(self.by_name if names is None else names)
-        async with asyncio.timeout(PATIENCE_S):
-            found = await asyncio.gather(*(self.by_name[name].hears(key) for name in wanted))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                found = await asyncio.gather(*(self.by_name[name].hears(key) for name in wanted))
+        except TimeoutError:
+            raise WorkerFailed(f"nothing heard of {key!r} in {PATIENCE_S:.0f} s") from None
         return dict(zip(wanted, found, strict=True))
+
+
+def ending(example: Callable[[], int]) -> int:
+    """Run the example; its exit code, also when it is interrupted or a worker fails."""
+    try:
+        return example()
+    except KeyboardInterrupt:
+        return 130
+    except WorkerFailed as failure:
+        print(failure, file=sys.stderr)
+        return 1
 
 
 # --- the worker's side ----------------------------------------------------------------------------
@@ -147,9 +167,19 @@ def say(**fields: Any) -> None:
 
 
 async def orders() -> AsyncIterator[dict[str, Any]]:
-    """What the example tells this worker, until it should leave."""
+    """What the example tells this worker, until it should leave; and then it must."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while line := await reader.readline():
+    told: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def listen() -> None:
+        while line := await reader.readline():
+            told.put_nowait(line)
+        told.put_nowait(b"")
+        loop.call_later(LEAVE_S / 2, os._exit, 1)  # the example may be gone, and others with it
+
+    listening = asyncio.create_task(listen())
+    while line := await told.get():
         yield json.loads(line)
+    await listening
