@@ -72,6 +72,7 @@ class Stream:
         self._recent: deque[StreamBatch] = deque()
         self._recent_messages = 0
         self._recent_bytes = 0
+        self._dropped = 0  # last position that is no longer in memory
         self._messages = 0  # delivered in this run, for the mean size
         self._bytes = 0
         self._readers: list[Cursor] = []
@@ -120,6 +121,7 @@ class Stream:
 
     def _drop(self) -> None:
         gone = self._recent.popleft()
+        self._dropped = gone.last
         self._recent_messages -= gone.count
         self._recent_bytes -= _size(gone)
 
@@ -194,6 +196,7 @@ class Stream:
         cursor = Cursor(self._begin(start))
         self._readers.append(cursor)
         self._loop = asyncio.get_running_loop()
+        self.advanced()  # it may begin at the end, where nobody had come
         return cursor
 
     def leave(self, cursor: Cursor) -> None:
@@ -214,8 +217,8 @@ class Stream:
             if start < 1:
                 raise ConfigError(f"start: {start} is too small (positions begin at 1)")
             return start - 1
-        if self.log is None:
-            return max(self.confirmed, self.handed)
+        if self.log is None:  # a reader that began further on has skipped what is dropped
+            return max(self.confirmed, self.handed, self._dropped)
         return self.confirmed
 
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
