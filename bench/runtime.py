@@ -5,8 +5,8 @@
 The matrix: 3 and 5 members, 100 B and 1 KiB, `agreed` and `safe`, `memory` and `sync`, without and
 with TLS, message by message and by the batch; then the latency at 1,000 messages per second. The
 floor (`bench/floor.py`) runs in between, again and again, so that both sides meet the same machine;
-of each the best run counts, and the ratio is of those. `--quick`: agreed and memory, 3 members,
-100 B only, short.
+of each the best run counts, and the ratio is of those. `--members` and `--payload` choose a part of
+the matrix; `--quick`: agreed and memory, 3 members, 100 B only, short.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -31,12 +31,14 @@ GOAL_P50_MS = 0.4  # at RATE
 RATE = 1_000.0
 
 
-def matrix(seconds: float) -> Iterator[tuple[tuple[int, int], list[BenchSpec]]]:
-    """By (members, payload), which have a floor in common."""
-    for members, payload in product((3, 5), (100, 1024)):
-        yield (members, payload), [
+def matrix(
+    seconds: float, members: Sequence[int], payloads: Sequence[int]
+) -> Iterator[list[BenchSpec]]:
+    """By members and payload: those have a floor in common."""
+    for count, payload in product(members, payloads):
+        yield [
             BenchSpec(
-                members=members, payload=payload, seconds=seconds, deliver=deliver,
+                members=count, payload=payload, seconds=seconds, deliver=deliver,
                 durability=durability, tls=tls, api=api,
             )
             for deliver, durability, tls, api in product(
@@ -45,8 +47,8 @@ def matrix(seconds: float) -> Iterator[tuple[tuple[int, int], list[BenchSpec]]]:
         ]  # fmt: skip
 
 
-def quick(seconds: float) -> Iterator[tuple[tuple[int, int], list[BenchSpec]]]:
-    yield (3, 100), [BenchSpec(seconds=seconds, api=api) for api in ("batch", "message")]
+def quick(seconds: float) -> Iterator[list[BenchSpec]]:
+    yield [BenchSpec(seconds=seconds, api=api) for api in ("batch", "message")]
 
 
 def run_floor(members: int, payload: int, seconds: float, rate: float = 0.0) -> Row:
@@ -133,13 +135,18 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="the goals' cells only, short")
     parser.add_argument("--seconds", type=float, default=None, help="of each run (default: 3)")
     parser.add_argument("--repeat", type=int, default=None, help="best of so many (default: 2)")
+    parser.add_argument("--members", type=int, action="append", help="3 and 5 (default)")
+    parser.add_argument("--payload", type=int, action="append", help="100 and 1024 (default)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     seconds = options.seconds or (1.5 if options.quick else 3.0)
     repeat = options.repeat or (3 if options.quick else 2)
     try:
-        cells = quick(seconds) if options.quick else matrix(seconds)
-        compared = [compare(specs, seconds, repeat) for _, specs in cells]
+        if options.quick:
+            cells = quick(seconds)
+        else:
+            cells = matrix(seconds, options.members or (3, 5), options.payload or (100, 1024))
+        compared = [compare(specs, seconds, repeat) for specs in cells]
         even = latency(seconds, repeat)
     except Error as error:
         print(f"runtime: {error}", file=sys.stderr)

@@ -19,6 +19,7 @@ VERBS = (
     Verb("status", "how the running sites are, and who holds them up"),
     Verb("group", "list the groups of a cluster, and which site orders each"),
     Verb("certs", "make the certificates of a cluster"),
+    Verb("bench", "how fast sites are on this machine, under load"),
     Verb("export", "write the stores of a cluster as a history"),
     Verb("audit", "judge a history of any size by every guarantee, on Spark"),
     Verb("sweep", "run a grid of plans or simulations on Spark, with means and intervals"),
