@@ -4,12 +4,18 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli.command import COMMAND, run
+from ordercast.cli.demo import FIGURE_3
+from ordercast.cli.demo_cluster import prepare, running
 from ordercast.history.reader import read_history
+from ordercast.model.errors import Error
 from ordercast.net.config import read_cluster
 from ordercast.net.processes import all_running
 
@@ -90,3 +96,16 @@ def test_what_a_killed_demo_left_is_stopped_by_the_next(tmp_path: Path) -> None:
     assert done.stdout == f"an earlier demo still ran from {folder}: stopped\n"
     assert left_behind(folder) == []
     assert [path.name for path in folder.iterdir()] == ["cluster.toml"]
+
+
+def test_a_site_that_cannot_start_is_named_and_the_others_are_stopped(tmp_path: Path) -> None:
+    cluster = prepare(tmp_path / "cluster", FIGURE_3, print)
+    with (
+        socket.create_server(cluster.address("j")),
+        pytest.raises(Error) as refused,
+        running(cluster, tmp_path / "cluster"),
+    ):
+        raise AssertionError("it started")
+    assert str(refused.value).startswith("site j did not start: ")
+    assert str(refused.value).count("\n") == 0
+    assert left_behind(tmp_path / "cluster") == []
