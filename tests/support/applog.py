@@ -60,7 +60,7 @@ def judge(site: str, notes: Iterable[Note]) -> list[str]:
                     wrong.append(
                         f"{site}: starts at {position}; {surely} is confirmed, {maybe} at most"
                     )
-                maybe = max(surely, position - 1)  # so far it was durable, and no further
+                surely = maybe = max(surely, position - 1)  # so far it was durable, and no further
             elif position != expected:
                 wrong.append(f"{site}: {position} follows {expected - 1}")
             expected = position + 1

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.net.assembly import AnyTransport, MakeTransport, open_store
@@ -59,7 +59,7 @@ class LocalCluster:
         except TimeoutError:
             late = [node for node in self.nodes.values() if node.core.own.unstable]
             names = ", ".join(node.site for node in late)
-            raise ConfigError(
+            raise Error(
                 f"closed before all was ordered: sites {names} have sent what is not;"
                 f" running: {', '.join(self.nodes)}"
             ) from None
@@ -73,11 +73,18 @@ class LocalCluster:
 
     async def start(self, site: SiteName) -> Node:
         """Start a site, at first or on the store that it left."""
+        self.cluster.site(site)
+        if site in self.nodes:
+            raise ConfigError(f"site {site!r} runs already")
         directory = self.directory if self.directory is not None else Path()
         store = open_store(self.cluster, site, directory)
-        node = Node(self.cluster, site, store, self._transport(), embedded=True)
+        try:
+            node = Node(self.cluster, site, store, self._transport(), embedded=True)
+            await node.start()
+        except BaseException:
+            await store.close()
+            raise
         self.nodes[site] = node
-        await node.start()
         return node
 
     async def kill(self, site: SiteName) -> None:
