@@ -83,21 +83,23 @@ class Stream:
 
     def add(self, batches: Sequence[DeliveredBatch]) -> None:
         for batch in batches:
-            if batch.last <= self.delivered:
+            last = batch.last
+            if last <= self.delivered:
                 continue  # a restart repeats what the store has
             kept: StreamBatch = batch
             if self.lag_limit.shed and self._too_far():
                 kept = _without_body(batch)
                 self._gaps[kept.position] = kept
                 self._shed(kept)
-            self.delivered = batch.last
+            self.delivered = last
             self._recent.append(kept)
-            self._recent_messages += batch.count
-            size = _size(kept)
+            count, size = batch.placed.batch.count, _size(kept)
+            self._recent_messages += count
             self._recent_bytes += size
             self._bytes += size
-            self._messages += batch.count
-        self._trim()
+            self._messages += count
+        if self.log is not None:  # else what has been read is dropped when a reader asks for more
+            self._trim()
         for reader in self._readers:
             waiter = reader.waiter
             if waiter is not None and not waiter.done():
@@ -129,8 +131,11 @@ class Stream:
 
     def progress(self) -> int:
         """How far the application has come."""
-        if self._readers:
-            return min(reader.read for reader in self._readers)
+        readers = self._readers
+        if len(readers) == 1:  # the common case
+            return readers[0].read
+        if readers:
+            return min(reader.read for reader in readers)
         return max(self.confirmed, self.handed)
 
     @property
@@ -225,7 +230,10 @@ class Stream:
         while True:
             read = reader.read
             if read < self.delivered:
-                found = list(takewhile(partial(_is_above, read), reversed(self._recent)))
+                recent = self._recent
+                if recent and recent[0].position == read + 1:
+                    return list(recent)
+                found = list(takewhile(partial(_is_above, read), reversed(recent)))
                 if found and found[-1].position <= read + 1:
                     found.reverse()
                     return found
