@@ -77,11 +77,14 @@ def keeping(out: Path) -> Iterator[None]:
     """Ctrl-C ends the work at once and says what becomes of it.
 
     Spark's own handler talks to the JVM while the main thread does, which ends in a traceback;
-    and the bridge to the JVM logs a page about every interrupted call.
+    and the bridge to the JVM logs a page about every interrupted call, by its own loggers and by
+    the root one.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    root = logging.getLogger()
+    root, bridge = logging.getLogger(), logging.getLogger("py4j")
+    level = bridge.level
     root.addFilter(_not_the_bridge)
+    bridge.setLevel(logging.CRITICAL + 1)
     try:
         yield
     except KeyboardInterrupt:
@@ -89,6 +92,7 @@ def keeping(out: Path) -> Iterator[None]:
         raise
     finally:
         root.removeFilter(_not_the_bridge)
+    bridge.setLevel(level)  # not after an error: the session is yet to be closed
 
 
 def _not_the_bridge(record: logging.LogRecord) -> bool:
