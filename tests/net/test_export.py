@@ -1,5 +1,6 @@
 """Stores as a history: what is written, what the checkers say of it, and what is refused."""
 
+import shutil
 import sqlite3
 import threading
 from pathlib import Path
@@ -18,7 +19,7 @@ from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.net.export import Exported, export
 from ordercast.net.store import Store, Written
-from support.stores import flush, kill, open_store, write
+from support.stores import as_nobody, flush, kill, open_store, write
 
 GROUPS = {"g": ("a", "b", "c"), "h": ("b", "c")}
 
@@ -214,6 +215,22 @@ def test_the_files_of_a_killed_process_are_exported(cluster: Cluster) -> None:
     history = read_history(cluster.folder / "out")
     assert check_history(history).ok
     assert len(history.deliveries) == 120
+
+
+def test_stores_that_may_only_be_read_are_exported(cluster: Cluster) -> None:
+    cluster.some(1)
+    cluster.close()
+    kept = cluster.folder / "kept"
+    kept.mkdir()
+    for site in "abc":
+        shutil.copyfile(cluster.folder / f"{site}.db", kept / f"{site}.db")
+        (kept / f"{site}.db").chmod(0o444)
+    kept.chmod(0o555)
+    with as_nobody(cluster.folder):
+        done = export(kept, cluster.folder / "out")
+    assert done.deliveries == 24
+    assert len(list(kept.iterdir())) == 3
+    kept.chmod(0o755)
 
 
 def test_what_an_origin_forgot_and_others_have_is_sent_without_digest(cluster: Cluster) -> None:

@@ -1,10 +1,8 @@
 """Damaged files: the torn end of a log is recovered, anything committed that fails its checksum is
 refused in one line that names the file and what to do."""
 
-import os
 import shutil
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt
 from ordercast.net.store import Store
 from ordercast.net.store_file import PAGE_BYTES
-from support.stores import accepted, everything, kill, open_store, passed, write
+from support.stores import accepted, as_nobody, everything, kill, open_store, passed, write
 
 COMMITS = 5
 HEADER, FRAME = 32, 24 + PAGE_BYTES
@@ -231,17 +229,10 @@ def test_a_folder_without_permission_is_refused(tmp_path: Path) -> None:
     closed_store(closed / "a.db")
     closed.chmod(0o500)
     (closed / "a.db").chmod(0o400)
-    user = os.geteuid()
-    with suppress(PermissionError):  # permissions do not bind root
-        for folder in (tmp_path, *tmp_path.parents[:2]):
-            folder.chmod(0o755)
-        os.seteuid(65_534)
-    try:
+    with as_nobody(tmp_path):
         assert "cannot be written: Permission denied" in refusal(closed / "a.db")
         assert "cannot be written: Permission denied" in refusal(closed / "below" / "b.db")
-    finally:
-        os.seteuid(user)
-        closed.chmod(0o700)
+    closed.chmod(0o700)
 
 
 def test_memory_is_not_a_durability_of_a_file(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ simulator whose sites write to real stores.
 A crash of such a site leaves what a SIGKILL would leave: the files as they are at that moment.
 """
 
+import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,21 @@ def kill(store: Store, to: Path) -> Path:
 def everything(store: Store) -> list[Record]:
     checkpoint, records = store.restored()
     return [*(checkpoint.records if checkpoint else ()), *records]
+
+
+@contextmanager
+def as_nobody(folder: Path) -> Iterator[None]:
+    """Permissions do not bind root: act as a user whom they bind, who may come to the folder and
+    write there."""
+    user = os.geteuid()
+    with suppress(PermissionError):
+        for above in (folder, *folder.parents[:2]):
+            above.chmod(0o777)
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 def ask(store: Store, query: str) -> list[Any]:

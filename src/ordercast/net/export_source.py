@@ -14,7 +14,15 @@ from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, payloads_of
-from ordercast.net.rows import ACCEPTED, MINE, SELECT_BATCH, CheckpointRow, Row, Value
+from ordercast.net.rows import (
+    ACCEPTED,
+    FIRST_AND_LAST,
+    MINE,
+    SELECT_BATCH,
+    CheckpointRow,
+    Row,
+    Value,
+)
 from ordercast.net.store_file import (
     connect_to_read,
     read_mark,
@@ -56,7 +64,7 @@ class Pinned:
             require_ours(db, path)
             self.state: dict[str, Value] = read_state(db, path)
             self.mark: CheckpointRow | None = read_mark(db, path)
-            first, last = db.execute("SELECT min(n), max(n) FROM batches").fetchone()
+            first, last = db.execute(FIRST_AND_LAST).fetchone()
             self.first, self.last = (1, 0) if last is None else (int(first), int(last))
         except (sqlite3.Error, OSError) as error:
             self.close()

@@ -44,6 +44,8 @@ INSERT_BATCH = "INSERT INTO batches VALUES (?,?,?,?,?,?,?,?,?,?)"
 SELECT_BATCH = (
     "SELECT n, kind, position, count, at_ns, after_position, low, ref, crc, body FROM batches"
 )
+# Two questions, because SQLite answers one of both at once by looking at every row.
+FIRST_AND_LAST = "SELECT (SELECT min(n) FROM batches), (SELECT max(n) FROM batches)"
 PUT_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?,?,?)"
 PUT_STATE = "INSERT OR REPLACE INTO state VALUES (?,?,?)"
 PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?,?,?,?,?,?)"

@@ -20,6 +20,7 @@ from ordercast.model.messages import Placed
 from ordercast.net.rows import (
     ACCEPTED,
     APPLICATION,
+    FIRST_AND_LAST,
     MINE,
     PUT_STATE,
     SCHEMA,
@@ -95,8 +96,31 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Beside a writer or without one; never changes the store."""
-    uri = f"{path.resolve().as_uri()}?mode=ro"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+    db = _connect_uri(path, "mode=ro")
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        db.close()
+        # Where nothing may be written, SQLite cannot make its index of a log; without a log it
+        # needs none.
+        blocked = error.sqlite_errorcode & 0xFF in (
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_CANTOPEN,
+        )
+        if not blocked or not path.is_file() or path.with_name(f"{path.name}-wal").exists():
+            raise
+        db = _connect_uri(path, "immutable=1")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _connect_uri(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None, timeout=10,
+        check_same_thread=False,
+    )  # fmt: skip
 
 
 def prepare(db: sqlite3.Connection, path: Path, state: dict[str, Value], durability: str) -> None:
@@ -200,7 +224,7 @@ def find(db: sqlite3.Connection, path: Path) -> Found:
     if mark is not None:
         found.mark = mark
         found.logged = mark.position
-    first, last = db.execute("SELECT min(n), max(n) FROM batches").fetchone()
+    first, last = db.execute(FIRST_AND_LAST).fetchone()
     upto = found.mark.upto
     found.first, found.last = (upto + 1, upto) if last is None else (first, last)
     needed = min(found.mark.accepted_from, found.mark.passed_from)

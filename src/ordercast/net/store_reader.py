@@ -10,7 +10,7 @@ from pathlib import Path
 from ordercast.core.outbox import Passed
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.rows import MINE, SELECT_BATCH, Row
+from ordercast.net.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, Row
 from ordercast.net.store_file import connect_to_read, records_of, told
 
 _FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind >= {MINE} ORDER BY n"
@@ -80,7 +80,7 @@ class Reader:
 
     def _locate(self, db: sqlite3.Connection, start: int) -> int:
         """The last row whose position is at most `start`, or the first row."""
-        low, high = db.execute("SELECT min(n), max(n) FROM batches").fetchone()
+        low, high = db.execute(FIRST_AND_LAST).fetchone()
         if low is None:
             return 0
         while low < high:
