@@ -251,6 +251,26 @@ def rows(store: Store, table: str) -> int:
     return int(ask(store, f"SELECT count(*) FROM {table}")[0])
 
 
+@pytest.mark.parametrize(("durability", "warnings"), [("os", 1), ("sync", 0)])
+def test_a_restart_of_the_machine_under_a_running_site_is_told(
+    durability: str, warnings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    path = tmp_path / "a.db"
+    open_store(path, durability).close_sync()
+    monkeypatch.setattr("ordercast.net.store.machine_start", lambda: "the next one")
+    open_store(path, durability).close_sync()  # it was closed before: nothing is missing
+    store = open_store(path, durability)
+    assert caplog.records == []
+    killed = kill(store, tmp_path / "killed.db")
+    store.close_sync()
+    monkeypatch.setattr("ordercast.net.store.machine_start", lambda: "one more")
+    open_store(killed, durability).close_sync()
+    assert ["the machine was restarted" in record.message for record in caplog.records] == (
+        [True] * warnings
+    )
+
+
 def test_gaps_come_back_until_they_are_confirmed(tmp_path: Path) -> None:
     """The last one that begins before what is confirmed may reach beyond it."""
     store = open_store(tmp_path / "a.db")

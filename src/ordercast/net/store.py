@@ -28,6 +28,7 @@ from ordercast.net.store_file import (
     connect,
     find,
     lock,
+    machine_start,
     prepare,
     read_state,
     require_same,
@@ -253,6 +254,7 @@ def _recover(
         # What is folded was released before, and the core will not deliver it again.
         folded = int(found.checkpoint.state.get("position", 0))  # type: ignore[call-overload]
         state["delivered"] = max(int(state["delivered"]), folded)
+    machine = machine_start()
     boot = state["boot"] = int(state["boot"]) + 1
     events = []
     if boot > 1:
@@ -262,9 +264,15 @@ def _recover(
             events.append(("crash", at, now, "{}"))
         detail = json.dumps({"boot": boot, "store": "intact"}, separators=(",", ":"))
         events.append(("restart", at, now, detail))
-    state["closed"] = ""
+        if not clean and durability == "os" and state.get("machine") != machine:
+            log.warning(
+                "%s: the machine was restarted while the site ran, with durability 'os': the last"
+                " of what the site acknowledged may be missing",
+                path,
+            )
+    state["closed"], state["machine"] = "", machine
     db.execute("BEGIN IMMEDIATE")
-    changed = ("boot", "delivered", "closed")
+    changed = ("boot", "delivered", "closed", "machine")
     db.executemany(PUT_STATE, [state_row(key, state[key]) for key in changed])
     db.executemany(INSERT_EVENT, events)
     db.execute(
