@@ -279,7 +279,7 @@ def test_a_restarted_peer_takes_the_place_of_its_earlier_start() -> None:
     on_asyncio(main())
 
 
-def test_of_two_processes_of_the_same_start_the_first_stays() -> None:
+def test_a_second_process_of_the_same_start_is_refused_also_after_the_first() -> None:
     async def main() -> None:
         a, first, second = End("a", AB), again(3), again(3)
         async with started(a, first, second):
@@ -289,8 +289,12 @@ def test_of_two_processes_of_the_same_start_the_first_stays() -> None:
             await until(lambda: a.transport.refusals["two processes of one site"] > 2, "refused")
             assert a.events == [("connected", "b")]
             assert second.events == []
-            await first.transport.close()
-            await until(lambda: second.state("a") == "connected", "the second's turn")
+            await first.transport.close()  # its links count on what it had
+            before = a.transport.refusals["two processes of one site"]
+            await until(
+                lambda: a.transport.refusals["two processes of one site"] > before, "refused"
+            )
+            assert a.events == [("connected", "b"), ("lost", "b")]
 
     on_asyncio(main())
 

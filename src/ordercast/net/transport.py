@@ -59,6 +59,7 @@ TELLING: Final = (OTHER_CLUSTER, OTHER_TERMS, OTHER_ADDRESSEE, OURSELVES)
 
 CERTIFICATES_EVERY_S: Final = 1.0
 CLOSING_S: Final = 1.0
+CLOSING_TURNS: Final = 5  # of the loop, in which what was just accepted comes up and goes
 
 
 class Transport:
@@ -170,6 +171,8 @@ class Transport:
         for peer in self._peers.values():
             if peer.current is not None:
                 self._lost(peer, "closed here")
+        for _ in range(CLOSING_TURNS):
+            await asyncio.sleep(0)
         deadline = self._loop.time() + CLOSING_S
         while self._connections:
             await asyncio.sleep(0.005)
