@@ -14,7 +14,7 @@ from support.rough import Ride, rough_ride
 from tools.soak.campaign import Outcome
 
 SITES = "abc"
-DISTURBANCES = 6
+DISTURBANCES = 20
 
 
 @cache

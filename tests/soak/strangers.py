@@ -23,7 +23,7 @@ from support.links import CLUSTER, TERMS, End, anywhere, connected, frame, until
 from support.memory import resident_kib
 from tools.soak.campaign import Outcome
 
-CONNECTIONS = 24
+CONNECTIONS = 60
 WARM = 5  # cases before memory is measured
 GROWTH_KIB = 32 * 1024
 TIMES = LinkTimes(handshake=60 * MILLISECOND)

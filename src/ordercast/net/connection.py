@@ -169,7 +169,10 @@ class Connection(asyncio.BufferedProtocol):
             if not self._secure:
                 return data[:0]
         plain = self._owner.plain_buffer
-        return plain[: session.read_into(plain)]
+        try:
+            return plain[: session.read_into(plain)]
+        finally:
+            self._write(session.outgoing())  # new keys, or the alert that tells what is wrong
 
     def _greet(self, data: memoryview) -> None:
         self._greeting += data
