@@ -3,12 +3,13 @@ refused in one line that names the file and what to do."""
 
 import shutil
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt
-from ordercast.net.store import Store
+from ordercast.net.store import Store, Written
 from ordercast.net.store_file import PAGE_BYTES
 from support.stores import accepted, as_nobody, everything, kill, open_store, passed, write
 
@@ -148,6 +149,28 @@ def test_a_damaged_row_of_the_log_is_refused_when_it_is_read(tmp_path: Path) -> 
     with pytest.raises(StoreCorrupt, match=r"a\.db: row 6 of table batches: the checksum"):
         store.read(3, 10)
     store.close_sync()
+
+
+def test_damage_that_a_writer_meets_is_told_in_one_line_and_nothing_is_acknowledged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.db"
+    closed_store(path, commits=60)
+    store = open_store(path)
+    failed = threading.Event()
+    store.on_failed = lambda _: failed.set()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:PAGE_BYTES] + b"\xa5" * (len(whole) - PAGE_BYTES))
+    store._db.execute("PRAGMA shrink_memory").fetchall()  # so that pages are read again
+    acknowledged = threading.Event()
+    store.write(Written(records=[accepted(61)], at_ns=1), acknowledged.set)
+    assert failed.wait(30)
+    store.close_sync()
+    assert not acknowledged.is_set()
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(told) == 1
+    assert told[0].startswith(f"{path}: is damaged")
+    assert caplog.records[0].exc_info is None
 
 
 def test_every_page_that_is_damaged_is_refused_or_harmless(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ Old rows are taken away in small pieces inside the commits of new ones.
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -25,7 +24,7 @@ from ordercast.net.rows import (
     Value,
     state_row,
 )
-from ordercast.net.store_file import PAGE_BYTES
+from ordercast.net.store_file import PAGE_BYTES, told
 from ordercast.net.sweep import Sweep
 from ordercast.net.written import Written
 
@@ -57,11 +56,10 @@ class Writer(threading.Thread):
         super().__init__(name=f"ordercast store {path.name}", daemon=True)
         self.queue: SimpleQueue[Item] = SimpleQueue()
         self.ledger = ledger
-        self.error: Exception | None = None  # that ended the thread
         self.failed: Exception | None = None
         self.logged, self.confirmed = ledger.logged, ledger.confirmed  # durable
         self.commits = 0
-        self.sweep = Sweep(db, path, first, retention)
+        self.sweep = Sweep(db, first, retention)
         self._path = path
         self._db = db
         self._tell = tell
@@ -73,10 +71,17 @@ class Writer(threading.Thread):
         try:
             while self._turn():
                 pass
+        except sqlite3.Error as error:
+            log.error("%s; nothing more is written", told(self._path, error))
+            self._stopped(error)
         except Exception as error:
             log.exception("%s: the writer has stopped", self._path)
-            self.error = self.failed = error
-            self._changed(error)
+            self._stopped(error)
+
+    def _stopped(self, error: Exception) -> None:
+        """For good: nothing is acknowledged any more."""
+        self.failed = error
+        self._changed(error)
 
     def end(self) -> None:
         """Write what is queued and stop; a disk that is full is tried only once more."""
@@ -191,7 +196,3 @@ class Writer(threading.Thread):
             self._db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
         except sqlite3.OperationalError as error:
             log.warning("%s: the log cannot be carried over yet: %s", self._path, error)
-
-
-def now_ns() -> int:
-    return time.time_ns()

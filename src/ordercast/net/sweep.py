@@ -8,7 +8,6 @@ new ones come; freed pages are used again, and given back to the file system whe
 import sqlite3
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from ordercast.net.config import Retention
 from ordercast.net.ledger import Commit, Ledger
@@ -31,12 +30,9 @@ _NEVER = 1 << 62
 class Sweep:
     """`first`: the first row that is there."""
 
-    def __init__(
-        self, db: sqlite3.Connection, path: Path, first: int, retention: Retention
-    ) -> None:
+    def __init__(self, db: sqlite3.Connection, first: int, retention: Retention) -> None:
         self.first = first
         self._db = db
-        self._path = path
         self._retention = retention
         self._worth = True  # something has changed since a look found nothing to do
         self._confirmed = 0
