@@ -181,3 +181,18 @@ def test_what_the_log_no_longer_has_is_told_in_one_line() -> None:
             await anext(side.stream.deliveries(1))
 
     asyncio.run(run())
+
+
+def test_a_daemon_that_stores_nothing_and_that_nobody_reads_keeps_the_latest_only() -> None:
+    async def run() -> None:
+        side = Side(stored=False, shed=False, embedded=False)
+        for _ in range(40):
+            side.add([1_000])
+        assert not side.held
+        assert len(side.stream._recent) == 16  # of 1,000 messages each
+        first = await anext(side.stream.deliveries(None))
+        assert first.position == 24_001
+        with pytest.raises(ConfigError, match="position 5 "):
+            await anext(side.stream.deliveries(5))
+
+    asyncio.run(run())

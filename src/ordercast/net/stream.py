@@ -98,8 +98,8 @@ class Stream:
             self._recent_bytes += size
             self._bytes += size
             self._messages += count
-        if self.log is not None:  # else what has been read is dropped when a reader asks for more
-            self._trim()
+        if self.log is not None or not self._readers:
+            self._trim()  # a reader does that by itself when it asks for more
         for reader in self._readers:
             waiter = reader.waiter
             if waiter is not None and not waiter.done():
@@ -109,9 +109,10 @@ class Stream:
             self._hold(True)
 
     def _trim(self) -> None:
-        """Drop from memory what the store has, or, where there is none, what has been read."""
+        """Drop from memory what the store has, or, where there is none, what has been read; the
+        oldest, where nobody has read for long and nobody is waited for."""
         recent = self._recent
-        if self.log is None:
+        if self.log is None and self._counts():
             read = self.progress()
             while recent and recent[0].last <= read:
                 self._drop()
@@ -152,7 +153,7 @@ class Stream:
         return self.delivered - self.progress()
 
     def _counts(self) -> bool:
-        """Not with a daemon that nobody reads: the store keeps everything."""
+        """Not with a daemon that nobody reads: its store, if it has one, keeps everything."""
         return bool(self._readers) or self.embedded
 
     def _too_far(self) -> bool:
