@@ -32,6 +32,7 @@ class Case:
     seed: int = 1
     kills: int = 12
     messages: int = 40  # sent by each site, at least
+    unread: tuple[int, ...] = (10, 100_000)  # what an application may lag behind
 
     def __str__(self) -> str:
         causal = "-causal" if self.causal else ""
@@ -97,7 +98,11 @@ class Campaign:
             "deliver": case.deliver,
             "durability": case.durability,
             "causal": case.causal,
-            "limits": {"window_messages": self.rng.choice([3, 50, 10_000]), "retention": "24h"},
+            "limits": {
+                "window_messages": self.rng.choice([3, 50, 10_000]),
+                "unread_messages": self.rng.choice(case.unread),
+                "retention": "24h",
+            },
         }
 
     # --- applications -----------------------------------------------------------------------------
