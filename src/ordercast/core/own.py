@@ -28,9 +28,9 @@ def packed(payloads: list[bytes], message_bytes: int) -> bytes:
     """The body of a batch, if each payload and the whole are within the limits."""
     if not payloads:
         raise ConfigError("payloads: a batch of no messages")
-    for payload in payloads:
-        if len(payload) > message_bytes:
-            raise TooLarge(f"a message of {len(payload)} bytes; the limit is {message_bytes}")
+    largest = max(map(len, payloads))
+    if largest > message_bytes:
+        raise TooLarge(f"a message of {largest} bytes; the limit is {message_bytes}")
     body = pack_payloads(payloads)
     if len(payloads) > BATCH_MESSAGES or len(body) > BODY_BYTES:
         raise TooLarge(

@@ -23,6 +23,7 @@ from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
 
 BATCH_BYTES = 65_536  # of payloads that gather
 _OVERHEAD = 5  # bytes that packing adds to a payload, at most
+_ONLY_BYTES = {bytes}
 
 Request: TypeAlias = tuple[bytes, int]
 """A client's id and the number it gave to what it sends: the same one is taken once."""
@@ -246,13 +247,11 @@ class Outgoing:
         """The bytes of a batch; refused if it is empty, too large, or not of bytes."""
         if not payloads:
             raise ConfigError("payloads: a batch of no messages")
-        for place, payload in enumerate(payloads):
-            if type(payload) is not bytes:
-                payloads[place] = payload = as_bytes(payload)
-            if len(payload) > self._message_bytes:
-                raise TooLarge(
-                    f"a message of {len(payload)} bytes; the limit is {self._message_bytes}"
-                )
+        if set(map(type, payloads)) != _ONLY_BYTES:
+            payloads[:] = map(as_bytes, payloads)
+        largest = max(map(len, payloads))
+        if largest > self._message_bytes:
+            raise TooLarge(f"a message of {largest} bytes; the limit is {self._message_bytes}")
         count = len(payloads)
         size = sum(map(len, payloads)) + _OVERHEAD * (count + 1)
         if count > BATCH_MESSAGES or size > BODY_BYTES:
