@@ -91,7 +91,8 @@ class Founded(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class Admit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="A"):
-    """A site came with a new store: it is a new incarnation, and a voter's word counts again."""
+    """A site came with a new store: it is a new incarnation. Of a voter: `store` 0, its old store's
+    word counts no more; then, with the new number, that one's does."""
 
     site: Site
     incarnation: int

@@ -27,7 +27,7 @@ from ordercast.model.epochs import (
     UseProtocol,
     Voters,
 )
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, CrossDomain, UnknownGroup
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import is_name, nearest
 
@@ -88,6 +88,21 @@ class Layout:
             if not wanted.isdisjoint(domain.structure.groups):
                 return domain
         return None
+
+    def taking(self, site: Site, group: Group, members: Iterable[Site]) -> Domain:
+        """The domain to which the site's message goes, to a group or to listed sites."""
+        if site not in self.roster:
+            raise ConfigError(f"site {site!r} is retired, or not admitted yet")
+        listed = tuple(members)
+        if not listed:
+            named = self.domain_of([group])
+            if named is None:
+                raise UnknownGroup(f"there is no group {group!r}{nearest(group, self.groups)}")
+            return named
+        for domain in self.domains.values():
+            if all(member in domain.sites for member in listed):
+                return domain
+        raise CrossDomain(f"{', '.join(listed)}: no one domain has all of these sites")
 
     def home(self, site: Site) -> Domain | None:
         """The domain whose tree has the site."""
@@ -165,9 +180,14 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
             concerned[site] = None
     for change, other in layout.closing.items():
         both = sorted(site for site in concerned if site in other.sites)
+        both += sorted(_named(edits) & _named(other.edits))  # of a group that neither has yet
         if both:
             raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
     return Closing(edits, epochs, frozenset(concerned))
+
+
+def _named(edits: Iterable[Edit]) -> set[Group]:
+    return {edit.group for edit in edits if isinstance(edit, AddGroup)}
 
 
 def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Groups]:
@@ -297,9 +317,10 @@ def reopened(
     epoch: int, names: tuple[Group, ...], groups: Mapping[Group, tuple[Site, ...]],
     roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
 ) -> Domain:  # fmt: skip
-    table = GroupTable.of({name: groups[name] for name in names}, sites=roster)
+    # Built without the others: the roster may be another when the layout is unpacked later.
+    table = GroupTable.of({name: groups[name] for name in names})
     forest = build(table, builder, protocol)
-    structure = Structure(epoch, table, forest)
+    structure = widened(Structure(epoch, table, forest), roster)
     inside = dict.fromkeys(site for name in names for site in groups[name])
     for site in list(inside):  # relays that are no members
         at = forest.parent[site]
@@ -307,6 +328,17 @@ def reopened(
             inside[at] = None
             at = forest.parent[at]
     return Domain(epoch, builder, protocol, structure, tuple(sorted(inside)), after)
+
+
+def widened(structure: Structure, sites: Iterable[Site]) -> Structure:
+    """The same for sites outside, which send to it: also one that was added later."""
+    table, forest = structure.table, structure.forest
+    outside = [site for site in sites if site not in forest.parent]
+    if not outside:
+        return structure
+    table = GroupTable.of(table.groups, sites=sorted((*table.sites, *outside)))
+    parent = {**forest.parent, **dict.fromkeys(outside)}
+    return Structure(structure.epoch, table, replace(forest, parent=parent))
 
 
 # --- small things ---------------------------------------------------------------------------------

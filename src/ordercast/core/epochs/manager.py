@@ -55,6 +55,8 @@ class Manager:
     def work(self, now: int) -> None:
         """Once per burst: whatever can be done now."""
         raft, member = self._raft, self._member
+        if member.layout.count - raft.log.snapshot.upto > _LOG:
+            raft.compact(member.layout.count, pack_layout(member.layout))
         if not self.leads:
             self.alarm_at = NEVER
             return
@@ -67,8 +69,6 @@ class Manager:
         self._finish(now)
         self._admit(now)
         member.fold_committed(raft)  # a single voter commits at once
-        if member.layout.count - raft.log.snapshot.upto > _LOG:
-            raft.compact(member.layout.count, pack_layout(member.layout))
         if now >= self.alarm_at:
             self.alarm_at = now + raft.times.beat
             for site in self._audience():
@@ -137,5 +137,6 @@ class Manager:
         roster = self._member.layout.roster
         for voter, store in self._raft.waiting_for_admission():
             if self._admitting.get(voter) != store:
-                self._admitting[voter] = store
-                self._raft.propose(now, Admit(voter, roster.get(voter, 0) + 1, store))
+                incarnation = roster.get(voter, 0) + bool(store)
+                if self._raft.propose(now, Admit(voter, incarnation, store)) is not None:
+                    self._admitting[voter] = store

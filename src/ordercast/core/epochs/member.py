@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ordercast.core.epochs.engine import Engine
-from ordercast.core.epochs.layout import Build, Domain, Layout, fold
+from ordercast.core.epochs.layout import Build, Domain, Layout, fold, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.packing import unpack_layout
 from ordercast.core.epochs.raft import Raft, VotingTimes
@@ -28,13 +28,12 @@ from ordercast.core.epochs.records import (
 from ordercast.core.epochs.restoring import first_checkpoint, restore, whole
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
-from ordercast.core.outbox import Checkpoint, Passed, Receipt, Record
+from ordercast.core.outbox import Checkpoint, Outbox, Passed, Receipt, Record
 from ordercast.model.epochs import Edit, EpochRecord, Finish, Included
-from ordercast.model.errors import ConfigError, CrossDomain, Error, UnknownGroup
+from ordercast.model.errors import Error
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
-from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, Options
 from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
 
@@ -101,7 +100,7 @@ class Member:
     ) -> Engine:
         engine = Engine(
             self.name,
-            domain.structure,
+            widened(domain.structure, [self.name]),
             self.options,
             protocol=domain.protocol,
             incarnation=self.incarnation,
@@ -126,18 +125,7 @@ class Member:
         return self._engine(domain).submit_to(now, sites, payloads)
 
     def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
-        if self.name not in self.layout.roster:
-            raise ConfigError(f"site {self.name!r} is retired, or not admitted yet")
-        if not members:
-            domain = self.layout.domain_of([group])
-            if domain is None:
-                known = self.layout.groups
-                raise UnknownGroup(f"there is no group {group!r}{nearest(group, known)}")
-            return domain
-        for domain in self.layout.domains.values():
-            if all(site in domain.sites for site in members):
-                return domain
-        raise CrossDomain(f"{', '.join(members)}: no one domain has all of these sites")
+        return self.layout.taking(self.name, group, members)
 
     def _engine(self, domain: Domain) -> Engine:
         engine = self.engines.get(domain.epoch)
@@ -208,8 +196,7 @@ class Member:
         self._lonely_at = self.now + _LONELY
         if frame.folded:
             if frame.count > self.layout.count:
-                self._persist.append(Caught(frame.folded))
-                self._change(unpack_layout(frame.folded, self.build))
+                self._catch_up(frame.folded)
         elif frame.count <= self.layout.count:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
@@ -217,17 +204,40 @@ class Member:
 
     def fold_committed(self, raft: Raft) -> None:
         """The manager folds what it has committed itself."""
-        while raft.log.snapshot.upto <= self.layout.count < raft.committed:
+        if raft.log.snapshot.upto > self.layout.count:
+            self._catch_up(raft.log.snapshot.data)
+        while self.layout.count < raft.committed:
             self._fold(raft.log.entry(self.layout.count + 1).record)
+
+    def _catch_up(self, folded: bytes) -> None:
+        layout = unpack_layout(folded, self.build)
+        self._end_engines(layout)
+        self._persist.append(Caught(folded))
+        self._change(layout)
+        self._answer()
 
     def _fold(self, record: EpochRecord) -> None:
         layout = fold(self.layout, record, self.build)
-        self._persist.append(Folded(record))
         if isinstance(record, Finish):
+            self._end_engines(layout)
+            self._persist.append(Folded(record))
             self._change(layout)
         else:
+            self._persist.append(Folded(record))
             self.layout = layout
         self._answer()
+
+    def _end_engines(self, layout: Layout) -> None:
+        """What this burst has asked of epochs that are gone is in the records before the change."""
+        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
+            self._collect(epoch, self.engines[epoch].drain())
+
+    def _collect(self, epoch: int, box: Outbox) -> None:
+        self._persist.extend(
+            Kept(epoch, record) if isinstance(record, Passed) else record for record in box.persist
+        )
+        self._deliver.extend(box.deliver)
+        self._receipts.extend(box.receipts)
 
     def _answer(self) -> None:
         for change in [change for change in self._asked if change in self.layout.outcomes]:
@@ -271,11 +281,8 @@ class Member:
         for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
             engine = self.engines.pop(epoch)
             engine.end(mine)
-            box = engine.drain()
-            self._deliver.extend(box.deliver)
-            self._receipts.extend(box.receipts)
+            self._collect(epoch, engine.drain())
             unplaced.extend(engine.unplaced())
-            self._persist.extend(r for r in box.persist if not isinstance(r, Passed))
             if epoch in before.domains and self.name in before.domains[epoch].sites:
                 self.position = engine.gate.logged
         again = self._sort_out(unplaced)
@@ -286,8 +293,7 @@ class Member:
             at_home = self.name in domain.sites
             if at_home:
                 groups = tuple(domain.structure.groups_of[self.name])
-                opened = EpochOpened(epoch, self.position, domain.protocol, groups)
-                self._deliver.append(opened)
+                self._deliver.append(EpochOpened(epoch, self.position, domain.protocol, groups))
             if at_home or epoch in again:
                 openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))
         return openings
@@ -322,28 +328,22 @@ class Member:
         self.manager.work(now)
         self._ask(now)
         self._complain(now)
-        persist, self._persist = self._persist, []
-        deliver, self._deliver = self._deliver, []
-        receipts, self._receipts = self._receipts, []
         send: list[tuple[SiteName, SiteFrame]] = []
         late, self._late = self._late, []
         alarm = min(self.raft.alarm_at, self.manager.alarm_at, self._ask_at, self._lonely_at)
         forget = False
         for epoch, engine in self.engines.items():
             box = engine.drain()
-            persist.extend(
-                Kept(epoch, record) if isinstance(record, Passed) else record
-                for record in box.persist
-            )
+            self._collect(epoch, box)
             send.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.send)
             late.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.then_send)
-            deliver.extend(box.deliver)
-            receipts.extend(box.receipts)
             forget = forget or box.forget is not None
             if box.alarm is not None and box.alarm < alarm:
                 alarm = box.alarm
         self._report_closed(late)
-        persist.extend(self.raft.persist)
+        persist, self._persist = [*self._persist, *self.raft.persist], []
+        deliver, self._deliver = self._deliver, []
+        receipts, self._receipts = self._receipts, []
         late.extend(self.raft.sends)
         self.raft.persist, self.raft.sends = [], []
         outcomes, self._outcomes = self._outcomes, []

@@ -5,8 +5,11 @@ in `persist`, and what is in `sends` may leave when that is.
 
 Beyond the usual: a voter without its store must not vote, or a majority could forget what it has
 promised. The log names each voter's store by number, and the word of another store counts for
-nothing until an `Admit` of it is committed. The first entry, `Founded`, is written by a candidate
-for whom *all* voters have voted, with empty logs.
+nothing until it is admitted. That takes two steps, as if one voter left and another came: `Admit`
+of no store (0) takes the lost one out of the count; when that is committed, `Admit` of the new one
+brings it in. (In one step two leaders could count the same voter, one its old store and one its
+new.) The first entry, `Founded`, is written by a candidate for whom *all* voters have voted, with
+empty logs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +22,7 @@ from ordercast.core.epochs.voters_log import (
     VoterRecord,
     VotersLog,
 )
-from ordercast.model.epochs import Entry, EpochRecord, Founded, Nothing, Voters
+from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, Voters
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting
@@ -58,7 +61,6 @@ class Raft:
         self.leader: Site | None = None
         self.persist: list[VoterRecord] = []
         self.sends: list[tuple[Site, Voting]] = []
-        self.installed: LogSnapshot | None = None  # from a leader, not yet taken by the caller
         self.alarm_at = NEVER
         self._trial = False
         self._votes: dict[Site, int] = {}  # granted, by which store
@@ -102,12 +104,17 @@ class Raft:
 
     def _wait(self, now: int) -> None:
         """Different voters wait differently, and not always in the same order."""
-        voters = self.log.voters
-        if self.name not in voters:
+        if not self._may_stand():
             self.alarm_at = NEVER
             return
+        voters = sorted({*self.log.voters, self.name})
         turn = (voters.index(self.name) + self.term) % len(voters)
         self.alarm_at = now + self.times.election * (len(voters) + turn) // len(voters)
+
+    def _may_stand(self) -> bool:
+        """Also one that is removed by an entry which is not known to be committed: others may need
+        that entry from it. It does not count itself then."""
+        return self.name in self.log.voters or self.name in self.log.stores(self.committed)
 
     def alarm(self, now: int) -> None:
         if now < self.alarm_at:
@@ -127,7 +134,10 @@ class Raft:
     def _campaign(self, now: int, *, trial: bool) -> None:
         self.leader = None
         self._wait(now)
-        if self.log.stores().get(self.name) not in (0, self.store):
+        if self.log.last and self.store not in (
+            self.log.stores().get(self.name),
+            self.log.stores(self.committed).get(self.name),
+        ):
             return  # the store is new: no vote until admitted
         self.role, self._trial = CANDIDATE, trial
         if not trial:
@@ -153,16 +163,19 @@ class Raft:
             self._lead(now)
 
     def _enough(self, having: Mapping[Site, int]) -> bool:
-        """Whether these stores are those of a majority of the voters."""
-        stores = self.log.stores()
+        """Whether these stores are those of a majority of the voters that have one."""
+        stores = {voter: store for voter, store in self.log.stores().items() if store}
         return 2 * sum(1 for v, s in stores.items() if having.get(v) == s) > len(stores)
 
     def _asked(self, now: int, peer: Site, frame: Vote) -> None:
         newer = (frame.last_term, frame.last) >= (self.log.term_of(self.log.last), self.log.last)
-        led = self.leader is not None and now < self._led_at + self.times.election
+        led = self.role == LEADER or (
+            self.leader is not None and now < self._led_at + self.times.election
+        )
         if frame.trial:
             granted = newer and not led and frame.term > self.term
-            self.sends.append((peer, Voted(frame.term, True, granted, self.store)))
+            term = frame.term if granted else self.term  # who is behind must hear of it
+            self.sends.append((peer, Voted(term, True, granted, self.store)))
             return
         free = self.vote is None or self.vote == peer
         granted = newer and free and frame.term == self.term
@@ -207,7 +220,7 @@ class Raft:
         """The entry's index, if this voter leads; it counts when it is committed."""
         if self.role != LEADER:
             return None
-        if isinstance(record, Voters) and self._changing_voters():
+        if isinstance(record, (Admit, Voters)) and not self._may_change_voters(record):
             return None
         self._write(self.log.last + 1, [Entry(self.term, record)])
         for voter in self.log.voters:
@@ -218,9 +231,16 @@ class Raft:
         self._advance()
         return self.log.last
 
-    def _changing_voters(self) -> bool:
-        """One change at a time, and only after an entry of this term is committed."""
-        return self.log.term_of(self.committed) != self.term or not self._voters_committed()
+    def _may_change_voters(self, record: Admit | Voters) -> bool:
+        """One change at a time, of one voter, and only after an entry of this term is committed."""
+        if self.log.term_of(self.committed) != self.term or not self._voters_committed():
+            return False
+        before = self.log.stores()
+        if isinstance(record, Admit):  # a store comes only where there is none
+            known = before.get(record.site)
+            return known is None or not (known and record.store)
+        after = dict(record.voters)
+        return bool(after) and len(before.items() ^ after.items()) == 1
 
     def _beats(self, now: int) -> None:
         self._beat += 1
@@ -284,7 +304,6 @@ class Raft:
             self.log.replace(snapshot)
             self.persist.append(snapshot)
             self.committed = snapshot.upto
-            self.installed = snapshot
         self.sends.append(
             (
                 peer,
@@ -296,7 +315,11 @@ class Raft:
         if self.role != LEADER or frame.term != self.term:
             return
         self._heard[peer] = now
-        self._stores[peer] = frame.store
+        if self._stores.get(peer) != frame.store:
+            self._stores[peer], self._match[peer] = (
+                frame.store,
+                0,
+            )  # another store has other entries
         if not frame.fits:
             self._next[peer] = max(1, min(frame.match + 1, self._next.get(peer, 1) - 1))
             self._send_entries(peer)
@@ -327,12 +350,13 @@ class Raft:
 
     def _voters_committed(self) -> bool:
         later = self.log.after(self.committed)
-        return not any(isinstance(entry.record, Voters) for entry in later)
+        return not any(isinstance(entry.record, (Admit, Voters)) for entry in later)
 
     def waiting_for_admission(self) -> list[tuple[Site, int]]:
-        """Voters with another store than the log says that have all of the log."""
+        """Voters with another store than the log says that have all of the log: what to admit
+        now, no store before the new one."""
         return [
-            (voter, self._stores[voter])
+            (voter, 0 if store else self._stores[voter])
             for voter, store in self.log.stores().items()
             if self._stores.get(voter, store) != store
             and self._match.get(voter, 0) >= self.committed
@@ -344,7 +368,7 @@ class Raft:
         if isinstance(frame, Vote) and frame.trial:
             self._asked(now, peer, frame)
             return
-        if isinstance(frame, Voted) and frame.trial:
+        if isinstance(frame, Voted) and frame.trial and frame.granted:
             self._answered(now, peer, frame)
             return
         if frame.term > self.term:
