@@ -25,7 +25,7 @@ from tools.soak.campaign import Outcome
 
 CONNECTIONS = 60
 WARM = 5  # cases before memory is measured
-GROWTH_KIB = 32 * 1024
+GROWTH_KIB = 16 * 1024
 TIMES = LinkTimes(handshake=60 * MILLISECOND)
 
 
@@ -84,6 +84,8 @@ class Talk:
             wrong.append(f"{most} connections at once")
         if self.cases > WARM and resident_kib() > self.baseline + GROWTH_KIB:
             wrong.append(f"memory grew from {self.baseline} to {resident_kib()} KiB")
+        for end in (self.a, self.b):
+            end.events.clear()
         twice = [line for line, times in self.lines.items() if times > 1]
         return wrong + [f"logged more than once: {line}" for line in twice]
 
