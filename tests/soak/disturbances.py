@@ -9,6 +9,7 @@ from support.campaigns import Case
 from support.disturbed import run_disturbed
 from tools.soak.campaign import Outcome
 
+CASE_S = 15
 DISTURBANCES = 100
 
 

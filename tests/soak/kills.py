@@ -9,6 +9,7 @@ from support.processes import Processes, write_cluster
 from support.tables import FIGURE_3
 from tools.soak.campaign import Outcome
 
+CASE_S = 60
 KILLS = 20
 GROUPS = {group: list(members) for group, members in FIGURE_3.items()}
 

@@ -10,6 +10,7 @@ from support.applog import read_notes
 from support.processes import Processes, write_cluster
 from tools.soak.campaign import Outcome
 
+CASE_S = 310
 SECONDS = 300
 SETTLE_S = 60  # until then caches and buffers fill
 MOST_MB = 200  # of one process: Python, what may be unread, windows

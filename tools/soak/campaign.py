@@ -6,6 +6,7 @@ a pure function of the seed, so the seed alone replays it.
 
 import hashlib
 import importlib.util
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -50,6 +51,12 @@ class Campaign:
 
 def campaign_names(place: Path = CAMPAIGNS) -> list[str]:
     return sorted(path.stem for path in place.glob("[!_]*.py"))
+
+
+def case_seconds(path: Path) -> int:
+    """How long a case takes, as far as the campaign says: `CASE_S = …` at the start of a line."""
+    found = re.search(r"^CASE_S = (\d+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def load_campaign(path: Path) -> Campaign:
