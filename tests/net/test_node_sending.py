@@ -4,6 +4,7 @@ and what is refused."""
 import asyncio
 import random
 from array import array
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,24 @@ async def test_a_message_to_listed_sites_goes_to_those_sites() -> None:
         for site in "ac":
             assert [i.payload for i in await read(cluster[site], 3)] == [b"one", b"two", b"three"]
         assert await is_quiet(cluster["b"].deliveries())
+
+
+class Name(StrEnum):
+    ALPHA = "alpha"
+    BETA = "beta"
+
+
+@in_loop
+async def test_names_may_be_members_of_an_enum() -> None:
+    async with local_cluster(GROUPS) as cluster:
+        a = cluster["a"]
+        assert (await a.multicast(Name.ALPHA, b"1")).seq == 1
+        assert (await a.multicast("alpha", b"2")).seq == 2
+        assert a.multicast_nowait(Name.ALPHA, b"3").seq == 3
+        assert (await a.multicast_many(Name.ALPHA, [b"4"])).seq == 4
+        listed = await a.multicast([Name.ALPHA, Name.BETA], b"5")
+        assert listed.group == implicit_group(("a", "b", "c"))
+        assert {type(item.group) for item in await read(cluster["b"], 5)} == {str}
 
 
 @in_loop

@@ -29,7 +29,7 @@ from ordercast.net.assembly import AnyStore, MakeTransport, open_store, over_tcp
 from ordercast.net.config import Cluster, read_cluster
 from ordercast.net.driver import Driver
 from ordercast.net.gaps import GapBatch, gap_told, tell_gap
-from ordercast.net.outgoing import Outgoing, Request, as_bytes, names_of
+from ordercast.net.outgoing import Outgoing, Request, as_bytes, names_of, plain
 from ordercast.net.receipts import STAGES, Receipt, Stages
 from ordercast.net.stream import Lag, Stream, StreamBatch, StreamItem
 from ordercast.net.written import Written
@@ -169,7 +169,7 @@ class Node:
     async def multicast(self, group: "Group | Sequence[Group]", payload: bytes) -> Receipt:
         """Send to a group, or to all members of several as one; waits while the window is full."""
         outgoing = self.outgoing
-        if type(group) is not str:
+        if type(group) is not str and type(group := plain(group)) is not str:
             return await self.multicast_to(self._union(group), payload)
         if outgoing.waiting_bytes > TURN_BYTES:
             await asyncio.sleep(0)
@@ -183,7 +183,7 @@ class Node:
 
     def multicast_nowait(self, group: "Group | Sequence[Group]", payload: bytes) -> Receipt:
         """The same, but WindowFull instead of waiting."""
-        if type(group) is not str:
+        if type(group) is not str and type(group := plain(group)) is not str:
             name, seq = self.outgoing.take_listed(self._union(group), [payload])
             if seq is None:
                 raise self.outgoing.window_full()
@@ -201,7 +201,7 @@ class Node:
         request: Request | None = None,
     ) -> Receipt:
         """Send a batch, which is ordered as one; the receipt is of its last message."""
-        if type(group) is not str:
+        if type(group) is not str and type(group := plain(group)) is not str:
             return await self.multicast_to(self._union(group), payloads, request=request)
         outgoing = self.outgoing
         batch = list(payloads)

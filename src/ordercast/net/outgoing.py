@@ -12,7 +12,7 @@ room as soon as there is enough for it, so a large batch is not overtaken for ev
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ordercast.core.site import Site
 from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
@@ -24,6 +24,8 @@ from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
 BATCH_BYTES = 65_536  # of payloads that gather
 _OVERHEAD = 5  # bytes that packing adds to a payload, at most
 _ONLY_BYTES = {bytes}
+
+T = TypeVar("T")
 
 Request: TypeAlias = tuple[bytes, int]
 """A client's id and the number it gave to what it sends: the same one is taken once."""
@@ -53,6 +55,11 @@ def as_bytes(payload: object) -> bytes:
     return bytes(payload)
 
 
+def plain(group: T) -> T | str:
+    """A name of another type of string (a member of an enum) as the string it is."""
+    return str.__str__(group) if isinstance(group, str) else group
+
+
 def names_of(names: Iterable[str], what: str) -> tuple[str, ...]:
     """A string is iterable too, and would be taken for a list of its letters."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
@@ -61,7 +68,7 @@ def names_of(names: Iterable[str], what: str) -> tuple[str, ...]:
     for name in found:
         if not isinstance(name, str):
             raise ConfigError(f"{what}: {name!r} is not a name")
-    return found
+    return tuple(map(plain, found))
 
 
 class _InLine:
