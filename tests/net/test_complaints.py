@@ -59,4 +59,20 @@ def test_a_flapping_connection_is_noted_once(caplog: pytest.LogCaptureFixture) -
     for _ in range(10):
         complaints.note("a", "connected", "dialled, boot 1")
         complaints.note("a", "lost", "reset")
-    assert lines(caplog) == ["a: connected (dialled, boot 1)", "a: lost (reset)"]
+    complaints.forget("a")
+    complaints.forget("a")
+    assert lines(caplog) == [
+        "a: connected (dialled, boot 1)",
+        "a: lost (reset)",
+        "a: connected, and well again",
+    ]
+
+
+def test_nothing_is_said_of_a_connection_that_was_never_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    complaints = Complaints(log, ["a"])
+    complaints.note("a", "connected", "dialled, boot 1")
+    complaints.forget("a")
+    assert lines(caplog) == ["a: connected (dialled, boot 1)"]

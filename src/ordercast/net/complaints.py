@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 
+CONNECTED, LOST = "connected", "lost"
 STRANGERS = 1_024  # (host, cause) pairs that are logged
 
 
@@ -52,5 +53,8 @@ class Complaints:
             self._log.info("%s: %s (%s)", site, what, detail)
 
     def forget(self, site: str) -> None:
-        """The site has been well for a while: what happens from now on is news."""
-        self._said_of_sites = {key for key in self._said_of_sites if key[0] != site}
+        """The site has been connected for a while: what happens from now on is news."""
+        said = {cause for who, cause in self._said_of_sites if who == site}
+        self._said_of_sites -= {(site, cause) for cause in said}
+        if said - {CONNECTED}:
+            self._log.info("%s: connected, and well again", site)

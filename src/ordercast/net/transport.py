@@ -18,7 +18,7 @@ from ordercast.model.groups import Site
 from ordercast.model.names import nearest
 from ordercast.model.options import SECOND
 from ordercast.net.addresses import require_loopback, why
-from ordercast.net.complaints import Complaints, Refused
+from ordercast.net.complaints import CONNECTED, LOST, Complaints, Refused
 from ordercast.net.connection import (
     PLAIN_BYTES,
     READ_BYTES,
@@ -47,6 +47,7 @@ from ordercast.net.peers import (
     Unneeded,
 )
 from ordercast.net.tls import Certificates, Session, TlsConfig, certificate_uri
+from ordercast.wire.codec import FrameEncoder
 from ordercast.wire.frames import Frame
 
 log = logging.getLogger("ordercast.net.transport")
@@ -86,6 +87,7 @@ class Transport:
         self.address = self.addresses[site]  # with the true port once it listens
         self.times = times or LinkTimes()
         self.limits = limits or LinkLimits()
+        self.encoder = FrameEncoder()
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.plain_buffer = memoryview(bytearray(PLAIN_BYTES if tls else 0))
         self.took = on_frames
@@ -268,7 +270,7 @@ class Transport:
         peer.settled = False
         peer.since = self._loop.time()
         how = "it dialled" if connection.dialled is None else "dialled"
-        self._complaints.note(peer.name, "connected", f"{how}, boot {hello.boot}")
+        self._complaints.note(peer.name, CONNECTED, f"{how}, boot {hello.boot}")
         self._on_connected(peer.name)
 
     def _retire(self, peer: Peer, connection: Connection) -> None:
@@ -333,7 +335,7 @@ class Transport:
             if not self._closed:
                 each.abort()
         peer.last_error = why
-        self._complaints.note(peer.name, "lost", why)
+        self._complaints.note(peer.name, LOST, why)
         self._dialler.again(peer)  # before the driver hears of it and sends
         self._congest(peer, False)
         self._on_lost(peer.name)
