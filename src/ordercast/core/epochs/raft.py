@@ -112,9 +112,12 @@ class Raft:
         self.alarm_at = now + self.times.election * (len(voters) + turn) // len(voters)
 
     def _may_stand(self) -> bool:
-        """Also one that is removed by an entry which is not known to be committed: others may need
-        that entry from it. It does not count itself then."""
-        return self.name in self.log.voters or self.name in self.log.stores(self.committed)
+        """With a store that the log names: a new one has no vote until it is admitted. Named by an
+        earlier entry will do, if it is not known that a later one is committed: others may need
+        that one from here. (Who is removed does not count itself.)"""
+        if self.log.last == 0:
+            return self.name in self.log.voters
+        return self.store in self.log.stores_of(self.name, self.committed)
 
     def alarm(self, now: int) -> None:
         if now < self.alarm_at:
@@ -134,11 +137,8 @@ class Raft:
     def _campaign(self, now: int, *, trial: bool) -> None:
         self.leader = None
         self._wait(now)
-        if self.log.last and self.store not in (
-            self.log.stores().get(self.name),
-            self.log.stores(self.committed).get(self.name),
-        ):
-            return  # the store is new: no vote until admitted
+        if not self._may_stand():
+            return
         self.role, self._trial = CANDIDATE, trial
         if not trial:
             self._ballot(self.term + 1, self.name)

@@ -67,12 +67,17 @@ class VotersLog:
         stores = dict(self.snapshot.voters)
         last = len(self.entries) if upto is None else upto - self.snapshot.upto
         for entry in self.entries[:last]:
-            record = entry.record
-            if isinstance(record, (Founded, Voters)):
-                stores = dict(sorted(record.voters))
-            elif isinstance(record, Admit) and record.site in stores:
-                stores[record.site] = record.store
+            stores = _next_stores(stores, entry)
         return stores
+
+    def stores_of(self, site: Site, since: int) -> list[int | None]:
+        """What the log calls the site's store at `since`, and after each later entry."""
+        stores = self.stores(since)
+        named = [stores.get(site)]
+        for entry in self.after(since):
+            stores = _next_stores(stores, entry)
+            named.append(stores.get(site))
+        return named
 
     def write(self, first: int, entries: Sequence[Entry]) -> Appendix:
         """Put the entries in place of everything from `first` on."""
@@ -93,3 +98,12 @@ class VotersLog:
         same = fits and self.term_of(snapshot.upto) == snapshot.term
         self.entries = self.entries[-kept:] if same else []
         self.snapshot = snapshot
+
+
+def _next_stores(stores: dict[Site, int], entry: Entry) -> dict[Site, int]:
+    record = entry.record
+    if isinstance(record, (Founded, Voters)):
+        return dict(sorted(record.voters))
+    if isinstance(record, Admit) and record.site in stores:
+        return {**stores, record.site: record.store}
+    return stores
