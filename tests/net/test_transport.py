@@ -336,11 +336,11 @@ def test_a_peer_on_other_terms_is_refused_and_both_say_why_once(
             await until(lambda: sum(b.transport.refusals.values()) > 6, "refused")
             assert a.events == b.events == []
             assert line in a.transport.links()[0].last_error
+            said = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+            assert len(said) == len(set(said)) == 2
+            assert f"b: {line}" in said
 
     on_asyncio(main())
-    said = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(said) == len(set(said)) == 2
-    assert f"b: {line}" in said
 
 
 def test_an_unreachable_peer_is_told_once_and_dialled_ever_more_seldom(
