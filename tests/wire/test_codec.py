@@ -10,10 +10,10 @@ from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import (
     HEADER_BYTES,
     VERSION,
+    FrameEncoder,
     FrameSplitter,
     decode_frame,
     encode_frame,
-    encode_frames,
 )
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Relay
 from ordercast.wire.limits import BODY_BYTES
@@ -129,17 +129,33 @@ def test_what_cannot_be_encoded_is_the_same_error() -> None:
             encode_frame(frame)
 
 
-@given(st.lists(samples.frames, max_size=4))
-def test_frames_encoded_together_are_those_encoded_one_by_one_in_a_row(frames: list[Frame]) -> None:
-    together = encode_frames(frames)
-    assert together == b"".join(encode_frame(frame) for frame in frames)
-    assert FrameSplitter().feed(together) == frames
+@given(st.lists(st.lists(samples.frames, min_size=1, max_size=4), max_size=4), st.data())
+def test_writes_are_the_frames_in_a_row_whatever_was_written_before(
+    writes: list[list[Frame]], data: st.DataObject
+) -> None:
+    encoder = FrameEncoder()
+    for frames in writes:
+        again = data.draw(st.lists(st.sampled_from(frames), min_size=1, max_size=4))
+        for written in (frames, again, frames[:1]):
+            together = encoder.encode(written)
+            assert together == b"".join(encode_frame(frame) for frame in written)
+            assert FrameSplitter().feed(together) == written
+
+
+def test_a_frame_to_children_is_encoded_once() -> None:
+    encoder = FrameEncoder()
+    frame = samples.relay_frame(samples.batch())
+    assert encoder.encode([frame]) is encoder.encode([frame])
+    other = samples.relay_frame(samples.batch(body=b"other"))
+    assert decode_frame(bytes(encoder.encode([other]))) == other  # of the same number
 
 
 def test_a_frame_that_is_too_large_is_refused_among_others_too() -> None:
     large = Data(1, 1, DOWN, 1, (Relay(placed_of(BODY_BYTES)), Relay(placed_of(BODY_BYTES))))
+    encoder = FrameEncoder()
     with pytest.raises(FrameError, match="at most"):
-        encode_frames([Ack(1, 1, ()), large])
+        encoder.encode([Ack(1, 1, ()), large])
+    assert encoder.encode([Ack(1, 1, ())]) == encode_frame(Ack(1, 1, ()))
 
 
 def placed_of(size: int) -> Placed:

@@ -16,8 +16,8 @@ from ordercast.model.options import SECOND
 from ordercast.net.complaints import Refused
 from ordercast.net.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
 from ordercast.net.tls import Session
-from ordercast.wire.codec import FrameSplitter, encode_frame, encode_frames
-from ordercast.wire.frames import Ack, Data, Frame
+from ordercast.wire.codec import FrameEncoder, FrameSplitter, encode_frame
+from ordercast.wire.frames import Ack, Frame
 
 READ_BYTES: Final = 262_144
 STRANGER_READ_BYTES: Final = 4_096
@@ -57,6 +57,7 @@ class Owner(Protocol):
     times: LinkTimes
     read_buffer: memoryview
     plain_buffer: memoryview
+    encoder: FrameEncoder
 
     def opened(self, connection: "Connection") -> None: ...
     def secured(self, connection: "Connection") -> None: ...
@@ -205,10 +206,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.over:
             return
         self.frames_out += len(frames)
-        if len(frames) == 1 and (type(frames[0]) is not Data or len(frames[0].items) == 1):
-            self._send(encode_frame(frames[0]))
-        else:
-            self._send(encode_frames(frames))
+        self._send(self._owner.encoder.encode(frames))
 
     def ping(self, boot: int) -> None:
         self._send(encode_frame(Ack(boot, 0, ())))

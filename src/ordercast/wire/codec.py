@@ -11,7 +11,7 @@ Whatever the bytes are, the answer is a frame that keeps the rules of `wire.chec
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, NoReturn
 from zlib import crc32
 
@@ -19,7 +19,7 @@ import msgspec
 
 from ordercast.model.errors import FrameError
 from ordercast.wire.checks import check_frame, is_plain
-from ordercast.wire.frames import Data, Frame
+from ordercast.wire.frames import DOWN, Data, Frame
 from ordercast.wire.limits import FRAME_BYTES, ITEMS
 
 MAGIC: Final = b"ocf"
@@ -49,22 +49,57 @@ def encode_frame(frame: Frame) -> bytes:
     return _write_header(_START, len(body), crc32(body)) + body
 
 
-def encode_frames(frames: Iterable[Frame]) -> bytearray:
-    """The bytes of all, one behind the other: for many or large ones, which are then never copied.
-    (Above 128 KiB a copy is memory fresh from the system, and costs more than the checksum.)"""
-    data = bytearray()
-    for frame in frames:
-        begin = len(data)
-        body = begin + HEADER_BYTES
-        try:
-            _encode_into(frame, data, body)
-        except (ValueError, OverflowError, TypeError) as error:
-            raise FrameError(f"frame cannot be encoded: {_one_line(error)}") from None
-        length = len(data) - body
-        _check_size(frame, length)
-        with memoryview(data) as view:
-            _write_header_into(data, begin, _START, length, crc32(view[body:]))
-    return data
+class FrameEncoder:
+    """Encodes what is written to several peers in turn, a write at a time.
+
+    A site relays the same frame to all children that have had as many before: it is encoded, and
+    its checksum computed, for the first of them. Frames go straight into the buffer that is
+    written: above 128 KiB a copy is memory fresh from the system, and costs more than the checksum.
+    """
+
+    def __init__(self) -> None:
+        self._data: bytes | bytearray = b""  # the last write that had frames to children
+        self._places: dict[int, tuple[Data, int, int]] = {}  # those, by number, and where they are
+
+    def encode(self, frames: Sequence[Frame]) -> bytes | bytearray:
+        """All of them, one behind the other; not to be changed."""
+        if len(frames) == 1:
+            (frame,) = frames
+            if type(frame) is not Data or frame.lane != DOWN:
+                return encode_frame(frame)
+            known = self._places.get(frame.number)
+            if known is not None and len(self._places) == 1 and known[0] == frame:
+                begin, end = known[1:]
+                return self._data if end - begin == len(self._data) else self._data[begin:end]
+        data = bytearray()
+        places: dict[int, tuple[Data, int, int]] = {}
+        for frame in frames:
+            begin = len(data)
+            if type(frame) is Data and frame.lane == DOWN:
+                known = self._places.get(frame.number)
+                if known is not None and known[0] == frame:
+                    data += memoryview(self._data)[known[1] : known[2]]
+                else:
+                    _append(data, frame)
+                places[frame.number] = (frame, begin, len(data))
+            else:
+                _append(data, frame)
+        if places:
+            self._data, self._places = data, places
+        return data
+
+
+def _append(data: bytearray, frame: Frame) -> None:
+    begin = len(data)
+    body = begin + HEADER_BYTES
+    try:
+        _encode_into(frame, data, body)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise FrameError(f"frame cannot be encoded: {_one_line(error)}") from None
+    length = len(data) - body
+    _check_size(frame, length)
+    with memoryview(data) as view:
+        _write_header_into(data, begin, _START, length, crc32(view[body:]))
 
 
 def _check_size(frame: Frame, length: int) -> None:
