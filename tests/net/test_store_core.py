@@ -44,3 +44,8 @@ def test_what_is_stable_and_confirmed_is_forgotten_and_nothing_else(
 ) -> None:
     truncated = [forgets(protocol, seed, tmp_path / str(seed)).truncated for seed in range(7, 13)]
     assert sum(map(bool, truncated)) >= 4, "little was forgotten: the test shows little"
+
+
+@pytest.mark.parametrize("seed", [1005, 1019])
+def test_payloads_that_went_before_their_rows_are_not_exported(seed: int, tmp_path: Path) -> None:
+    forgets("propagation", seed, tmp_path)

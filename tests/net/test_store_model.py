@@ -4,11 +4,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.model.errors import ConfigError
 from ordercast.model.messages import Batch, Key, Placed
 from ordercast.net.store import Store, Written
 from support.stores import batch, flush, kill, open_store
@@ -143,8 +145,28 @@ class Model(RuleBasedStateMachine):
             for position, one in self.log
             if position + one.count - 1 > self.confirmed
         ]
-        found = store.read(self.confirmed + 1, 1_000_000)
-        assert [(found.position, found.placed.batch) for found in found] == wanted
+        assert self._read(self.confirmed + 1) == wanted
+
+    @invariant()
+    def what_is_left_of_the_log_below_is_whole(self) -> None:
+        if self.store is None:
+            return
+        flush(self.store)
+        try:
+            first = self.store.first  # it may grow meanwhile: old rows go
+            found = self._read(first)
+        except ConfigError as error:
+            assert "no longer kept" in str(error)  # noqa: PT017
+            return
+        assert found == [(position, one) for position, one in self.log if position >= first]
+        if first > 1:
+            with pytest.raises(ConfigError, match="no longer kept"):
+                self.store.read(first - 1, 1_000_000)
+
+    def _read(self, start: int) -> list[tuple[int, Batch]]:
+        assert self.store is not None
+        found = self.store.read(start, 1_000_000)
+        return [(delivered.position, delivered.placed.batch) for delivered in found]
 
 
 TestModel = Model.TestCase

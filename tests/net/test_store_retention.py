@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ordercast.core.outbox import Checkpoint
+from ordercast.model.errors import ConfigError
 from ordercast.net.config import Retention
 from ordercast.net.store import Store, Written
 from ordercast.net.store_file import PAGE_BYTES
@@ -123,6 +124,25 @@ def test_a_row_stays_while_another_refers_to_it(tmp_path: Path) -> None:
     write(store, confirmed=50)
     quiet(store)
     assert count(store) == 0
+    store.close_sync()
+
+
+def test_rows_go_although_some_of_the_site_s_own_are_always_under_way(tmp_path: Path) -> None:
+    """What is left below may lack its payloads: then it counts as gone."""
+    store = open_store(tmp_path / "a.db")
+    write(store, accepted(1), accepted(2), accepted(3), at_ns=1)
+    for number in range(1, 201):
+        write(store, passed(number), accepted(number + 3), at_ns=1)
+    kept = tuple(accepted(number) for number in (201, 202, 203))
+    write(store, forget=Checkpoint({"position": 200}, kept), confirmed=150)
+    quiet(store)
+    first = store.first
+    assert 140 <= first <= 151
+    assert count(store) <= 130
+    assert [batch.position for batch in store.read(first, 999)] == list(range(first, 201))
+    for start in (1, first - 6, first - 1):
+        with pytest.raises(ConfigError, match=f"no longer kept; the first that is: {first}"):
+            store.read(start, 999)
     store.close_sync()
 
 

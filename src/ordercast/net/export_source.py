@@ -31,6 +31,7 @@ from ordercast.net.store_file import (
     require_ours,
     state_in,
     told,
+    whole_from,
 )
 
 
@@ -85,9 +86,10 @@ class Pinned:
 
     def first_position(self) -> int:
         """Of the log that is still here; the next one, if nothing is."""
-        found = self.rows("position", "batches ORDER BY n LIMIT 1")
-        if found:
-            return int(found[0][0])
+        assert self._db is not None
+        found = whole_from(self._db)
+        if found is not None:
+            return found
         return 1 if self.mark is None else self.mark.position + 1
 
     def last_position(self) -> int:
@@ -98,7 +100,7 @@ class Pinned:
         return int(position) + int(count) - 1 if kind & MINE else int(position) - 1
 
     def logged(self) -> Iterator[Logged]:
-        for row, record in self._records(MINE):
+        for row, record in self._records(MINE, self.first_position()):
             if isinstance(record, Passed):
                 placed = record.placed
                 yield Logged(row.position, row.at_ns, placed, self._payloads(row, placed.batch))
@@ -109,7 +111,8 @@ class Pinned:
                 batch = record.batch
                 yield Taken(row.at_ns, row.after_position, batch, self._payloads(row, batch))
 
-    def _records(self, kind: int) -> Iterator[tuple[Row, Accepted | Passed]]:
+    def _records(self, kind: int, start: int = 0) -> Iterator[tuple[Row, Accepted | Passed]]:
+        """Of the rows of a kind, those from a position on."""
         assert self._db is not None
         expected = self.first
         try:
@@ -121,7 +124,7 @@ class Pinned:
                         " damaged; an export would be wrong"
                     )
                 expected += 1
-                if row.kind & kind:
+                if row.kind & kind and row.position >= start:
                     for record in records_of(self._db, row, self.path):
                         yield row, record
         except sqlite3.Error as error:

@@ -298,6 +298,32 @@ def _with_payloads(db: sqlite3.Connection, record: Record, ref: int, path: Path)
     return Passed(Placed(placed.key, placed.number, batch), record.source, record.from_parent)
 
 
+def whole_from(db: sqlite3.Connection) -> int | None:
+    """The first position from which on every batch of the log has its payloads; None: no rows.
+
+    Rows go up to the first to which one that must stay refers. Those between the two may refer to
+    what is gone: nobody needs them any more, and they count as gone.
+    """
+    first, last = db.execute(FIRST_AND_LAST).fetchone()
+    if last is None:
+        return None
+    low, high = first, last + 1  # the first row whose `low` is there, or the one after the last
+    while low < high:
+        middle = (low + high) // 2
+        if db.execute("SELECT low FROM batches WHERE n = ?", (middle,)).fetchone()[0] >= first:
+            high = middle
+        else:
+            low = middle + 1
+    (after,) = db.execute(
+        f"SELECT max(position + count) FROM batches WHERE n < ? AND kind >= {MINE}"
+        " AND ref > 0 AND ref < ?",
+        (low, first),
+    ).fetchone()
+    if after is None:
+        (after,) = db.execute("SELECT position FROM batches WHERE n = ?", (first,)).fetchone()
+    return int(after)
+
+
 def _lacks(path: Path, n: int) -> StoreCorrupt:
     return StoreCorrupt(
         f"{path}: row {n} of table batches is missing, the file is damaged; keep it, and put back"

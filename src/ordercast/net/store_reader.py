@@ -11,7 +11,7 @@ from ordercast.core.outbox import Passed
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, Row
-from ordercast.net.store_file import connect_to_read, records_of, told
+from ordercast.net.store_file import connect_to_read, records_of, told, whole_from
 
 _FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind >= {MINE} ORDER BY n"
 
@@ -27,12 +27,8 @@ class Reader:
     def first(self, logged: int) -> int:
         """The first position that is there; after `logged`, if none is."""
         with self._lock:
-            row = (
-                self._connection()
-                .execute("SELECT position FROM batches ORDER BY n LIMIT 1")
-                .fetchone()
-            )
-        return logged + 1 if row is None else int(row[0])
+            first = whole_from(self._connection())
+        return logged + 1 if first is None else first
 
     def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
         try:
@@ -66,10 +62,10 @@ class Reader:
                     continue
                 if room <= 0:
                     break
+                if (not found and row.position > start) or self._refers_to_gone(db, row):
+                    raise self._forgotten(start, whole_from(db))
                 record = records_of(db, row, self._path)[-1]
                 assert type(record) is Passed
-                if not found and row.position > start:
-                    raise self._forgotten(start, row.position)
                 found.append(DeliveredBatch(row.position, self._epoch, record.placed))
                 self._next = (row.position + row.messages, row.n + 1)
                 room -= row.messages
@@ -92,7 +88,12 @@ class Reader:
                 high = middle - 1
         return int(low)
 
-    def _forgotten(self, start: int, first: int) -> ConfigError:
+    def _refers_to_gone(self, db: sqlite3.Connection, row: Row) -> bool:
+        if not row.ref:
+            return False
+        return row.ref < int(db.execute("SELECT min(n) FROM batches").fetchone()[0])
+
+    def _forgotten(self, start: int, first: int | None) -> ConfigError:
         return ConfigError(
             f"{self._path}: position {start} is no longer kept; the first that is: {first}"
         )
