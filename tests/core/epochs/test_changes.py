@@ -14,7 +14,8 @@ from ordercast.model.epochs import (
     UseProtocol,
 )
 from ordercast.model.options import MILLISECOND, SECOND
-from support.epochs import World, schedule
+from support.epoch_schedules import schedule
+from support.epochs import World
 
 SITES = ["a", "b", "c", "d", "x", "y", "z"]
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d"], "gamma": ["x", "y"]}

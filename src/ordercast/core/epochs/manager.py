@@ -32,6 +32,7 @@ class Manager:
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[str, None] = {}
         self._admitting: dict[Site, int] = {}
+        self.log_entries = _LOG
         self.alarm_at = NEVER
 
     @property
@@ -55,7 +56,7 @@ class Manager:
     def work(self, now: int) -> None:
         """Once per burst: whatever can be done now."""
         raft, member = self._raft, self._member
-        if member.layout.count - raft.log.snapshot.upto > _LOG:
+        if member.layout.count - raft.log.snapshot.upto > self.log_entries:
             raft.compact(member.layout.count, pack_layout(member.layout))
         if not self.leads:
             self.alarm_at = NEVER

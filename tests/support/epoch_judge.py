@@ -1,0 +1,110 @@
+"""The judge of a run through changing epochs: every property that docs/epochs.md argues for."""
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ordercast.core.epochs.member import REFUSED
+
+if TYPE_CHECKING:
+    from support.epochs import World
+
+Message = tuple[str, int, str, int]
+Seen = tuple[int, Message, bytes]  # epoch, id, payload
+Found = Iterator[tuple[Any, ...]]
+
+
+def judge(world: "World") -> list[tuple[Any, ...]]:
+    """Every violation; for a run that has settled."""
+    found = list(world.violations)
+    order = {
+        site: {message: n for n, (_, message, _) in enumerate(seen)}
+        for site, seen in world.seen.items()
+    }
+    for site in world.seen:
+        found += each_alone(world, site)
+    found += agreement(world, order)
+    found += one_order(world, order)
+    found += nothing_lost(world, order)
+    found += logs_differ(world)
+    if not world.quiet():
+        found.append(("not quiet", sorted(set(world.disks) - set(world.members))))
+    return found
+
+
+def members_in(world: "World", epoch: int, group: str) -> tuple[str, ...]:
+    named: dict[str, tuple[str, ...]] = world.epochs[epoch][0]
+    return named.get(group) or world.listed.get(group, ())
+
+
+def each_alone(world: "World", site: str) -> Found:
+    """No message twice, FIFO, epochs in their order, only what is for this site."""
+    seen = world.seen[site]
+    if len({message for _, message, _ in seen}) != len(seen):
+        yield ("twice", site)
+    epochs = [epoch for epoch, _, _ in seen]
+    if epochs != sorted(epochs):
+        yield ("epochs go down", site)
+    last: dict[tuple[str, str], int] = {}
+    for epoch, message, _ in seen:
+        origin, _, group, seq = message
+        if seq <= last.get((origin, group), 0):
+            yield ("fifo", site, message)
+        last[origin, group] = seq
+        if site not in members_in(world, epoch, group):
+            yield ("no member", site, message, epoch)
+    for opened in world.opened[site]:
+        before, after = epochs[: opened.position], epochs[opened.position :]
+        if any(e >= opened.epoch for e in before) or any(e < opened.epoch for e in after):
+            yield ("opened at another place", site, opened)
+
+
+def agreement(world: "World", order: dict[str, dict[Message, int]]) -> Found:
+    """One epoch and one content per message, and all members of its group then have it."""
+    place: dict[Message, tuple[int, bytes]] = {}
+    for seen in world.seen.values():
+        for epoch, message, payload in seen:
+            if place.setdefault(message, (epoch, payload)) != (epoch, payload):
+                yield ("two epochs", message)
+    for message, (epoch, _) in place.items():
+        for member in members_in(world, epoch, message[2]):
+            if message not in order[member]:
+                yield ("agreement", member, message, epoch)
+
+
+def one_order(world: "World", order: dict[str, dict[Message, int]]) -> Found:
+    for a, b in itertools.combinations(order, 2):
+        common = [order[b][message] for message in order[a] if message in order[b]]
+        if common != sorted(common):
+            yield ("order", a, b)
+    if not world.options.causal:
+        return
+    for (origin, group, seq), count in world.before.items():
+        message = (origin, 1, group, seq)
+        for site, places in order.items():
+            at = places.get(message)
+            if at is None:
+                continue
+            for _, earlier, _ in world.seen[origin][:count]:
+                if places.get(earlier, -1) > at:
+                    yield ("causal", site, earlier, message)
+
+
+def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
+    """What was accepted is delivered, or refused because its group is gone."""
+    for (site, group, seq), stages in world.stages.items():
+        there = any((site, 1, group, seq) in places for places in order.values())
+        if "accepted" in stages and REFUSED not in stages and not there:
+            yield ("lost", site, group, seq)
+        if there and REFUSED in stages:
+            yield ("refused and delivered", site, group, seq)
+
+
+def logs_differ(world: "World") -> Found:
+    """Voters' logs agree as far as they are committed."""
+    known: dict[int, Any] = {}
+    for site, member in world.members.items():
+        raft = member.raft
+        for index in range(raft.log.snapshot.upto + 1, raft.committed + 1):
+            if known.setdefault(index, raft.log.entry(index)) != raft.log.entry(index):
+                yield ("voters' logs differ", site, index)
