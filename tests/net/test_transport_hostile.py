@@ -18,6 +18,7 @@ from ordercast.net.tls import TlsConfig
 from support.hostile import Attacker
 from support.links import (
     CLUSTER,
+    QUICK,
     TERMS,
     End,
     Runner,
@@ -68,6 +69,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return ours, theirs
 
 
+def times_for(kind: str) -> LinkTimes:
+    """Only the slow ones are to meet the limit in time, also on a busy machine."""
+    return IMPATIENT if kind in ("silence", "slow-loris") else QUICK
+
+
 def attacker_of(end: End, foreign: Path | None = None) -> Attacker:
     return Attacker(end.transport.address, CLUSTER, end.name, "z", TERMS, foreign)
 
@@ -76,7 +82,7 @@ def attacker_of(end: End, foreign: Path | None = None) -> Attacker:
 @pytest.mark.parametrize("kind", CAUSES)
 def test_each_kind_is_refused_for_its_cause(run: Runner, kind: str) -> None:
     async def main() -> None:
-        a = End("a", ABZ, times=IMPATIENT)
+        a = End("a", ABZ, times=times_for(kind))
         async with started(a):
             attacker = attacker_of(a)
             await asyncio.gather(*(attacker.one(kind, random.Random(n)) for n in range(3)))
@@ -95,7 +101,7 @@ def test_with_tls_each_kind_is_refused_for_its_cause(
     run: Runner, kind: str, places: tuple[Path, Path]
 ) -> None:
     async def main() -> None:
-        a = End("a", ABZ, tls=TlsConfig(places[0]), times=IMPATIENT)
+        a = End("a", ABZ, tls=TlsConfig(places[0]), times=times_for(kind))
         async with started(a):
             attacker = attacker_of(a, places[1])
             await asyncio.gather(*(attacker.one(kind, random.Random(n)) for n in range(3)))

@@ -7,19 +7,22 @@ connections between them.
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.star import build_star
 from ordercast.model.errors import WindowFull
 from ordercast.model.groups import GroupTable
-from ordercast.model.options import Limits, Options
+from ordercast.model.options import SECOND, Limits, Options
 from ordercast.net.connection import LinkLimits, LinkTimes
 from ordercast.net.hello import Identity
 from ordercast.net.tls import TlsConfig
 from ordercast.net.transport import Transport
 from ordercast.wire.frames import Frame
-from support.links import CLUSTER, HASTY
+from support.links import CLUSTER, QUICK
+
+TIMES = replace(QUICK, suspect=SECOND)
 
 
 class DrivenSite:
@@ -32,7 +35,7 @@ class DrivenSite:
         addresses: Mapping[str, tuple[str, int]],
         *,
         tls: TlsConfig | None = None,
-        times: LinkTimes = HASTY,
+        times: LinkTimes = TIMES,
     ) -> None:
         options = Options(deliver="agreed", limits=Limits(window_messages=200))
         self.site = Site(name, structure, options)
