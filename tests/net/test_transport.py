@@ -267,6 +267,7 @@ def test_a_restarted_peer_takes_the_place_of_its_earlier_start() -> None:
             await until(lambda: connected(a, first), "connected")
             second.transport.connect("a")
             await until(lambda: second.state("a") == "connected", "the second is connected")
+            assert a.transport._peers["b"].gone == 0, "of the second's hellos none has ended"
             a.transport.send("b", [frame(7)])
             await until(lambda: second.received("a") == [7], "frame to the second")
             await until(lambda: first.events[-1] == ("lost", "a"), "the first is dropped")

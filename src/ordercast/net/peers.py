@@ -27,7 +27,11 @@ OLDER_START: Final = "an earlier start of the site"
 TWICE: Final = "two processes of one site"
 OLD_HELLO: Final = "an old hello again"
 
-KEPT, REPLACED, SECOND_KEPT, SECOND_RETIRED = "kept", "replaced", "second kept", "second retired"
+KEPT = "kept"  # the only one
+REPLACED = "replaced"  # in the place of one that has ended at the other side
+RESTARTED = "restarted"  # in the place of one of an earlier start
+SECOND_KEPT = "second kept"
+SECOND_RETIRED = "second retired"
 
 
 class Unneeded(Exception):
@@ -97,7 +101,7 @@ class Peer:
                 )
             self._instance, self._newest = hello.instance, start
             self._last_dial = self.gone = 0
-            role = KEPT if self.current is None else REPLACED
+            role = KEPT if self.current is None else RESTARTED
         else:
             if connection.dialled is None and hello.number <= self._last_dial:
                 raise Refused(OLD_HELLO, f"number {hello.number} after {self._last_dial}")

@@ -40,6 +40,7 @@ from ordercast.net.hello import (
 )
 from ordercast.net.peers import (
     REPLACED,
+    RESTARTED,
     SECOND_KEPT,
     SECOND_RETIRED,
     LinkStatus,
@@ -246,6 +247,9 @@ class Transport:
     def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
         if role == REPLACED:
             self._lost(peer, "replaced by a new connection")
+        elif role == RESTARTED:
+            self._lost(peer, "it has started again")
+            peer.gone = 0  # its hellos are numbered anew
         answer = None
         if connection.dialled is None:
             answer = self._hello(peer, answers=hello.number)
