@@ -23,6 +23,7 @@ from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.net.forests import choose_forest
 
 FIRST_EPOCH = 1
+FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,7 @@ class Cluster:
                 message_bytes=self.limits.message_bytes,
                 window_messages=self.limits.window_messages,
                 window_bytes=self.limits.window_bytes,
+                frame_bytes=FRAME_BYTES,
             ),
             timing=Timing(
                 ack_delay=25 * MILLISECOND,

@@ -206,21 +206,29 @@ class Connection(asyncio.BufferedProtocol):
         if self.over:
             return
         self.frames_out += len(frames)
-        self._send(self._owner.encoder.encode(frames))
+        encoded = self._owner.encoder.encode(frames)
+        if len(encoded) == 1 or self._session is not None:
+            self._send(encoded[0] if len(encoded) == 1 else b"".join(encoded))
+        else:
+            self.wrote_at = self._loop.time()
+            self._write(*encoded)
 
     def ping(self, boot: int) -> None:
         self._send(encode_frame(Ack(boot, 0, ())))
 
-    def _send(self, data: bytes | bytearray) -> None:
+    def _send(self, data: bytes) -> None:
         self.wrote_at = self._loop.time()
         self._write(data if self._session is None else self._session.encrypt(data))
 
-    def _write(self, data: bytes | bytearray) -> None:
+    def _write(self, *pieces: bytes) -> None:
         transport = self._transport
-        if not data or transport is None or transport.is_closing():
+        if not pieces[0] or transport is None or transport.is_closing():
             return
-        self.bytes_out += len(data)
-        transport.write(data)
+        self.bytes_out += sum(map(len, pieces))
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+        else:
+            transport.writelines(pieces)
         if self.waiting > self._owner.limits.write_bytes:
             self.fail(Refused(NOT_READING, f"{self.waiting} bytes wait for it"))
 

@@ -204,7 +204,7 @@ class Session:
             raise _refusal(error) from None
         return filled
 
-    def encrypt(self, data: bytes | bytearray) -> bytes:
+    def encrypt(self, data: bytes) -> bytes:
         written = self._ssl.write(data)
         while written < len(data):
             written += self._ssl.write(memoryview(data)[written:])

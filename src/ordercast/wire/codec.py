@@ -33,9 +33,7 @@ _COMPLAINT = 200  # characters of a decoder's complaint that a message repeats
 
 _read_header = _HEADER.unpack_from
 _write_header = _HEADER.pack
-_write_header_into = _HEADER.pack_into
 _encode = msgspec.msgpack.Encoder().encode
-_encode_into = msgspec.msgpack.Encoder().encode_into
 _decode = msgspec.msgpack.Decoder(Frame).decode
 
 
@@ -50,56 +48,31 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 class FrameEncoder:
-    """Encodes what is written to several peers in turn, a write at a time.
+    """Encodes what is written to several peers in turn.
 
     A site relays the same frame to all children that have had as many before: it is encoded, and
-    its checksum computed, for the first of them. Frames go straight into the buffer that is
-    written: above 128 KiB a copy is memory fresh from the system, and costs more than the checksum.
+    its checksum computed, for the first of them.
     """
 
     def __init__(self) -> None:
-        self._data: bytes | bytearray = b""  # the last write that had frames to children
-        self._places: dict[int, tuple[Data, int, int]] = {}  # those, by number, and where they are
+        self._known: dict[int, tuple[Data, bytes]] = {}  # to children, in the last write, by number
 
-    def encode(self, frames: Sequence[Frame]) -> bytes | bytearray:
-        """All of them, one behind the other; not to be changed."""
-        if len(frames) == 1:
-            (frame,) = frames
-            if type(frame) is not Data or frame.lane != DOWN:
-                return encode_frame(frame)
-            known = self._places.get(frame.number)
-            if known is not None and len(self._places) == 1 and known[0] == frame:
-                begin, end = known[1:]
-                return self._data if end - begin == len(self._data) else self._data[begin:end]
-        data = bytearray()
-        places: dict[int, tuple[Data, int, int]] = {}
+    def encode(self, frames: Sequence[Frame]) -> list[bytes]:
+        """Each by itself: to join them would be a large piece of memory fresh from the system,
+        which costs more than the checksum."""
+        known, now = self._known, dict[int, tuple[Data, bytes]]()
+        encoded = []
         for frame in frames:
-            begin = len(data)
             if type(frame) is Data and frame.lane == DOWN:
-                known = self._places.get(frame.number)
-                if known is not None and known[0] == frame:
-                    data += memoryview(self._data)[known[1] : known[2]]
-                else:
-                    _append(data, frame)
-                places[frame.number] = (frame, begin, len(data))
+                before = known.get(frame.number)
+                data = encode_frame(frame) if before is None or before[0] != frame else before[1]
+                now[frame.number] = (frame, data)
             else:
-                _append(data, frame)
-        if places:
-            self._data, self._places = data, places
-        return data
-
-
-def _append(data: bytearray, frame: Frame) -> None:
-    begin = len(data)
-    body = begin + HEADER_BYTES
-    try:
-        _encode_into(frame, data, body)
-    except (ValueError, OverflowError, TypeError) as error:
-        raise FrameError(f"frame cannot be encoded: {_one_line(error)}") from None
-    length = len(data) - body
-    _check_size(frame, length)
-    with memoryview(data) as view:
-        _write_header_into(data, begin, _START, length, crc32(view[body:]))
+                data = encode_frame(frame)
+            encoded.append(data)
+        if now:
+            self._known = now
+        return encoded
 
 
 def _check_size(frame: Frame, length: int) -> None:
