@@ -67,8 +67,6 @@ def test_faults_are_shown_as_text_that_gives_them_back() -> None:
         ("los=0.1", "faults: there is no 'los' (did you mean 'loss'?)"),
         ("loss=2", "faults: loss: 2 is not a probability (0 to 1)"),
         ("crash=0.5", "faults: crash: 0.5 is not a count (0 or more)"),
-        ("join=1", "faults: join: groups cannot change during a run yet (changes need epochs)"),
-        ("switch=1", "faults: switch: groups cannot change during a run yet (changes need epochs)"),
         ("{]", "faults: Expecting property name enclosed in double quotes"),
         ('{"fault": 1}', "faults: 'fault' must be a list of tables ([[fault]])"),
         ('{"fault": [{}]}', "faults: fault 1: 'kind' is missing"),

@@ -1,14 +1,20 @@
 """Running fault schedules: what tests, regressions and soak campaigns have in common."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ordercast.sim.config import SimConfig
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import schedule
 from ordercast.sim.simulate import simulate
 from tools.soak.campaign import Outcome
 
+Draw: TypeAlias = Callable[[str, int], SimConfig]
 
-def failures(protocol: str, seeds: range) -> list[str]:
+
+def failures(protocol: str, seeds: range, draw: Draw = schedule) -> list[str]:
     """One line for each schedule with a violation: what, and the command that replays it."""
-    results = (simulate(schedule(protocol, seed), seed) for seed in seeds)
+    results = (simulate(draw(protocol, seed), seed) for seed in seeds)
     return [complaint(result) for result in results if not result.ok]
 
 
@@ -17,15 +23,15 @@ def complaint(result: SimResult) -> str:
     return f"{first.check}: {first.witness} -- replay: {result.replay}"
 
 
-def outcome(protocol: str, seed: int) -> Outcome:
+def outcome(protocol: str, seed: int, draw: Draw = schedule) -> Outcome:
     """A case of a soak campaign: the schedule of this seed, with what it did counted."""
-    config = schedule(protocol, seed)
-    result = simulate(config, seed)
+    result = simulate(draw(protocol, seed), seed)
     counters = {
         "simulated ms": result.virtual_ns // 1_000_000,
         "events": result.events,
         "messages": result.sent,
         "deliveries checked": result.delivered,
+        "epochs": result.epochs,
         **{f"faults: {kind}": times for kind, times in result.faults.items()},
     }
     if result.ok:

@@ -20,7 +20,7 @@ from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.notation import require_known
 from ordercast.sim.options import OPTIONS, configure
 from ordercast.sim.result import SimResult
-from ordercast.sim.schedules import schedule
+from ordercast.sim.schedules import changing, schedule
 from ordercast.sim.simulate import simulate
 
 DESCRIPTION = """\
@@ -82,6 +82,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="draw everything but the protocol from the seed, as the tests' fault schedules do",
     )
+    parser.add_argument(
+        "--changing",
+        action="store_true",
+        help="with --schedule: groups, protocol and builder change meanwhile",
+    )
     add("--history", "DIR", "write the history as Parquet (extra: history)")
 
 
@@ -109,11 +114,11 @@ def run(args: argparse.Namespace) -> int:
 def _scheduled(args: argparse.Namespace) -> SimConfig:
     given = [name for name, value in vars(args).items() if value is not None]
     for name in given:
-        if name not in ("json", "schedule", "protocol", "seed", "history"):
+        if name not in ("json", "schedule", "changing", "protocol", "seed", "history"):
             raise UsageError(f"--schedule draws it all from the seed: leave out {name!r}")
     protocol = args.protocol or PROPAGATION
     require_known(protocol, PROTOCOLS, "protocol")
-    return schedule(protocol, args.seed)
+    return (changing if args.changing else schedule)(protocol, args.seed)
 
 
 def _configured(args: argparse.Namespace) -> SimConfig:

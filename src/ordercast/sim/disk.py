@@ -8,9 +8,10 @@ Records are numbered by the outbox that asked for them. A checkpoint of outbox n
 n's other duties, maybe after records of later outboxes: it replaces the records up to n.
 """
 
+import types
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,37 +20,56 @@ from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Stream
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_checkpoint = msgspec.msgpack.Decoder(Checkpoint).decode
-_decode_records = msgspec.msgpack.Decoder(list[Record]).decode
+
+
+class Kinds(NamedTuple):
+    """What a site writes: checkpoints, and records."""
+
+    checkpoint: Any
+    record: Any
+
+
+SITE_KINDS = Kinds(Checkpoint, Record)
 
 
 class _Written(NamedTuple):
     outbox: int
-    content: Record | Checkpoint
+    content: Any
+    is_checkpoint: bool
 
 
 class Disk:
     """`write` and `checkpoint` as the site asks; `sync` is begun and ended by the world."""
 
-    def __init__(self, durability: str, stream: Stream, longest_sync: int = MILLISECOND) -> None:
+    def __init__(
+        self,
+        durability: str,
+        stream: Stream,
+        longest_sync: int = MILLISECOND,
+        kinds: Kinds = SITE_KINDS,
+    ) -> None:
+        self._decode_checkpoint = msgspec.msgpack.Decoder(kinds.checkpoint).decode
+        self._decode_records = msgspec.msgpack.Decoder(
+            types.GenericAlias(list, (kinds.record,))
+        ).decode
         self.syncs = durability == "sync"
         self.keeps = durability != "memory"
         self._stream = stream
         self._sync = (longest_sync // 10, longest_sync)  # how long one takes
         self._unsynced: deque[_Written] = deque()
         self._covered = 0  # of the unsynced, how many the sync under way will make durable
-        self._checkpoint: Checkpoint | None = None
-        self._records: deque[tuple[int, Record]] = deque()
+        self._checkpoint: Any = None
+        self._records: deque[tuple[int, Any]] = deque()
 
-    def write(self, outbox: int, records: Sequence[Record]) -> None:
+    def write(self, outbox: int, records: Sequence[Any]) -> None:
         if self.syncs:
-            self._unsynced.extend(_Written(outbox, record) for record in records)
+            self._unsynced.extend(_Written(outbox, record, False) for record in records)
         elif self.keeps:
             self._records.extend((outbox, record) for record in records)
 
-    def checkpoint(self, outbox: int, checkpoint: Checkpoint) -> None:
+    def checkpoint(self, outbox: int, checkpoint: Any) -> None:
         if self.syncs:
-            self._unsynced.append(_Written(outbox, checkpoint))
+            self._unsynced.append(_Written(outbox, checkpoint, True))
         elif self.keeps:
             self._replace(outbox, checkpoint)
 
@@ -71,21 +91,21 @@ class Disk:
         self._unsynced.clear()
         self._covered = 0
 
-    def restore(self) -> tuple[Checkpoint | None, list[Record]]:
+    def restore(self) -> tuple[Any, list[Any]]:
         """What a restarted site reads, from bytes as a real store would hold it."""
         kept = self._checkpoint
-        checkpoint = None if kept is None else _decode_checkpoint(_encode(kept))
-        return checkpoint, _decode_records(_encode([record for _, record in self._records]))
+        checkpoint = None if kept is None else self._decode_checkpoint(_encode(kept))
+        return checkpoint, self._decode_records(_encode([record for _, record in self._records]))
 
     def _harden(self, count: int) -> None:
         for _ in range(count):
-            outbox, content = self._unsynced.popleft()
-            if isinstance(content, Checkpoint):
+            outbox, content, is_checkpoint = self._unsynced.popleft()
+            if is_checkpoint:
                 self._replace(outbox, content)
             else:
                 self._records.append((outbox, content))
 
-    def _replace(self, outbox: int, checkpoint: Checkpoint) -> None:
+    def _replace(self, outbox: int, checkpoint: Any) -> None:
         self._checkpoint = checkpoint
         while self._records and self._records[0][0] <= outbox:
             self._records.popleft()

@@ -10,32 +10,33 @@ from heapq import heappush
 from itertools import count
 from typing import Any
 
-from ordercast.core.outbox import Outbox
+from ordercast.core.epochs.member import REFUSED
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND
 from ordercast.sim.chance import Stream
 from ordercast.sim.conditions import Conditions
 from ordercast.sim.config import SimConfig
-from ordercast.sim.disk import Disk
+from ordercast.sim.disk import Disk, Kinds
 from ordercast.sim.networks import build_network
 from ordercast.sim.place import NEVER, Place
 from ordercast.sim.recorder import Recorder
 from ordercast.wire.codec import encode_frame
-from ordercast.wire.frames import CONTROL, Data, Frame
+from ordercast.wire.epochs import InEpoch
+from ordercast.wire.frames import CONTROL, Data
 
 FRAME, ALARM, ARRIVED, BURST, SYNCED, SUBMIT, ANSWER, OFFER, FAULT, CALM, WATCH = range(11)
 
 _CLOCKS_APART = 3600 * SECOND
 
-Send = tuple[SiteName, Frame]
+Send = tuple[SiteName, Any]
 Delivered = Callable[[int, SiteName, Sequence[DeliveredBatch]], None]
 
 
 class Driver:
     """The heap, the places of the sites, and what is done with a drained outbox."""
 
-    def __init__(self, config: SimConfig, epoch: int, seed: int) -> None:
+    def __init__(self, config: SimConfig, epoch: int, seed: int, kinds: Kinds) -> None:
         sites = config.table.sites
         self.config = config
         self.recorder = Recorder(sites, epoch)
@@ -47,6 +48,7 @@ class Driver:
         self._arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
         self._conditions = Conditions(config.faults, seed)
         self._faulty = bool(config.faults)
+        self._encode: Any = encode_frame
         self._bytes = config.codec == "bytes"
         self._straight = not self._faulty and not self._bytes
         self._arrive = ARRIVED if config.wake else FRAME
@@ -58,7 +60,7 @@ class Driver:
             name: Place(
                 name,
                 clocks.below(_CLOCKS_APART),
-                Disk(config.durability, disks, config.longest_sync),
+                Disk(config.durability, disks, config.longest_sync, kinds),
             )
             for name in sites
         }
@@ -66,7 +68,7 @@ class Driver:
     def _push(self, at: int, code: int, a: Any = None, b: Any = None, c: Any = None) -> None:
         heappush(self._heap, (at, self._tick(), code, a, b, c))
 
-    def _perform(self, now: int, place: Place, box: Outbox) -> None:
+    def _perform(self, now: int, place: Place, box: Any) -> None:
         alarm = box.alarm
         if alarm is None:
             place.alarm = NEVER
@@ -96,7 +98,7 @@ class Driver:
         if box.receipts or box.forget is not None:
             self._confirm(now, place, place.outboxes, box)
 
-    def _reveal(self, now: int, place: Place, number: int, box: Outbox) -> None:
+    def _reveal(self, now: int, place: Place, number: int, box: Any) -> None:
         """Duties 3 and 4 of an outbox that had to wait for a sync."""
         if box.then_send:
             self._transmit(now, place.name, box.then_send)
@@ -104,10 +106,12 @@ class Driver:
             self._delivered(now, place.name, box.deliver)
         self._confirm(now, place, number, box)
 
-    def _confirm(self, now: int, place: Place, number: int, box: Outbox) -> None:
+    def _confirm(self, now: int, place: Place, number: int, box: Any) -> None:
         for receipt in box.receipts:
             if receipt.stage == "accepted":
                 self.recorder.accepted(place.name, receipt.group, receipt.seq)
+            elif receipt.stage == REFUSED:
+                self.recorder.refused(place.name, receipt.group, receipt.seq)
             elif receipt.stage == "stable" and place.waiting:  # there is room in the window
                 self._push(now, OFFER, place)
         if box.forget is not None:
@@ -137,7 +141,7 @@ class Driver:
         data = 0
         for (peer, frame), at in zip(sends, times, strict=False):
             heappush(heap, (at, tick(), arrive, places[peer], source, frame))
-            if type(frame) is Data and frame.lane != CONTROL:
+            if is_data(frame):
                 data += 1
         self.data += data
         self.frames += len(times)
@@ -148,9 +152,9 @@ class Driver:
         """The same where frames are bytes, or something may happen to them."""
         for (peer, frame), at in zip(sends, times, strict=True):
             self.frames += 1
-            if type(frame) is Data and frame.lane != CONTROL:
+            if is_data(frame):
                 self.data += 1
-            carried: Any = encode_frame(frame) if self._bytes else frame
+            carried: Any = self._encode(frame) if self._bytes else frame
             arrivals = self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
             for arrival in arrivals:
                 self._push(arrival, self._arrive, self.places[peer], source, carried)
@@ -168,3 +172,10 @@ class Driver:
         self._conditions.calm()
         self._faulty = False
         self._straight = not self._bytes
+
+
+def is_data(frame: Any) -> bool:
+    """On the lanes UP or DOWN, in whatever epoch."""
+    if type(frame) is InEpoch:
+        frame = frame.frame
+    return type(frame) is Data and frame.lane != CONTROL

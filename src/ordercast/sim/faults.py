@@ -31,9 +31,20 @@ from ordercast.sim.notation import count, duration, pairs, probability, require_
 PROBABILITIES = ("loss", "duplicate", "replay", "reorder")
 # Times per run. A clog holds back half the links, one after another, and releases them in another
 # order; `oneway` is a partition in one direction; `restart` is how many of the crashed come back.
-COUNTS = ("crash", "restart", "partition", "oneway", "clog", "pause", "slow")
+COUNTS = (
+    "crash",
+    "restart",
+    "partition",
+    "oneway",
+    "clog",
+    "pause",
+    "slow",
+    "join",
+    "leave",
+    "switch",
+)
+CHANGES = ("join", "leave", "switch")  # of groups, or of protocol and builder: new epochs
 KINDS = (*PROBABILITIES, *COUNTS)
-_NEED_EPOCHS = ("join", "leave", "switch")
 
 _FIELDS = ("kind", "probability", "count", "from", "to", "length", "sites")
 
@@ -111,6 +122,10 @@ def total(faults: Faults, kind: str) -> int:
     return sum(fault.count for fault in faults if fault.kind == kind)
 
 
+def changes_groups(faults: Faults) -> bool:
+    return any(fault.kind in CHANGES and fault.count for fault in faults)
+
+
 def random_faults(seed: int, *, crashes: bool) -> Faults:
     """A stack drawn from the seed; in some seeds whole classes are off, in a few all of them."""
     stream = Stream(seed, "random faults")
@@ -139,10 +154,6 @@ def _simple(kind: str, value: object, where: str) -> Fault:
 
 
 def _require_kind(kind: str, where: str) -> None:
-    if kind in _NEED_EPOCHS:
-        raise ConfigError(
-            f"{where}: {kind}: groups cannot change during a run yet (changes need epochs)"
-        )
     require_known(kind, KINDS, where)
 
 

@@ -114,7 +114,17 @@ def _swizzle(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) 
     ]
 
 
+def _change(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
+    """Asked for by some site; what exactly is drawn then, from what it knows of the groups."""
+    stop = horizon if fault.stop is None else min(fault.stop, horizon)
+    at = stream.between(min(fault.start, stop), stop)
+    return [Injection(at, fault.kind, (stream.choice(fault.sites or sites),))]
+
+
 _DRAW = {
+    "join": _change,
+    "leave": _change,
+    "switch": _change,
     "partition": _partition,
     "oneway": _partition,
     "clog": _swizzle,

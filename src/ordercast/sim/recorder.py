@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ordercast.check.bounds import HighWater
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.history.digest import digest
 from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
     CRASH,
     END,
+    OPEN,
     RESTART,
     Delivered,
     EpochRow,
@@ -58,6 +60,7 @@ class Recorder:
         self.implicit: dict[Group, tuple[Site, ...]] = {}
         self._offered: dict[Site, dict[tuple[Group, int], Taken]] = {site: {} for site in sites}
         self._numbers: dict[Site, int] = {}
+        self._opened: dict[Site, int] = {}  # epoch, where epochs change
         self._digests: dict[bytes, int] = {}
 
     # --- sending ----------------------------------------------------------------------------------
@@ -75,6 +78,14 @@ class Recorder:
         if taken is not None:
             self.taken.append(taken)
 
+    def refused(self, site: Site, group: Group, seq: int) -> None:
+        """Nobody will order the batch: its group was removed while it waited for an epoch."""
+        self.taken = [
+            taken
+            for taken in self.taken
+            if (taken.site, taken.group, taken.seq) != (site, group, seq)
+        ]
+
     def forget_offers(self, site: Site) -> None:
         """The site has crashed: what it had not made durable was never accepted."""
         self._offered[site].clear()
@@ -85,6 +96,14 @@ class Recorder:
         """Record, and check: no hole, keys growing, nothing else where something was before."""
         for batch in batches:
             self.saw(now, site, batch.deliveries())
+
+    def delivered_in_epochs(self, now: int, site: Site, items: Sequence[Any]) -> None:
+        for item in items:
+            if not isinstance(item, EpochOpened):
+                self.saw(now, site, item.deliveries())
+            elif item.epoch > self._opened.get(site, 0):  # else a restart repeats it
+                self._opened[site] = item.epoch
+                self._event(now, site, OPEN)
 
     def saw(self, now: int, site: Site, deliveries: Sequence[Delivery]) -> None:
         seen = self.seen[site]
@@ -124,15 +143,19 @@ class Recorder:
         position = len(self.seen[site])
         told = json.dumps(detail, separators=(",", ":"))
         attempt = 1 if position else 0
-        self.events.append(Event(site, number, kind, position, attempt, self.epoch, now, told))
+        epoch = self._opened.get(site, self.epoch)
+        self.events.append(Event(site, number, kind, position, attempt, epoch, now, told))
 
     # --- the history ------------------------------------------------------------------------------
 
     def history(self, groups: list[GroupRow], epochs: list[EpochRow], meta: Meta) -> History:
+        used = {(group, self.epoch) for group in self.implicit} if not self._opened else set()
+        for rows_of_site in self.seen.values():
+            used.update((d.group, d.epoch) for _, d in rows_of_site if d.group in self.implicit)
         implicit = [
-            GroupRow(self.epoch, group, site)
-            for group, members in sorted(self.implicit.items())
-            for site in members
+            GroupRow(epoch, group, site)
+            for group, epoch in sorted(used)
+            for site in self.implicit[group]
         ]
         rows = (self.sent(), self._deliveries(), self.events, epochs)
         return History([*groups, *implicit], *rows, meta)

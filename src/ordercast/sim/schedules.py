@@ -5,11 +5,13 @@ seed is a long one. Clusters are of many shapes (several domains, groups of one 
 sites in no group); options, limits, network, workload and faults are drawn as well.
 """
 
+from dataclasses import replace
+
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
-from ordercast.sim.faults import random_faults
+from ordercast.sim.faults import CHANGES, Fault, random_faults
 from ordercast.sim.networks import (
     BroadcastSpec,
     LanSpec,
@@ -62,6 +64,29 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         settle=SETTLE_LONG if long else SETTLE,
         most_events=MOST_EVENTS_LONG if long else MOST_EVENTS,
         source=f"--schedule --protocol {protocol}",
+    )
+
+
+def changing(protocol: str, seed: int) -> SimConfig:
+    """The same with groups, protocol and builder that change meanwhile, several times.
+
+    Slow enough that the voters elect a manager and a few changes follow each other.
+    """
+    stream = Stream(seed, f"changing {protocol}")
+    drawn = schedule(protocol, seed)
+    faults = [fault for fault in drawn.faults if fault.count != 0 or fault.probability <= 0.1]
+    counts = {kind: stream.between(0, 2) for kind in CHANGES}
+    counts[stream.choice(CHANGES)] += 1
+    return replace(
+        drawn,
+        messages=max(drawn.messages, 40),
+        rate=float(stream.choice((60, 100, 200))),
+        implicit=0.0,
+        causal=False,
+        faults=(*faults, *(Fault(kind, count=n) for kind, n in counts.items() if n)),
+        settle=SETTLE_LONG,
+        most_events=MOST_EVENTS_LONG,
+        source=f"--schedule --changing --protocol {protocol}",
     )
 
 

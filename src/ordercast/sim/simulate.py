@@ -8,6 +8,7 @@ delivered is judged by the same checks as any history (`check`).
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 from ordercast.check.bounds import check_high_water
 from ordercast.check.report import check_history
@@ -54,10 +55,14 @@ def simulate(
     except Exception as error:  # a protocol that breaks down is a finding, to be replayed
         recorder.violations.append(_breakdown(error, world.now))
     looped = time.perf_counter() - looped
-    history = recorder.history(_groups(config), _epochs(config), _meta(config, seed))
+    groups, epochs = _groups(config), _epochs(config)
+    if world.epochs is not None:
+        groups, epochs = world.epochs.group_rows(), world.epochs.epoch_rows()
+    history = recorder.history(groups, epochs, _meta(config, seed))
     violations = recorder.violations + _verdicts(
         [
             check_high_water(recorder.bounds),
+            *_epoch_verdicts(world),
             *check_history(history, causal=config.causal).verdicts.values(),
         ]
     )
@@ -104,13 +109,21 @@ def _judge_rest(world: World) -> None:
     recorder.violations.append(Violation("liveness", witness))
 
 
+def _epoch_verdicts(world: World) -> list[Verdict]:
+    if world.epochs is None:
+        return []
+    sites: list[Any] = [place.site for place in world.places.values()]
+    members = [site.member for site in sites if site is not None]
+    return world.epochs.verdicts(members, world.recorder.seen, quiet=world.quiet)
+
+
 def _missing(recorder: Recorder, world: World) -> list[dict[str, object]]:
     """The first few accepted messages that some member has not delivered."""
     groups = {**world.config.table.groups, **recorder.implicit}
     seen = {site: {item.id for _, item in log} for site, log in recorder.seen.items()}
     found: list[dict[str, object]] = []
     for sent in recorder.sent():
-        lacking = [site for site in groups[sent.group_name] if sent.id not in seen[site]]
+        lacking = [s for s in groups.get(sent.group_name, ()) if sent.id not in seen[s]]
         if lacking:
             found.append({"message": list(sent.id), "sites": lacking})
             if len(found) == _SHOWN:

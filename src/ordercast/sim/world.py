@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop
 from typing import Any
 
-from ordercast.core.outbox import Accepted
 from ordercast.core.site import Site
 from ordercast.core.structure import Structure
-from ordercast.model.errors import WindowFull
+from ordercast.model.errors import CrossDomain, UnknownGroup, WindowFull
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.config import SimConfig
+from ordercast.sim.disk import SITE_KINDS
 from ordercast.sim.driver import (
     ALARM,
     ANSWER,
@@ -34,12 +34,14 @@ from ordercast.sim.driver import (
     WATCH,
     Driver,
 )
-from ordercast.sim.faults import total
+from ordercast.sim.faults import CHANGES, changes_groups, total
 from ordercast.sim.injections import Injection, draw_injections
+from ordercast.sim.members import KINDS, Epochs, accepted_in
 from ordercast.sim.place import NEVER, MakeSite, Place, SiteLike
 from ordercast.sim.recorder import Violation
 from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
+from ordercast.wire.epoch_codec import decode_site_frame, encode_site_frame
 
 _TRY_AGAIN = 20 * MILLISECOND  # after WindowFull, if no receipt says that there is room
 _WATCH_EVERY = 250 * MILLISECOND  # in the liveness phase: is everything quiet?
@@ -51,7 +53,9 @@ class World(Driver):
     def __init__(
         self, config: SimConfig, structure: Structure, seed: int, make_site: MakeSite = Site
     ) -> None:
-        super().__init__(config, structure.epoch, seed)
+        self.epochs = Epochs(config, seed) if changes_groups(config.faults) else None
+        kinds = SITE_KINDS if self.epochs is None else KINDS
+        super().__init__(config, structure.epoch, seed, kinds)
         self.structure = structure
         self.events = 0
         self._in_bursts = 0  # of those events
@@ -59,7 +63,7 @@ class World(Driver):
         self.quiet = False  # at the end: all is delivered, and no site has anything left to do
         self.some_stay_down = total(config.faults, "crash") > total(config.faults, "restart")
         self.calm_at = horizon(config)
-        self._make_site = make_site
+        self._make_site: Any = make_site if self.epochs is None else self.epochs.make
         self._options = config.options
         for injection in draw_injections(config.faults, config.table.sites, self.calm_at, seed):
             self._push(injection.at, FAULT, injection)
@@ -67,6 +71,11 @@ class World(Driver):
         self._next: Iterator[Submission] = submissions(config, seed)
         self._push_next_submission()
         self._replies = Replies(config, seed)
+        self._decode: Any = decode_frame
+        if self.epochs is not None:
+            self._delivered = self.recorder.delivered_in_epochs
+            self._encode, self._decode = encode_site_frame, decode_site_frame
+        self._record_delivered = self._delivered
         if config.replies:
             self._delivered = self._deliver_and_answer
 
@@ -96,7 +105,7 @@ class World(Driver):
     def _loop(self, end: int, progress: Callable[[int, int], None] | None) -> None:
         heap, pop = self._heap, heappop
         perform, special = self._perform, self._special
-        as_bytes = self._bytes
+        as_bytes, decode = self._bytes, self._decode
         events, now = 0, self.now
         look_at = self._next_look(events)
         try:
@@ -111,7 +120,7 @@ class World(Driver):
                             place.held.append((FRAME, place, peer, frame))
                         continue
                     if as_bytes:
-                        frame = decode_frame(frame)
+                        frame = decode(frame)
                     site.receive(now + place.clock, peer, frame)
                 elif code == ALARM:
                     site = place.running
@@ -186,7 +195,8 @@ class World(Driver):
             return
         place.inbox = []
         for peer, frame in inbox:
-            site.receive(now + place.clock, peer, decode_frame(frame) if self._bytes else frame)
+            frame = self._decode(frame) if self._bytes else frame
+            site.receive(now + place.clock, peer, frame)
         self._in_bursts += len(inbox)
         self._perform(now, place, site.drain())
         self._inspect(place, site)
@@ -211,7 +221,7 @@ class World(Driver):
         """Record, then let the application answer; only what it sees for the first time."""
         seen = self.recorder.seen[site]
         before = len(seen)
-        self.recorder.delivered(now, site, batches)
+        self._record_delivered(now, site, batches)
         for _ in range(len(seen) - before):
             submission = self._replies.answer(now, site)
             if submission is not None:
@@ -237,6 +247,10 @@ class World(Driver):
                     place.asking = True
                     self._push(now + _TRY_AGAIN, OFFER, place)
                 break
+            except (UnknownGroup, CrossDomain):  # it was there when this was planned
+                place.waiting.popleft()
+                self.untaken -= 1
+                continue
             place.waiting.popleft()
             self.untaken -= 1
             self.recorder.offered(now, place.name, group, seq, submission)
@@ -260,8 +274,22 @@ class World(Driver):
                 place.running, place.paused = None, True
         elif injection.kind == "resume":
             self._resume(now, place)
+        elif injection.kind in CHANGES:
+            self._ask(now, place, injection.kind)
         else:
             self._conditions.inject(injection)
+
+    def _ask(self, now: int, place: Place, kind: str) -> None:
+        """A site's operator asks for a change of groups, protocol or builder."""
+        site: Any = place.running
+        if site is None or self.epochs is None:
+            return
+        edit = self.epochs.draw(kind, site.member.layout)
+        if edit is not None:
+            self._conditions.count(kind)
+            self.epochs.asked += 1
+            site.member.ask(now + place.clock, f"{kind} {self.epochs.asked}", (edit,))
+            self._perform(now, place, site.drain())
 
     def _start(self, now: int, place: Place) -> None:
         """Start a site, for the first time or on what its disk has kept."""
@@ -285,9 +313,8 @@ class World(Driver):
     def _crash(self, now: int, place: Place) -> None:
         place.disk.crash()
         checkpoint, records = place.disk.restore()
-        for record in (*(checkpoint.records if checkpoint else ()), *records):
-            if isinstance(record, Accepted):
-                self.recorder.accepted(place.name, record.batch.group, record.batch.seq)
+        for record in accepted_in(checkpoint, records):
+            self.recorder.accepted(place.name, record.batch.group, record.batch.seq)
         self.recorder.forget_offers(place.name)
         self.recorder.crashed(now, place.name)
         place.site = place.running = None

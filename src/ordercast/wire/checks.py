@@ -132,7 +132,7 @@ def _relay(item: Relay, where: str) -> None:
 def _report(item: Report, where: str) -> None:
     _length(item.counts, 0, VECTOR_ENTRIES, f"{where}.counts")
     for group, logged, settled in item.counts:
-        _any_group(group, f"{where}.counts")
+        check_group(group, f"{where}.counts")
         _number(logged, 0, f"{where}.counts: of {group!r}")
         _number(settled, 0, f"{where}.counts: of {group!r}")
 
@@ -140,7 +140,7 @@ def _report(item: Report, where: str) -> None:
 def _settled(item: Settled, where: str) -> None:
     _length(item.seqs, 0, VECTOR_ENTRIES, f"{where}.seqs")
     for group, seq in item.seqs:
-        _any_group(group, f"{where}.seqs")
+        check_group(group, f"{where}.seqs")
         _number(seq, 0, f"{where}.seqs: of {group!r}")
 
 
@@ -219,7 +219,7 @@ def _group(name: str, members: tuple[str, ...], where: str) -> None:
         _site(member, f"{where}.members")
 
 
-def _any_group(name: str, where: str) -> None:
+def check_group(name: str, where: str) -> None:
     if name not in _known and not _is_name(name) and IMPLICIT_PATTERN.fullmatch(name) is None:
         raise FrameError(f"{where}: {_shown(name)} is not a group's name")
 

@@ -16,6 +16,7 @@ BATCH_MESSAGES: Final = 65_536
 KEY_PATH: Final = 8_192  # integers: a placing site at depth 4,096 with no counter at zero
 VECTOR_ENTRIES: Final = 16_384  # groups in a causal past, a report, a notice of what is settled
 MEMBERS: Final = 16_384  # sites of an implicit group
+RECORDS: Final = 1_024  # of the voters' log, or edits, in one frame
 ACKS: Final = len(LANES)  # one for each lane
 LARGEST_NUMBER: Final = 2**62  # a number plus a count stays within the store's 64 bits
 NAMES_KEPT: Final = 16_384  # names found right and remembered; more make the decoder start anew

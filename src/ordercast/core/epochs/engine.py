@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ordercast.core.link import NEVER
+from ordercast.core.observe import Observation
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.core.site import Site
 from ordercast.model.epochs import Included
@@ -60,6 +61,14 @@ class Engine(Site):
 
     def room(self) -> bool:
         return not self.sealed and super().room()
+
+    def observations(self) -> list[Observation]:
+        """The Close, which is never refused, comes on top of what the limits bound."""
+        close = 1 if self.sealed else 0
+        return [
+            (name, value, limit + close if name.startswith(("held", "down to")) else limit)
+            for name, value, limit in super().observations()
+        ]
 
     def _may_accept(self) -> bool:
         return self.sealed or super().room()

@@ -1,0 +1,224 @@
+"""Sites whose groups change: members of `core.epochs` in the simulated world, and their judge.
+
+A run uses them when its faults ask for changes (`join`, `leave`, `switch`); otherwise epochs would
+add nothing but the voters' signs of life.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ordercast.check.verdict import Verdict
+from ordercast.core.epochs.engine import CLOSING
+from ordercast.core.epochs.layout import Domain, Layout, first_layout
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.packing import pack_layout
+from ordercast.core.epochs.raft import VotingTimes
+from ordercast.core.epochs.records import Anew, Kept, MemberBox, MemberRecord
+from ordercast.core.outbox import Accepted
+from ordercast.forest.forest import Forest
+from ordercast.history.rows import EpochRow, GroupRow
+from ordercast.model.epochs import Edit, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
+from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.messages import Key
+from ordercast.model.options import MILLISECOND, Options
+from ordercast.plan.advice import advise
+from ordercast.sim.chance import Stream
+from ordercast.sim.config import SimConfig
+from ordercast.sim.disk import Kinds
+from ordercast.sim.networks import WanSpec
+
+KINDS = Kinds(Anew, MemberRecord)
+_VOTERS = 5
+_NEAR = VotingTimes(beat=20 * MILLISECOND, election=100 * MILLISECOND)
+_FAR = VotingTimes(beat=200 * MILLISECOND, election=1000 * MILLISECOND)  # above any round trip
+_MANNERS: tuple[Edit, ...] = (
+    UseBuilder("star"),
+    UseBuilder("greedy"),
+    UseBuilder("balanced"),
+    UseProtocol("propagation"),
+    UseProtocol("centralized"),
+)
+
+
+def build_forest(table: GroupTable, builder: str, protocol: str) -> Forest:
+    """Of one domain; a protocol that needs a certain builder gets it."""
+    chosen = "star" if protocol == "centralized" else builder
+    return advise(table, chosen).forest
+
+
+class Epochs:
+    """What all members have said of epochs, and what they must agree on."""
+
+    def __init__(self, config: SimConfig, seed: int) -> None:
+        sites = config.table.sites
+        voters = sites if len(sites) <= 3 else sorted(sites)[:_VOTERS]
+        self.config = config
+        self.first = first_layout(
+            sites, voters, config.table.groups, config.built_by, config.protocol, build_forest
+        )
+        self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
+        self.asked = 0
+        self._times = _FAR if isinstance(config.network, WanSpec) else _NEAR
+        self._stream = Stream(seed, "changes")
+        self._closes: dict[int, Key] = {}
+        self._differ: list[dict[str, Any]] = []
+        self.notice(0, "", self.first)
+
+    def make(
+        self, name: Site, structure: Any, options: Options, *, protocol: str, boot: int,
+        checkpoint: Anew | None, records: list[MemberRecord],
+    ) -> "MemberSite":  # fmt: skip
+        del structure, protocol  # the layout knows
+        past = records if checkpoint is None else [checkpoint, *records]
+        store = 1 + sorted(self.config.table.sites).index(name)
+        member = Member(
+            name, self.first, options, build_forest, boot=boot, store=store, times=self._times,
+            records=past,
+        )  # fmt: skip
+        return MemberSite(member, self)
+
+    def notice(self, now: int, site: Site, layout: Layout) -> None:
+        for epoch, domain in layout.domains.items():
+            known = self.domains.setdefault(epoch, (now, domain))[1]
+            if _told(known) != _told(domain):
+                self._differ.append({"epoch": epoch, "site": site})
+
+    def closed(self, epoch: int, site: Site, key: Key) -> None:
+        if self._closes.setdefault(epoch, key) != key:
+            self._differ.append({"close_of_epoch": epoch, "site": site})
+
+    # --- drawing changes --------------------------------------------------------------------------
+
+    def draw(self, kind: str, layout: Layout) -> Edit | None:
+        """A change that is possible in the asker's layout."""
+        stream, groups = self._stream, sorted(layout.groups)
+        if kind == "switch":
+            return stream.choice(_MANNERS)
+        group = stream.choice(groups)
+        members = layout.groups[group]
+        if kind == "leave":
+            return LeaveGroup(group, stream.choice(members)) if len(members) > 1 else None
+        outside = [site for site in sorted(layout.roster) if site not in members]
+        return JoinGroup(group, stream.choice(outside)) if outside else None
+
+    # --- rows and verdicts ------------------------------------------------------------------------
+
+    def group_rows(self) -> list[GroupRow]:
+        return [
+            GroupRow(epoch, group, site)
+            for epoch, (_, domain) in sorted(self.domains.items())
+            for group, members in sorted(domain.structure.groups.items())
+            for site in members
+        ]
+
+    def epoch_rows(self) -> list[EpochRow]:
+        config = self.config
+        return [
+            EpochRow(
+                epoch, domain.sites[0], config.deliver, config.on_failure, domain.protocol,
+                "change" if domain.after else "start", at,
+            )
+            for epoch, (at, domain) in sorted(self.domains.items())
+        ]  # fmt: skip
+
+    def verdicts(
+        self, members: Sequence[Member], seen: dict[Site, list[Any]], *, quiet: bool
+    ) -> list[Verdict]:
+        """What the checks of a history do not see."""
+        found = [
+            _verdict("one_decision", self._differ),
+            _verdict("voters_agree", _logs_differ(members)),
+        ]
+        if quiet and members:
+            found.append(_verdict("same_layout", _layouts_differ(members)))
+            found.append(_verdict("whole_epochs", self._uneven(members[0].layout, seen)))
+        return found
+
+    def _uneven(self, last: Layout, seen: dict[Site, list[Any]]) -> list[dict[str, Any]]:
+        """In a closed epoch all members of a group have the same messages of it, in one order."""
+        streams: dict[tuple[int, Group], dict[Site, list[Any]]] = {}
+        for site, rows in seen.items():
+            for _, delivery in rows:
+                if delivery.epoch not in last.domains:
+                    by_site = streams.setdefault((delivery.epoch, delivery.group), {})
+                    by_site.setdefault(site, []).append(delivery.id)
+        uneven = []
+        for (epoch, group), by_site in sorted(streams.items()):
+            members = self.domains[epoch][1].structure.groups.get(group, tuple(by_site))
+            if any(by_site.get(site) != by_site.get(members[0]) for site in members):
+                uneven.append({"epoch": epoch, "group": group})
+        return uneven
+
+
+class MemberSite:
+    """A member with the face of a site, which tells the judge what it sees."""
+
+    def __init__(self, member: Member, epochs: Epochs) -> None:
+        self.member = member
+        self._epochs = epochs
+        self._count = -1
+        self.start: Callable[[int], None] = member.start
+        self.submit = member.submit
+        self.submit_to = member.submit_to
+        self.receive = member.receive
+        self.alarm = member.alarm
+        self.observations = member.observations
+        self.quiet = member.quiet
+
+    def drain(self) -> MemberBox:
+        member = self.member
+        box = member.drain()
+        if member.layout.count != self._count:
+            self._count = member.layout.count
+            self._epochs.notice(member.now, member.name, member.layout)
+        for record in box.persist:
+            if isinstance(record, Kept) and record.passed.placed.batch.incarnation == CLOSING:
+                self._epochs.closed(record.epoch, member.name, record.passed.placed.key)
+        return box
+
+
+def accepted_in(checkpoint: Any, records: Sequence[Any]) -> list[Accepted]:
+    """The site's own batches among what its disk has kept."""
+    kept: list[Any] = list(records)
+    if isinstance(checkpoint, Anew):
+        kept += [r for state in checkpoint.engines for r in state.checkpoint.records]
+    elif checkpoint is not None:
+        kept += checkpoint.records
+    return [record for record in kept if isinstance(record, Accepted)]
+
+
+def _told(domain: Domain) -> tuple[Any, ...]:
+    structure = domain.structure
+    return (dict(structure.groups), dict(structure.forest.parent), domain.protocol, domain.after)
+
+
+def _layouts_differ(members: Sequence[Member]) -> list[dict[str, Any]]:
+    """Who has heard the same records has the same layout; nobody is in an epoch that is gone."""
+    latest = max((member.layout for member in members), key=lambda layout: layout.count)
+    packed: dict[int, bytes] = {}
+    found: list[dict[str, Any]] = []
+    for member in members:
+        layout = member.layout
+        home = layout.home(member.name)
+        if packed.setdefault(layout.count, pack_layout(layout)) != pack_layout(layout) or (
+            home is not None and home.epoch not in latest.domains
+        ):
+            found.append({"site": member.name, "records": layout.count})
+    return found
+
+
+def _logs_differ(members: Sequence[Member]) -> list[dict[str, Any]]:
+    known: dict[int, Any] = {}
+    found: list[dict[str, Any]] = []
+    for member in members:
+        log = member.raft.log
+        found += [
+            {"site": member.name, "entry": index}
+            for index in range(log.snapshot.upto + 1, member.raft.committed + 1)
+            if known.setdefault(index, log.entry(index)) != log.entry(index)
+        ]
+    return found
+
+
+def _verdict(name: str, wrong: list[dict[str, Any]]) -> Verdict:
+    return Verdict(name, len(wrong), wrong[0] if wrong else None)
