@@ -271,6 +271,15 @@ def test_a_restart_of_the_machine_under_a_running_site_is_told(
     )
 
 
+def test_the_files_are_for_their_owner(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "below" / "a.db")
+    write(store, accepted(1), at_ns=1)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "below").iterdir()}
+    store.close_sync()
+    assert (tmp_path / "below").stat().st_mode & 0o777 == 0o700
+    assert {modes[name] for name in ("a.db", "a.db-wal", "a.db-shm")} == {0o600}
+
+
 def test_gaps_come_back_until_they_are_confirmed(tmp_path: Path) -> None:
     """The last one that begins before what is confirmed may reach beyond it."""
     store = open_store(tmp_path / "a.db")

@@ -65,7 +65,7 @@ def lock(path: Path) -> IO[bytes]:
     """The exclusive right to write the store; held until the file is closed or the process ends."""
     beside = path.with_name(f"{path.name}.lock")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = beside.open("ab")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
@@ -91,6 +91,8 @@ def _lock(handle: IO[bytes]) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
+    """To write. Others may not read what sites send each other, unless the owner lets them."""
+    path.touch(mode=0o600)
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
 
 
@@ -107,7 +109,8 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
             sqlite3.SQLITE_READONLY,
             sqlite3.SQLITE_CANTOPEN,
         )
-        if not blocked or not path.is_file() or path.with_name(f"{path.name}-wal").exists():
+        beside = path.with_name(f"{path.name}-wal")
+        if not blocked or not path.is_file() or (beside.exists() and beside.stat().st_size):
             raise
         db = _connect_uri(path, "immutable=1")
     except BaseException:
