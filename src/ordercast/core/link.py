@@ -5,8 +5,9 @@ are never overwritten, every item has a number, what is below the expected one i
 missing is asked for, and what is not acknowledged is sent again.
 
 An item is `got` when the peer holds it in order, `done` when the peer has dealt with it durably:
-then it is dropped here. At most `link_items` are under way, at most as many wait out of order. A
-receiver that has no room leaves items where they are; unacknowledged, they hold the sender back.
+then it is dropped here. At most `link_items` of at most `link_bytes` are under way on a lane (one
+may be larger), at most as many wait out of order. A receiver that has no room leaves items where
+they are; unacknowledged, they hold the sender back.
 """
 
 from collections import deque
@@ -47,15 +48,20 @@ NEVER = 1 << 62
 class Outgoing:
     """One lane to the peer."""
 
-    __slots__ = ("done", "got", "items", "last", "resend_at", "restored", "sent", "wait")
+    __slots__ = ("done", "got", "items", "last", "resend_at", "restored", "sent", "wait", "weight")
 
     def __init__(self, wait: int) -> None:
         self.items: deque[Item] = deque()  # numbers done+1 … last
         self.done = self.got = self.sent = self.last = 0
+        self.weight = 0  # bytes sent and not done
         self.restored = 0  # items that a restart brought back, done or not
         # Each lane has its own time: progress on one must not put off another's loss.
         self.resend_at = NEVER
         self.wait = wait  # before it is sent again; doubles
+
+    def weigh(self) -> None:
+        """What is under way has changed otherwise than one by one."""
+        self.weight = sum(map(_weight, islice(self.items, self.sent - self.done)))
 
     def start_at(self, number: int) -> None:
         """Nothing queued yet, and everything up to `number` was done before a restart."""
@@ -133,6 +139,10 @@ class Link:
         sent, limit = out.sent, out.done + self.limits.link_items
         if out.last < limit:
             limit = out.last
+        if limit - sent > 1 or (sent < limit and out.weight):
+            limit = self._within_bytes(out, sent, limit)
+        elif sent < limit:  # alone, it may be as large as it likes
+            out.weight = _weight(out.items[sent - out.done])
         if sent >= limit:
             return
         out.sent = limit
@@ -146,6 +156,18 @@ class Link:
             out.resend_at = now + out.wait
             if out.resend_at < self.resend_at:
                 self.resend_at = out.resend_at
+
+    def _within_bytes(self, out: Outgoing, sent: int, limit: int) -> int:
+        """Up to which item there is room; what fits is under way then."""
+        weight, most = out.weight, self.limits.link_bytes
+        for item in islice(out.items, sent - out.done, limit - out.done):
+            more = weight + _weight(item)
+            if weight and more > most:
+                break
+            weight = more
+            sent += 1
+        out.weight = weight
+        return sent
 
     def _cut(self, lane: int, first: int, last: int) -> list[Data]:
         """Items first … last as frames within the limits on items and bytes."""
@@ -180,13 +202,16 @@ class Link:
                 out.got = got
                 if got > out.sent:
                     out.sent = got
+                    out.weigh()
                 out.wait = self.timing.resend_after
                 out.resend_at = now + out.wait
                 progress = True
             if done > out.done:
                 popleft = out.items.popleft
-                finished.append((lane, [popleft() for _ in range(done - out.done)]))
+                gone = [popleft() for _ in range(done - out.done)]
+                finished.append((lane, gone))
                 out.done = done
+                out.weight -= sum(map(_weight, gone))
                 if not out.items:
                     out.resend_at = NEVER
                 elif out.sent < out.last:
@@ -198,6 +223,7 @@ class Link:
             self._rewind = False
             for out in self.outgoing:
                 out.sent = out.got
+                out.weigh()
             self.urgent = True
         return finished
 
@@ -219,6 +245,7 @@ class Link:
         self.incoming[CONTROL] = _Incoming()
         for out in self.outgoing:
             out.got = out.sent = out.done
+            out.weight = 0
         self._again, self._repairs, self.urgent = [], [], False
         return True
 

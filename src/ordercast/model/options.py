@@ -14,6 +14,7 @@ class Limits:
     window_messages: int = 10_000  # accepted here and not yet stable
     window_bytes: int = 8_388_608
     link_items: int = 1_024  # sent on a lane of a link and not yet acknowledged
+    link_bytes: int = 16_777_216  # of them, unless one alone is larger
     frame_items: int = 256
     frame_bytes: int = 262_144  # payload bytes after which a frame is closed
     held_batches: int = 20_000  # of the past, at a site that orders or forwards them
