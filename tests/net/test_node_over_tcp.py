@@ -77,6 +77,22 @@ async def test_a_restarted_site_goes_on_over_new_connections(tmp_path: Path) -> 
 
 
 @in_loop
+async def test_sites_that_leave_one_after_another_owe_each_other_nothing(tmp_path: Path) -> None:
+    """Without stores the last to leave must have heard that the others have everything."""
+    path = write_cluster(
+        tmp_path,
+        {"alpha": ["a", "b", "c"]},
+        {"durability": "memory", "deliver": "agreed"},
+        tls=False,
+    )
+    for _ in range(3):
+        async with opened(path, "abc", tmp_path) as nodes:
+            for n in range(30):
+                await nodes["a"].multicast("alpha", b"%d" % n)
+            await read(nodes["c"], 30)  # and leaves at once; then b, then a
+
+
+@in_loop
 async def test_opening_refuses_with_one_line(tmp_path: Path) -> None:
     path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
     wrong = [

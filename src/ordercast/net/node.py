@@ -39,6 +39,7 @@ _log = logging.getLogger("ordercast.net.node")
 
 TURN_BYTES = 65_536  # who sends so much in one turn of the loop lets it end: it is on its way then
 CLOSE_S = 5.0  # how long leaving waits for what is under way
+REST_S = 0.25  # and then for silence
 
 
 class Node:
@@ -124,12 +125,20 @@ class Node:
         unflushed: str | None = None
         try:
             await asyncio.wait_for(self.flush(self._flushed), timeout_s)
+            await self._rest()
         except TimeoutError:
             unflushed = self._unflushed()
         finally:
             await self.abandon()
         if unflushed is not None:
             raise Error(unflushed)
+
+    async def _rest(self) -> None:
+        """Others may wait for a report from here: it is soon on its way."""
+        end = time.monotonic() + REST_S
+        while not self.core.quiet() and time.monotonic() < end:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)
 
     async def abandon(self) -> None:
         """Stop now: connections first, then the store."""
@@ -158,9 +167,9 @@ class Node:
         if left:
             parts.append(f"{left} messages were never taken into the window and are dropped")
         if behind:
-            fate = "are stored, and the next start sends them"
-            if stage == "stable":
-                fate = "may be lost"
+            fate = (
+                "may be lost" if stage == "stable" else "are stored, and the next start sends them"
+            )
             parts.append(f"messages not {stage} yet: {told}; they {fate}")
         return f"site {self.site} closed before all was flushed: {'; '.join(parts) or 'unknown'}"
 
@@ -184,11 +193,9 @@ class Node:
     def multicast_nowait(self, group: "Group | Sequence[Group]", payload: bytes) -> Receipt:
         """The same, but WindowFull instead of waiting."""
         if type(group) is not str and type(group := plain(group)) is not str:
-            name, seq = self.outgoing.take_listed(self._union(group), [payload])
-            if seq is None:
-                raise self.outgoing.window_full()
-            return Receipt(self, name, seq)
-        seq = self.outgoing.take(group, payload)
+            group, seq = self.outgoing.take_listed(self._union(group), [payload])
+        else:
+            seq = self.outgoing.take(group, payload)
         if seq is None:
             raise self.outgoing.window_full()
         return Receipt(self, group, seq)
