@@ -343,3 +343,12 @@ def test_any_other_text_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(ConfigError) as caught:  # no text so short is a whole cluster
         parse_cluster(text, source="x.toml")
     assert "\n" not in str(caught.value)
+
+
+def test_ties_decide_who_is_above_whom() -> None:
+    groups = {"x": ["a", "b"], "y": ["a", "b"]}
+    assert Cluster.of(groups, builder="greedy").structure().forest.parent["b"] == "a"
+    preferred = Cluster.of(groups, builder="greedy", tie=["b"])
+    assert preferred.structure().forest.parent["a"] == "b"
+    with pytest.raises(ConfigError, match=r"cluster\.tie: there is no site 'q'"):
+        Cluster.of(groups, tie=["q"])

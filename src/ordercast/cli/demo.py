@@ -53,7 +53,7 @@ FIGURE_3 = {
 }
 # The paper decides ties "arbitrarily"; these preferences give its figure (errata GS-7).
 FIGURE_3_TIE = ("d", "c", "e")
-VICTIM = "c"  # on top of the tree: half of the groups have their messages ordered there
+VICTIM = "d"  # on top of the tree: half of the groups have their messages ordered there
 MESSAGES = 9_000
 
 INTRODUCTION = """\
@@ -66,13 +66,13 @@ site, its primary, and every site passes on what it gets in one merged order: so
 messages for different groups are ordered where their paths meet, and only there."""
 
 EXPLANATION = """\
-A message to alpha3 goes to c, which orders it and sends it to b and d; d sends it on to
-e. What d gets for alpha1 and alpha3 comes in c's order, and d merges alpha4 and alpha8
-into it: e, f and j never see two messages in an order that contradicts d's or c's."""
+A message to alpha3 goes to d, which orders it and sends it to c and e; c sends it on to
+b. What c gets for alpha1 and alpha3 comes in d's order, and c merges alpha2 and alpha7
+into it: a, b and h never see two messages in an order that contradicts c's or d's."""
 
 DRAWN = """\
-Drawn to {files} as the paper prints it, with d above c: both are in four groups, and
-the paper leaves open who comes first."""
+Drawn to {files}: the tree that the paper prints. (c and d are in four groups each; the
+paper leaves open who comes first, and the cluster file says: d.)"""
 
 MEANING = {
     "integrity": "no message twice, changed, or where it does not belong",
@@ -115,9 +115,9 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out)
     directory = out / "cluster" if args.dir is None else Path(args.dir)
     table = GroupTable.of({group: list(members) for group, members in FIGURE_3.items()})
-    plan = advise(table, builder="greedy")
+    plan = advise(table, builder="greedy", tie=FIGURE_3_TIE)
     drawings = _draw(table, out)
-    cluster = prepare(directory, table.groups, tell)
+    cluster = prepare(directory, table.groups, tell, FIGURE_3_TIE)
     obstacle = _obstacle()
     if not args.json:
         _introduce(plan, table, drawings)

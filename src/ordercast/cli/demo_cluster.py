@@ -63,7 +63,12 @@ class Traffic:
 # --- the folder -----------------------------------------------------------------------------------
 
 
-def prepare(directory: Path, groups: Mapping[Group, Sequence[Site]], tell: Tell) -> "Cluster":
+def prepare(
+    directory: Path,
+    groups: Mapping[Group, Sequence[Site]],
+    tell: Tell,
+    tie: Sequence[Site] = (),
+) -> "Cluster":
     """The folder with a cluster file and nothing else; an earlier demo's processes are stopped."""
     from ordercast.net import processes
     from ordercast.net.config import read_cluster
@@ -74,7 +79,7 @@ def prepare(directory: Path, groups: Mapping[Group, Sequence[Site]], tell: Tell)
         if directory.exists() and any(directory.iterdir()):
             _require_ours(directory)
         processes.make_directory(directory)
-        file.write_text(_cluster_file(sites, groups), encoding="utf-8")
+        file.write_text(_cluster_file(sites, groups, tie), encoding="utf-8")
         cluster = read_cluster(file)
         left = processes.all_running(cluster, directory)
         if left:
@@ -101,12 +106,15 @@ def _clear(directory: Path, sites: Sequence[Site]) -> None:
             path.unlink()
 
 
-def _cluster_file(sites: Sequence[Site], groups: Mapping[Group, Sequence[Site]]) -> str:
+def _cluster_file(
+    sites: Sequence[Site], groups: Mapping[Group, Sequence[Site]], tie: Sequence[Site]
+) -> str:
     lines = [
         _MADE,
         "[cluster]",
         f'name = "{NAME}"',
         'builder = "greedy"',
+        f"tie = [{_quoted(tie)}]",
         'on_failure = "wait"',
         "[limits]",
         'retention = "24h"  # everything is still there when the history is exported',
@@ -115,9 +123,12 @@ def _cluster_file(sites: Sequence[Site], groups: Mapping[Group, Sequence[Site]])
         lines += [f"[sites.{site}]", f'address = "127.0.0.1:{port}"']
     lines.append("[groups]")
     for group, members in groups.items():
-        listed = ", ".join(f'"{member}"' for member in members)
-        lines.append(f"{group} = [{listed}]")
+        lines.append(f"{group} = [{_quoted(members)}]")
     return "\n".join(lines) + "\n"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def _free_ports(count: int) -> list[int]:

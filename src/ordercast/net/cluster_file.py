@@ -39,8 +39,8 @@ _CHOICES = {
 }
 _TABLES = ("cluster", "limits", "timeouts", "tls", "sites", "groups")
 _CLUSTER = (
-    "name", "protocol", "builder", "deliver", "on_failure", "causal", "stability", "durability",
-    "voters", "slow_member", "open", "insecure",
+    "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
+    "durability", "voters", "slow_member", "open", "insecure",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
@@ -95,6 +95,7 @@ def cluster_from(
         sites=sites,
         groups=groups,
         voters=_voters(given.get("voters"), sites, source),
+        tie=_listed(given.get("tie", []), sites, f"{source}: cluster.tie"),
         limits=_limits(_table(data, "limits", source), source),
         timeouts=_timeouts(_table(data, "timeouts", source), source),
         tls=None if directory is None else TlsFiles(directory),
@@ -157,7 +158,16 @@ def _voters(given: Any, sites: Mapping[Site, SiteConfig], source: str) -> tuple[
         names = sorted(sites)
         return tuple(names if len(names) <= MOST_VOTERS else names[:DEFAULT_VOTERS])
     where = f"{source}: cluster.voters"
-    if not isinstance(given, list) or not given:
+    if given == []:
+        raise ConfigError(f"{where}: must be a list of sites, not {shown(given)}")
+    voters = _listed(given, sites, where)
+    if len(voters) > MOST_VOTERS:
+        raise ConfigError(f"{where}: {len(voters)} voters; the most is {MOST_VOTERS}")
+    return voters
+
+
+def _listed(given: Any, sites: Mapping[Site, SiteConfig], where: str) -> tuple[Site, ...]:
+    if not isinstance(given, list):
         raise ConfigError(f"{where}: must be a list of sites, not {shown(given)}")
     for index, site in enumerate(given):
         if not isinstance(site, str) or site not in sites:
@@ -165,8 +175,6 @@ def _voters(given: Any, sites: Mapping[Site, SiteConfig], source: str) -> tuple[
             raise ConfigError(f"{where}: there is no site {shown(site)}{hint}")
         if site in given[:index]:
             raise ConfigError(f"{where}: {site!r} is listed twice")
-    if len(given) > MOST_VOTERS:
-        raise ConfigError(f"{where}: {len(given)} voters; the most is {MOST_VOTERS}")
     return tuple(given)
 
 

@@ -74,6 +74,7 @@ class Cluster:
     groups: Mapping[Group, tuple[Site, ...]]
     protocol: str = "propagation"
     builder: str = "auto"
+    tie: tuple[Site, ...] = ()  # greedy: sites preferred in ties
     deliver: str = "safe"
     on_failure: str = "exclude"
     causal: bool = False
@@ -155,7 +156,8 @@ class Cluster:
     def _structure(self) -> Structure:
         builders = protocol_named(self.protocol).builders
         builder = builders[0] if self.builder == "auto" and builders else self.builder
-        return Structure(FIRST_EPOCH, self.table, choose_forest(self.table, builder, self.open))
+        forest = choose_forest(self.table, builder, self.tie, self.open)
+        return Structure(FIRST_EPOCH, self.table, forest)
 
     @property
     def policy(self) -> str:

@@ -5,6 +5,7 @@ the built-in partitioner is used everywhere. With `open`, all trees hang under o
 one order covers sends to any sites ([GS] §3.1 allows any tree whose primaries are above members).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ordercast.forest.balanced import build_balanced
@@ -13,7 +14,7 @@ from ordercast.forest.greedy import build_greedy
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metrics import measure_indexed
 from ordercast.forest.star import build_star
-from ordercast.model.groups import GroupTable
+from ordercast.model.groups import GroupTable, Site
 from ordercast.plan.advice import AUTO, rank
 from ordercast.plan.candidates import BUILDERS, Candidate
 from ordercast.plan.objectives import cost_of, evaluate, unit_rate
@@ -21,25 +22,29 @@ from ordercast.plan.objectives import cost_of, evaluate, unit_rate
 OBJECTIVE = "delay"
 
 
-def choose_forest(table: GroupTable, builder: str, under_one_root: bool) -> Forest:
+def choose_forest(
+    table: GroupTable, builder: str, tie: Sequence[Site], under_one_root: bool
+) -> Forest:
     """The builder's forest; `auto`: the best for delay, as `ordercast plan` ranks them."""
     names = BUILDERS if builder == AUTO else (builder,)
     indexed = IndexedTable.of(table)
-    candidates = [_candidate(name, table, indexed) for name in names]
+    candidates = [_candidate(name, table, indexed, tie) for name in names]
     best = min(candidates, key=lambda candidate: rank(candidate, OBJECTIVE)).forest
     return _joined(best) if under_one_root else best
 
 
-def _build(name: str, table: GroupTable) -> Forest:
+def _build(name: str, table: GroupTable, tie: Sequence[Site]) -> Forest:
     if name == "star":
         return build_star(table)
     if name == "greedy":
-        return build_greedy(table)
+        return build_greedy(table, tie=tie)
     return build_balanced(table, cost=cost_of(OBJECTIVE, table), partitioner="builtin")
 
 
-def _candidate(name: str, table: GroupTable, indexed: IndexedTable) -> Candidate:
-    forest = _build(name, table)
+def _candidate(
+    name: str, table: GroupTable, indexed: IndexedTable, tie: Sequence[Site]
+) -> Candidate:
+    forest = _build(name, table, tie)
     number = {site: i for i, site in enumerate(indexed.sites)}
     parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in indexed.sites]
     primary = [number[forest.primary[group]] for group in indexed.groups]
