@@ -46,6 +46,7 @@ def drawn_world(seed: int, make: Callable[..., Member] = Member) -> World:
         builder=draw.choice(["greedy", "star"]),
         checkpoint_batches=draw.choice([4, 16]),
         log_entries=draw.choice([2, 128]),
+        burst=draw.choice([0, 0, 0.5]),
         make=make,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.member import Member
-from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
+from ordercast.core.epochs.records import EpochOpened, Folded, MemberBox, MemberRecord
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.star import build_star
@@ -20,6 +20,7 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options
+from ordercast.wire.epochs import Fed
 from support.epoch_judge import Seen, judge
 
 _DUTIES = 5  # points in an outbox at which a crash may come
@@ -32,8 +33,8 @@ def build(table: GroupTable, builder: str, protocol: str) -> Forest:
 
 
 class World:
-    """`loss`: also of doubling and delay; `crash`: chance per outbox, ten times that while a change
-    is under way, and twenty at the manager. Calm after `calm_at`."""
+    """`loss`: also of doubling and delay; `crash`: chance per outbox, more while a change is under
+    way. Calm after `calm_at`."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class World:
         builder: str = "greedy",
         checkpoint_batches: int = 16,
         log_entries: int = 128,
+        burst: float = 0.0,
         make: Callable[..., Member] = Member,
     ) -> None:
         self.draw = random.Random(seed)
@@ -67,6 +69,8 @@ class World:
             limits=Limits(checkpoint_batches=checkpoint_batches),
         )
         self.log_entries = log_entries
+        self.burst = burst  # chance that a site takes more calls before it is drained
+        self._bursting: set[str] = set()
         self.members: dict[str, Member] = {}
         self.disks: dict[str, list[MemberRecord]] = {site: [] for site in sites}
         self.boots: dict[str, int] = {}
@@ -102,6 +106,7 @@ class World:
         )
         member.manager.log_entries = self.log_entries
         self.members[site] = member
+        self._bursting.discard(site)
         member.start(self.now)
         self.drain(site)
 
@@ -153,11 +158,14 @@ class World:
             if kind == "frame":
                 if a in self.members:
                     self.members[a].receive(self.now, b, c)
-                    self.drain(a)
+                    self._drain_soon(a)
             elif kind == "alarm":
                 alarm = self._alarms.get(a)
                 if a in self.members and alarm is not None and alarm <= self.now:
                     self.members[a].alarm(self.now)
+                    self.drain(a)
+            elif kind == "drain":
+                if a in self.members and a in self._bursting:
                     self.drain(a)
             elif kind == "start":
                 if a not in self.members:
@@ -189,10 +197,20 @@ class World:
 
     # --- an outbox's duties -----------------------------------------------------------------------
 
+    def _drain_soon(self, site: str) -> None:
+        if site in self._bursting:
+            return
+        if self.draw.random() < self.burst:
+            self._bursting.add(site)
+            self._push(self.now + self.draw.randint(0, 2 * MILLISECOND), "drain", site)
+        else:
+            self.drain(site)
+
     def drain(self, site: str) -> None:
+        self._bursting.discard(site)
         member = self.members[site]
         box = member.drain()
-        hit = self.now < self.calm_at and self.draw.random() < self._danger(member)
+        hit = self.now < self.calm_at and self.draw.random() < self._danger(member, box)
         cut = self.draw.randrange(_DUTIES) if hit else _DUTIES
         for duty in (self._send, self._persist, self._then_send, self._deliver, self._forget):
             if cut == 0:
@@ -204,10 +222,15 @@ class World:
         if box.alarm is not None:
             self._push(max(box.alarm, self.now), "alarm", site)
 
-    def _danger(self, member: Member) -> float:
-        if not member.layout.closing:
-            return self.crash_chance
-        return self.crash_chance * (20 if member.manager.leads else 10)
+    def _danger(self, member: Member, box: MemberBox) -> float:
+        """More where it matters: a report, a step of a change."""
+        if any(isinstance(f, Fed) and f.closed for _, f in (*box.send, *box.then_send)):
+            return 20 * self.crash_chance
+        if box.forget is not None or any(isinstance(r, Folded) for r in box.persist):
+            return 20 * self.crash_chance
+        if member.layout.closing:
+            return self.crash_chance * (20 if member.manager.leads else 5)
+        return self.crash_chance
 
     def _send(self, site: str, box: MemberBox) -> None:
         self._transmit(site, box.send)

@@ -92,7 +92,8 @@ class Manager:
         if known < raft.log.snapshot.upto:
             feed = Feed(layout.count, (), layout.count, wanted, pack_layout(layout))
         else:
-            first, last = known + 1, min(layout.count, known + _RECORDS)
+            # Not up to the layout's: another manager may have fed this one more than its log has.
+            first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)
             records = tuple(raft.log.entry(index).record for index in range(first, last + 1))
             feed = Feed(known, records, layout.count, wanted)
         self._member.say(site, feed)
