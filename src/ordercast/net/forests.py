@@ -8,49 +8,17 @@ one order covers sends to any sites ([GS] §3.1 allows any tree whose primaries 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest
-from ordercast.forest.greedy import build_greedy
-from ordercast.forest.indexed import IndexedTable
-from ordercast.forest.metrics import measure_indexed
-from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable, Site
-from ordercast.plan.advice import AUTO, rank
-from ordercast.plan.candidates import BUILDERS, Candidate
-from ordercast.plan.objectives import cost_of, evaluate, unit_rate
-
-OBJECTIVE = "delay"
+from ordercast.plan.advice import advise
 
 
 def choose_forest(
     table: GroupTable, builder: str, tie: Sequence[Site], under_one_root: bool
 ) -> Forest:
-    """The builder's forest; `auto`: the best for delay, as `ordercast plan` ranks them."""
-    names = BUILDERS if builder == AUTO else (builder,)
-    indexed = IndexedTable.of(table)
-    candidates = [_candidate(name, table, indexed, tie) for name in names]
-    best = min(candidates, key=lambda candidate: rank(candidate, OBJECTIVE)).forest
+    """The builder's forest; `auto`: the best for delay, as `ordercast plan` chooses it."""
+    best = advise(table, builder, tie=tie, partitioner="builtin").forest
     return _joined(best) if under_one_root else best
-
-
-def _build(name: str, table: GroupTable, tie: Sequence[Site]) -> Forest:
-    if name == "star":
-        return build_star(table)
-    if name == "greedy":
-        return build_greedy(table, tie=tie)
-    return build_balanced(table, cost=cost_of(OBJECTIVE, table), partitioner="builtin")
-
-
-def _candidate(
-    name: str, table: GroupTable, indexed: IndexedTable, tie: Sequence[Site]
-) -> Candidate:
-    forest = _build(name, table, tie)
-    number = {site: i for i, site in enumerate(indexed.sites)}
-    parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in indexed.sites]
-    primary = [number[forest.primary[group]] for group in indexed.groups]
-    metrics = measure_indexed(indexed, parent, primary)
-    values = evaluate(indexed, parent, primary, metrics, unit_rate(table))
-    return Candidate(name, forest, metrics, values, indexed.sites[values.busiest])
 
 
 def _joined(forest: Forest) -> Forest:

@@ -44,8 +44,12 @@ def advise(
     branching: int | None = None,
     tie: Sequence[Site] = (),
     rebalance: bool = False,
+    partitioner: str | None = None,
 ) -> Plan:
-    """The best forest by the objective, or the one of the builder asked for."""
+    """The best forest by the objective, or the one of the builder asked for.
+
+    `partitioner`: who cuts the balanced one; by default the best that is installed.
+    """
     check_options(builder, objective, branching, tie)
     indexed = IndexedTable.of(table)
     compared = build_candidates(
@@ -56,6 +60,7 @@ def advise(
         branching=branching,
         tie=tie,
         rebalanced=rebalance,
+        partitioner=partitioner,
     )
     ranked = sorted(compared, key=lambda candidate: rank(candidate, objective))
     cyclic = tuple(tuple(component) for component in cyclic_components(table))

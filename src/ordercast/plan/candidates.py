@@ -37,11 +37,14 @@ def build_candidates(
     branching: int | None,
     tie: Sequence[Site],
     rebalanced: bool,
+    partitioner: str | None = None,
 ) -> tuple[Candidate, ...]:
     build: dict[str, Callable[[], Forest]] = {
         "star": lambda: build_star(table),
         "greedy": lambda: build_greedy(table, tie=tie),
-        "balanced": lambda: build_balanced(table, branching=branching, cost=cost),
+        "balanced": lambda: build_balanced(
+            table, branching=branching, cost=cost, partitioner=partitioner
+        ),
     }
     return tuple(_candidate(name, build[name](), table, indexed, rebalanced) for name in builders)
 
