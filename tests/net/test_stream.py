@@ -196,3 +196,19 @@ def test_a_daemon_that_stores_nothing_and_that_nobody_reads_keeps_the_latest_onl
             await anext(side.stream.deliveries(5))
 
     asyncio.run(run())
+
+
+def test_where_nothing_is_stored_gaps_that_were_read_are_forgotten() -> None:
+    async def run() -> None:
+        side = Side(stored=False, shed=True)
+        items = side.stream.batches(None)
+        for _ in range(20):
+            side.add([4] * 10)
+            while side.stream.lag:
+                await anext(items)
+        assert len(side.shed) > 100
+        side.add([1])
+        await anext(items)
+        assert (len(side.stream._gaps), len(side.stream._recent)) == (0, 1)
+
+    asyncio.run(run())

@@ -89,7 +89,8 @@ class Stream:
             kept: StreamBatch = batch
             if self.lag_limit.shed and self._too_far():
                 kept = _without_body(batch)
-                self._gaps[kept.position] = kept
+                if self.log is not None:
+                    self._gaps[kept.position] = kept
                 self._shed(kept)
             self.delivered = last
             self._recent.append(kept)
