@@ -22,4 +22,5 @@ def test_disturbed_connections_lose_double_and_reorder_nothing(
 ) -> None:
     found = run_disturbed(case, tmp_path, disturbances=250, tls=tls)
     assert not found.wrong, f"{case}: {found.wrong[:5]}"
-    assert (found.kills, found.disturbances >= 250) == (6, True)
+    assert found.kills >= 6
+    assert found.disturbances >= 250

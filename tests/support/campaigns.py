@@ -167,10 +167,14 @@ class Campaign:
         rng = self.rng
         sites = sorted(cluster.cluster.sites)
         down: list[str] = []
-        for _ in range(self.case.kills):
+        while self.found.kills < self.case.kills:
             await asyncio.sleep(rng.random() * 0.03)
             up = [site for site in sites if site not in down]
-            if up:
+            if rng.random() < 0.05:  # a power cut
+                for site in rng.sample(up, len(up)):
+                    await self._kill(cluster, site)
+                    down.append(site)
+            elif up:
                 site = rng.choice(up)
                 await self._kill(cluster, site)
                 down.append(site)
