@@ -4,6 +4,7 @@ an application finds again after a restart."""
 import asyncio
 import gc
 import random
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import ordercast
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.local import local_cluster
+from ordercast.net.rows import state_row
 from support.loops import in_loop
 from support.sites import GROUPS, is_quiet, read, turns, until
 
@@ -298,6 +300,24 @@ def test_under_shed_a_slow_reader_finds_gaps_at_their_places(stored: bool, tmp_p
             ]
 
     run()
+
+
+@in_loop
+async def test_what_may_have_been_seen_is_not_shed_after_a_restart(tmp_path: Path) -> None:
+    """The site delivers again what is in its log; the application, not there yet, lags far."""
+    async with local_cluster(
+        ONE, limits={"unread_messages": 5}, slow_member="shed", dir=tmp_path, durability="os"
+    ) as cluster:
+        items = cluster["b"].deliveries()
+        for n in range(1, 21):
+            await cluster["a"].multicast("alpha", b"%d" % n)
+            await anext(items)  # in time
+        await cluster.kill("b")
+        with sqlite3.connect(tmp_path / "b.db") as db:  # as after a kill: it is written in a while
+            crc = state_row("delivered", 0)
+            db.execute("UPDATE state SET value = ?, crc = ? WHERE key = ?", (*crc[1:], crc[0]))
+        db.close()
+        assert sequence(await read(await cluster.start("b"), 20)) == expected(1, 20)
 
 
 # --- confirming -----------------------------------------------------------------------------------

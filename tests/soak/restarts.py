@@ -16,6 +16,7 @@ def run(seed: int) -> Outcome:
         deliver=rng.choice(["safe", "agreed"]),
         durability=rng.choice(["os", "os", "sync"]),
         causal=rng.random() < 0.4,
+        slow_member=rng.choice(["wait", "wait", "shed"]),
         seed=seed,
         kills=rng.choice([4, 12, 25]),
         messages=rng.choice([10, 40, 120]),

@@ -57,8 +57,7 @@ class Node:
         checkpoint, records = store.restored()
         self.cluster = cluster
         self.site = site
-        self.boot = store.boot
-        self.incarnation = store.incarnation
+        self.boot, self.incarnation = store.boot, store.incarnation
         self.store = store
         self.started_ns = time.time_ns()
         self.core = Site(
@@ -88,6 +87,7 @@ class Node:
             hold=self.driver.hold,
             shed=self._was_shed,
             gaps=[gap_told(position, detail) for position, detail in store.gaps()],
+            restored=store.logged,
         )
         self.stages = Stages()
         for group, seq in self.core.own.last_seq.items():

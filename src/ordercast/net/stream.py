@@ -58,6 +58,7 @@ class Stream:
         hold: Callable[[bool], None],
         shed: Callable[[GapBatch], None],
         gaps: Sequence[GapBatch] = (),
+        restored: int = 0,
     ) -> None:
         self.log = log
         self.confirmed = confirmed
@@ -68,6 +69,7 @@ class Stream:
         self.holding = False
         self._hold = hold
         self._shed = shed
+        self._restored = restored  # in the log at the start: maybe seen before, so never shed now
         self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
         self._recent: deque[StreamBatch] = deque()
         self._recent_messages = 0
@@ -87,7 +89,7 @@ class Stream:
             if last <= self.delivered:
                 continue  # a restart repeats what the store has
             kept: StreamBatch = batch
-            if self.lag_limit.shed and self._too_far():
+            if self.lag_limit.shed and last > self._restored and self._too_far():
                 kept = _without_body(batch)
                 if self.log is not None:
                     self._gaps[kept.position] = kept
