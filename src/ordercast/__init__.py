@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ordercast.net.local import local_cluster
     from ordercast.net.node import Node
     from ordercast.net.receipts import Receipt
+    from ordercast.net.replica import Replica
     from ordercast.net.stream import Gap, GapBatch
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "NotInMajority",
     "PeerRefused",
     "Receipt",
+    "Replica",
     "StoreCorrupt",
     "TooLarge",
     "UnknownGroup",
@@ -58,6 +60,7 @@ _RUNTIME = {
     "GapBatch": "stream",
     "Node": "node",
     "Receipt": "receipts",
+    "Replica": "replica",
     "blocking": "blocking",
     "connect": "client",
     "local_cluster": "local",

@@ -1,0 +1,118 @@
+"""The file of a replica's snapshot: whole or not there, whenever the process or machine stops.
+
+    ordercast snapshot 1
+    {"cluster": …, "site": …, "group": …, "position": …, "bytes": …, "sha256": …}
+    the state, as the application gave it
+
+Written under another name, forced to disk, renamed, and the directory forced too: a reader finds
+the old snapshot or the new one.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ordercast.model.errors import ConfigError, StoreCorrupt
+from ordercast.model.groups import Group, Site
+
+_FIRST_LINE = b"ordercast snapshot 1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`state` is what the group's commands up to the site's `position` have made."""
+
+    cluster: str
+    site: Site
+    group: Group
+    position: int
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """How an application gives and takes its state, and where that is kept."""
+
+    snapshot: Callable[[], bytes]
+    restore: Callable[[bytes], None]
+    path: Path
+
+
+def hooks_of(
+    snapshot: Callable[[], bytes] | None,
+    restore: Callable[[bytes], None] | None,
+    path: str | Path | None,
+) -> Hooks | None:
+    if snapshot is None and restore is None and path is None:
+        return None
+    if snapshot is None or restore is None or path is None:
+        raise ConfigError("snapshot, restore and path: give all three, or none")
+    return Hooks(snapshot, restore, Path(path))
+
+
+def write_snapshot(path: Path, snapshot: Snapshot) -> None:
+    """Durable when this returns."""
+    fields = _fields(snapshot)
+    header = json.dumps({**fields, "sha256": _digest(fields, snapshot.state)}).encode() + b"\n"
+    beside = path.with_name(f"{path.name}.new")
+    with beside.open("wb") as file:
+        file.write(_FIRST_LINE + header)
+        file.write(snapshot.state)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)  # or the new name may be gone after a power failure
+    finally:
+        os.close(directory)
+
+
+def read_snapshot(path: Path, cluster: str, site: Site, group: Group) -> Snapshot | None:
+    """The last that was written whole; None before there is any."""
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no directory {path.parent} for the snapshot")
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    if not text.startswith(_FIRST_LINE):
+        raise StoreCorrupt(f"{path}: is not a snapshot of a replica; remove it if it is not needed")
+    header, _, state = text[len(_FIRST_LINE) :].partition(b"\n")
+    found = _parsed(header, state)
+    if found is None:
+        raise StoreCorrupt(f"{path}: the snapshot is damaged; restore the file from a copy")
+    for name, wanted in (("cluster", cluster), ("site", site), ("group", group)):
+        if getattr(found, name) != wanted:
+            raise ConfigError(
+                f"{path}: the snapshot is of {name} {getattr(found, name)!r}, not {wanted!r}"
+            )
+    return found
+
+
+def _fields(snapshot: Snapshot) -> dict[str, Any]:
+    names = ("cluster", "site", "group", "position")
+    return {**{name: getattr(snapshot, name) for name in names}, "bytes": len(snapshot.state)}
+
+
+def _digest(fields: dict[str, Any], state: bytes) -> str:
+    digest = hashlib.sha256(json.dumps(fields).encode())
+    digest.update(state)
+    return digest.hexdigest()
+
+
+def _parsed(header: bytes, state: bytes) -> Snapshot | None:
+    """None unless it is exactly what was written."""
+    try:
+        told = json.loads(header)
+        found = Snapshot(told["cluster"], told["site"], told["group"], told["position"], state)
+    except (ValueError, TypeError, KeyError):
+        return None
+    fields = _fields(found)
+    return found if told == {**fields, "sha256": _digest(fields, state)} else None
