@@ -14,7 +14,6 @@ from ordercast.history import stream
 from ordercast.history.order_key import order_key
 from ordercast.history.reader import read_history
 from ordercast.history.rows import BASE, CRASH, END, GAP, RESTART, History
-from ordercast.history.schema import parquet
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
@@ -227,7 +226,7 @@ def test_stores_that_may_only_be_read_are_exported(cluster: Cluster) -> None:
         shutil.copyfile(cluster.folder / f"{site}.db", kept / f"{site}.db")
         (kept / f"{site}.db").chmod(0o444)
     kept.chmod(0o555)
-    parquet()  # nobody may not be able to load it
+    export(cluster.folder, cluster.folder / "first")  # nobody may not be able to load modules
     with as_nobody(cluster.folder):
         done = export(kept, cluster.folder / "out")
     assert done.deliveries == 24

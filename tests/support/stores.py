@@ -82,8 +82,11 @@ def as_nobody(folder: Path) -> Iterator[None]:
     write there."""
     user = os.geteuid()
     with suppress(PermissionError):
-        for above in (folder, *folder.parents[:2]):
-            above.chmod(0o777)
+        folder.chmod(0o777)
+        for above in folder.parents:
+            if above.stat().st_mode & 0o001:
+                break
+            above.chmod(0o755)
         os.seteuid(65_534)
     try:
         yield

@@ -66,7 +66,7 @@ class Closing:
 
     edits: tuple[Edit, ...]
     epochs: tuple[int, ...]
-    concerned: frozenset[Site]
+    at: frozenset[Site]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
         if site:
             concerned[site] = None
     for change, other in layout.closing.items():
-        both = sorted(site for site in concerned if site in other.concerned)
+        both = sorted(site for site in concerned if site in other.at)
         both += sorted(_named(edits) & _named(other.edits))  # of a group that neither has yet
         if both:
             raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
@@ -300,15 +300,15 @@ def _manner(
     edits: tuple[Edit, ...],
 ) -> tuple[str, str]:  # fmt: skip
     """Builder and protocol: as asked for, else those of the domain it comes from, else any's."""
-    inhabitants = {site for name in names for site in groups[name]}
-    before = [d for d in old if not inhabitants.isdisjoint(d.sites)] or list(layout.domains.values())
+    near = {site for name in names for site in groups[name]}
+    before = [d for d in old if not near.isdisjoint(d.sites)] or list(layout.domains.values())
     builder, protocol = (
         (before[0].builder, before[0].protocol) if before else ("greedy", "propagation")
     )
     for edit in edits:
-        if isinstance(edit, UseBuilder) and (not edit.site or edit.site in inhabitants):
+        if isinstance(edit, UseBuilder) and (not edit.site or edit.site in near):
             builder = edit.builder
-        elif isinstance(edit, UseProtocol) and (not edit.site or edit.site in inhabitants):
+        elif isinstance(edit, UseProtocol) and (not edit.site or edit.site in near):
             protocol = edit.protocol
     return builder, protocol
 

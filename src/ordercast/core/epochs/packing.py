@@ -50,7 +50,7 @@ def pack_layout(layout: Layout) -> bytes:
             ),
             layout.last_epoch,
             tuple(
-                _Closing(change, c.edits, c.epochs, tuple(sorted(c.concerned)))
+                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)))
                 for change, c in layout.closing.items()
             ),
             dict(layout.outcomes),
