@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from ordercast import Replica
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt, UnknownGroup
 from ordercast.net.local import local_cluster
 from ordercast.net.node import Node
+from ordercast.net.snapshot_file import Snapshot, read_snapshot, write_snapshot
 from support import replica_child
 from support.loops import in_loop
 from support.served import served
@@ -59,14 +61,14 @@ def kept(log: Log, path: Path, **options: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def faces(kind: str, directory: Path) -> AsyncIterator[tuple[Any, Any]]:
+async def faces(kind: str, directory: Path, **options: Any) -> AsyncIterator[tuple[Any, Any]]:
     """Of sites a and b: nodes of this process, or daemons'."""
     if kind == "node":
-        async with local_cluster(ALPHA, dir=directory, durability="os") as cluster:
+        async with local_cluster(ALPHA, dir=directory, durability="os", **options) as cluster:
             yield cluster["a"], cluster["b"]
     else:
         async with (
-            served(directory, ALPHA) as running,
+            served(directory, ALPHA, **options) as running,
             running.connect("a") as a,
             running.connect("b") as b,
         ):
@@ -137,14 +139,20 @@ def test_a_read_sees_all_that_was_finished_anywhere_before_it(kind: str, tmp_pat
     async def run() -> None:
         one, two = Log(), Log()
         async with (
-            faces(kind, tmp_path) as (a, b),
+            faces(kind, tmp_path, deliver="agreed") as (a, b),
             Replica(a, "alpha", one.apply) as first,
             Replica(b, "alpha", two.apply) as second,
         ):
-            for n in range(1, 40):
+            behind = 0
+            for n in range(1, 41):
                 await first.submit(b"x")
-                assert await second.read(lambda: len(two.seen)) == n
-            assert two.calls == 39  # no command among them was a read's
+                behind += len(two.seen) < 2 * n - 1
+                assert await second.read(lambda: len(two.seen)) == 2 * n - 1
+                await second.submit(b"y")
+                behind += len(one.seen) < 2 * n
+                assert await first.read(lambda: len(one.seen)) == 2 * n
+            assert behind > 0  # else this would hold without `read`
+            assert one.calls == two.calls == 80  # no command among them was a read's
 
     run()
 
@@ -404,6 +412,35 @@ async def test_bytes_bring_a_snapshot_too(tmp_path: Path) -> None:
             assert a.saved == 0
             await a.submit(b"x")
             await until(lambda: a.saved == 2)
+
+
+def test_commands_go_on_while_a_snapshot_is_written_and_the_next_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write = threading.Event()
+
+    def write_late(path: Path, snapshot: Snapshot) -> None:
+        assert may_write.wait(20)
+        write_snapshot(path, snapshot)
+
+    monkeypatch.setattr("ordercast.net.replica.write_snapshot", write_late)
+
+    @in_loop
+    async def run() -> None:
+        log = Log()
+        async with local_cluster(ALPHA, dir=tmp_path, durability="os") as cluster:
+            options = kept(log, tmp_path / "a.state", every=10)
+            async with Replica(cluster["a"], "alpha", log.apply, **options) as a:
+                for n in range(25):
+                    await a.submit(f"{n}".encode())
+                assert a.saved == 0
+                may_write.set()
+                await until(lambda: a.saved == 25)
+                again = read_snapshot(tmp_path / "a.state", "local", "a", "alpha")
+                assert again is not None
+                assert (again.position, json.loads(again.state)) == (25, log.seen)
+
+    run()
 
 
 @in_loop

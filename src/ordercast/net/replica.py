@@ -244,12 +244,8 @@ class Replica(Generic[R]):
             return early[1]
         outcome: Outcome | None = None
         if self._stopped is None:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiting[name] = waiter
-            try:
-                outcome = await waiter
-            finally:
-                self._waiting.pop(name, None)
+            self._waiting[name] = waiter = asyncio.get_running_loop().create_future()
+            outcome = await waiter
         if outcome is None:
             raise self._told("; what was sent before may take effect nevertheless")
         return outcome
@@ -337,15 +333,17 @@ class Replica(Generic[R]):
         return await self._saved(self._hooks)
 
     def _save_if_due(self) -> None:
-        messages, size = self._since
-        due = messages >= self._every or size >= self._every_bytes
-        if self._hooks is None or not due or (self._saver is not None and not self._saver.done()):
-            return
-        self._saver = asyncio.create_task(self._save_quietly(self._hooks))
+        idle = self._saver is None or self._saver.done()
+        if self._hooks is not None and idle and self._is_due():
+            self._saver = asyncio.create_task(self._save_quietly(self._hooks))
+
+    def _is_due(self) -> bool:
+        return self._since[0] >= self._every or self._since[1] >= self._every_bytes
 
     async def _save_quietly(self, hooks: Hooks) -> None:
         try:
-            await self._saved(hooks)
+            while self._is_due():  # also when much came meanwhile, and then nothing
+                await self._saved(hooks)
         except OSError as error:
             _log.warning("%s: no snapshot was written, and nothing confirmed: %s", self, error)
         except Exception as error:
