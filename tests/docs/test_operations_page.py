@@ -102,6 +102,7 @@ def test_the_code_of_the_runtime_page_prints_what_it_says(tmp_path: Path) -> Non
         )
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
-    assert printed == ["1 alpha a 1 b'payload'\n", "3 b'three'\n", "b'payload'\n"]
-    for said in printed[:2]:
+    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", "red\nblue\n"]
+    assert printed == [*shown, "b'payload'\n"]
+    for said in shown:
         assert f"```text\n{said}```" in RUNTIME

@@ -8,6 +8,7 @@ from typing import Any
 
 from bank import Books, operations_of
 from cache import acyclic, inversions
+from kv import COUNTERS, KILLED, SITES, judged
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -82,3 +83,38 @@ def test_orders_that_agree_in_pairs_may_still_form_a_ring() -> None:
     assert inversions(ring[0], ring[1]) == 0
     assert not acyclic(ring)
     assert acyclic(ring[:2])
+
+
+def test_replicas_of_the_store_stay_equal_over_a_kill() -> None:
+    code, found = run("kv.py", "--operations", "1200")
+    assert (code, found["ok"], found["equal"]) == (0, True, True)
+    assert (found["stale_reads"], found["wrong_results"]) == (0, [])
+    assert found["counted"] == found["won"] > 0
+    assert found["lost"] > 0
+    assert set(found["replicas"]) == set(SITES)
+    killed = found["replicas"][KILLED]
+    assert killed["begun"] >= found["killed_after"] == 200
+    assert killed["restored"] > 0  # a snapshot spared it the beginning
+    assert 0 < killed["applied"] < 1200
+    assert all(found["replicas"][site]["applied"] == 1200 for site in SITES if site != KILLED)
+
+
+def test_stores_that_differ_or_do_not_add_up_are_noticed() -> None:
+    def verdict(**changed: Any) -> bool:
+        sound = {
+            "items": {COUNTERS[0]: 2}, "won": {SITES[0]: 2}, "lost": {}, "decided": "x",
+            "counted": 0, "stale": 0, "restored": 0, "applied": 2, "begun": 0, "reads": 1,
+        }  # fmt: skip
+        found = {site: dict(sound) for site in SITES}
+        found[SITES[0]]["counted"] = 2
+        found[SITES[-1]] |= changed
+        ok: bool = judged(found)["ok"]
+        return ok
+
+    assert verdict()
+    mistakes: list[dict[str, Any]] = [
+        {"items": {}}, {"won": {}}, {"lost": {SITES[0]: 1}}, {"decided": "y"}, {"counted": 1},
+        {"stale": 1},
+    ]  # fmt: skip
+    for wrong in mistakes:
+        assert not verdict(**wrong), wrong
