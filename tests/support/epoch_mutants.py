@@ -3,9 +3,12 @@ docs/epochs.md away. A mutant is a set of replacements, in force while a schedul
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from ordercast.core.epochs import engine as engine_module
+from ordercast.core.epochs import layout
 from ordercast.core.epochs import manager as manager_module
 from ordercast.core.epochs import member as member_module
 from ordercast.core.epochs import restoring as restoring_module
@@ -59,12 +62,10 @@ def fed_before_it_is_committed() -> Patches:
 def two_changes_at_once() -> Patches:
     """A change is begun although another closes the same domain."""
 
-    from ordercast.core.epochs import layout
-
     plain = layout.plan_change
 
     def careless(now: layout.Layout, edits: Any) -> layout.Closing:
-        return plain(layout.replace(now, closing={}), edits)
+        return plain(replace(now, closing={}), edits)
 
     return [(layout, "plan_change", careless), (manager_module, "plan_change", careless)]
 
@@ -143,7 +144,7 @@ def restart_forgets_the_seal() -> Patches:
 @mutant
 def in_two_epochs() -> Patches:
     """Nobody reads which messages the closed epochs include."""
-    plain = restoring_module.opening
+    plain = engine_module.opening
     plain_end = Engine.end
 
     def opening(position: int, _lasts: Included, own: Any, unplaced: Any) -> Checkpoint:
@@ -158,7 +159,7 @@ def in_two_epochs() -> Patches:
 @mutant
 def resent_before_it_is_known_what_was_included() -> Patches:
     """What an origin has no word of it sends again, as if Finish said nothing of it."""
-    plain, plain_end = restoring_module.opening, Engine.end
+    plain, plain_end = engine_module.opening, Engine.end
 
     def opening(position: int, lasts: Included, own: Any, unplaced: Any) -> Checkpoint:
         batches = list(unplaced)
@@ -190,7 +191,7 @@ def what_came_while_closing_is_dropped() -> Patches:
 @mutant
 def a_joiner_one_message_early() -> Patches:
     """A site's first position in an epoch is that of its last delivery before."""
-    plain = restoring_module.opening
+    plain = engine_module.opening
 
     def opening(position: int, *rest: Any) -> Checkpoint:
         return plain(max(position - 1, 0), *rest)

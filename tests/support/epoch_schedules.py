@@ -82,7 +82,11 @@ def drawn_world(seed: int, make: Callable[..., Member] = Member) -> World:
     for number in range(draw.randint(20, 100)):
         world.at(draw.randint(SECOND // 2, 3 * SECOND), lambda n=number: send(n))  # type: ignore[misc]
     for number in range(draw.randint(1, 6)):
-        world.at(draw.randint(SECOND, 5 * SECOND // 2), lambda n=number: change(n))  # type: ignore[misc]
+        at = draw.randint(SECOND, 5 * SECOND // 2)
+        world.at(at, lambda n=number: change(n))  # type: ignore[misc]
+        for more in range(draw.choice([0, 8])):  # while it is under way
+            later = at + draw.randint(0, 20) * MILLISECOND
+            world.at(later, lambda n=1000 + 100 * number + more: send(n))  # type: ignore[misc]
     for _ in range(draw.choice([0, 0, 1, 3])):
         at = draw.randint(SECOND, 5 * SECOND // 2)
         world.at(at, cut_off)

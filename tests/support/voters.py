@@ -207,6 +207,9 @@ def drawn_run(seed: int, *, kind: type[Raft] = Raft, steps: int = 300) -> Drawn:
     loss, patience = draw.choice([0.0, 0.05, 0.3]), draw.choice([0.05, 0.2, 0.35])
     crash = draw.choice([0.0, 0.01, 0.05])
     losing = not spare and len(names) >= 3 and draw.random() < 0.5
+    wild = seed % 6 == 4  # many stand at once, crash, and are back at once
+    if wild:
+        crash, patience = 0.2, 0.1
     crashes = lost = 0
     if draw.random() < 0.7:
         world.pass_time(3 * TIMES.election)
@@ -218,7 +221,9 @@ def drawn_run(seed: int, *, kind: type[Raft] = Raft, steps: int = 300) -> Drawn:
             cut = draw.choice([0, 1])
             crashes += 1
         chance = draw.random()
-        if down and chance < 0.05:
+        if wild and len(world.flying) < 4:
+            stampede(world, up)
+        if down and chance < (0.3 if wild else 0.05):
             world.boot(draw.choice(down))
         elif chance < 0.07 and losing and (may_lose(world) or not lost):
             world.crash(name := draw.choice(up or down), lose_store=True)
@@ -265,6 +270,13 @@ def alarm_one(world: Parliament, draw: random.Random, up: list[str]) -> None:
     if world[name].alarm_at < 1 << 62:
         world.alarm(name)
     world.now += draw.randint(0, 50) * MILLISECOND
+
+
+def stampede(world: Parliament, up: list[str]) -> None:
+    """All that wait for a leader have waited long enough."""
+    for name in up:
+        if world[name].role != LEADER and world[name].alarm_at < 1 << 62:
+            world.alarm(name)
 
 
 def work(world: Parliament, draw: random.Random, name: str, step: int, *, same: bool) -> None:

@@ -139,6 +139,60 @@ def test_all_sites_killed_at_once_go_on_where_they_were() -> None:
     assert world.opened["z"]
 
 
+def test_the_manager_suspects_a_site_that_is_away_and_nobody_else() -> None:
+    world = World(GROUPS, SITES, ["a", "c", "x"])
+    world.run(2 * SECOND)
+    (manager,) = [member for member in world.members.values() if member.manager.leads]
+    assert manager.manager.suspects(world.now) == []
+    world.crash("d", away=5 * SECOND)
+    world.run(4 * SECOND)
+    assert manager.manager.suspects(world.now) == ["d"]
+    others = [member for member in world.members.values() if member is not manager]
+    assert all(member.manager.suspects(world.now) == [] for member in others)
+    world.run(9 * SECOND)
+    assert manager.manager.suspects(world.now) == []
+
+
+def test_a_site_added_later_sends_to_a_domain_that_was_there_before() -> None:
+    world = World(GROUPS, SITES, ["a", "c", "x"])
+    world.run(SECOND)
+    world.add("q")
+    world.ask("d", "add", AddSite("q"))
+    world.run(3 * SECOND)
+    assert world.outcomes == {"add": ""}
+    world.submit("q", "alpha", b"from outside")
+    world.settle()
+    assert world.judge() == []
+    assert world.opened["a"] == []  # the domain did not notice
+    assert [payload for _, _, payload in world.seen["a"]] == [b"from outside"]
+
+
+def test_two_that_add_a_group_of_the_same_name_are_done_one_after_the_other() -> None:
+    world = busy((100, AddGroup("new", ("z",))), (100, AddGroup("new", ("y",))))
+    assert sorted(world.outcomes.values()) == ["", "group 'new' is there already, or is no name"]
+
+
+def test_a_manager_that_is_far_behind_begins_with_the_snapshot() -> None:
+    world = World(GROUPS, SITES, ["a", "c", "x"], log_entries=2)
+    world.run(SECOND)
+    (first,) = [name for name, member in world.members.items() if member.manager.leads]
+    behind, other = sorted({"a", "c", "x"} - {first})
+    world.partition([behind])
+    for number in range(6):
+        world.ask(other, f"{number}", UseBuilder(["star", "greedy"][number % 2], "y"))
+        world.run(world.now + SECOND // 2)
+    assert world.members[first].raft.log.snapshot.upto > world.members[behind].layout.count
+    world.partition([])
+    world.run(world.now + SECOND // 4)  # the log's snapshot is there, perhaps before the records
+    world.crash(first, away=10 * SECOND)
+    world.crash(other, away=3 * SECOND)
+    world.run(world.now + 8 * SECOND)
+    world.ask(behind, "last", JoinGroup("alpha", "z"))
+    world.settle()
+    assert world.judge() == []
+    assert world.outcomes["last"] == ""
+
+
 # 2439: a crash between the record that finished a change and what was delivered for it.
 # 4454, 4912: a restart placed again what it had placed first in the new epoch.
 # 5384: the first manager crashed before anybody had its first record.

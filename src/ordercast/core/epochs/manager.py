@@ -7,6 +7,7 @@ is asked for again by the next manager.
 
 from typing import TYPE_CHECKING
 
+from ordercast.core.detector import Detector, DetectorTimes
 from ordercast.core.epochs.layout import Busy, plan_change
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import LEADER, NEVER, Raft
@@ -33,6 +34,8 @@ class Manager:
         self._proposed: dict[str, None] = {}
         self._admitting: dict[Site, int] = {}
         self.log_entries = _LOG
+        self._told = 0  # records: everyone was fed so many, once
+        self._detector = Detector(0)
         self.alarm_at = NEVER
 
     @property
@@ -48,10 +51,15 @@ class Manager:
         if not self.leads:
             return
         self._fed[peer] = frame.count
+        self._detector.heard(self._member.now, peer)
         for change, included in frame.closed:
             self._reports.setdefault(change, {})[peer] = included
         if frame.count < self._raft.committed:
             self._feed(peer)
+
+    def suspects(self, now: int) -> list[Site]:
+        """Sites that have not answered for longer than is usual: to be reported, no more."""
+        return self._detector.suspects(now) if self.leads else []
 
     def work(self, now: int) -> None:
         """Once per burst: whatever can be done now."""
@@ -64,14 +72,18 @@ class Manager:
         if self._term != raft.term:
             self._term = raft.term
             self._fed, self._reports, self._proposed, self._admitting = {}, {}, {}, {}
+            self._detector = Detector(now, DetectorTimes(interval=raft.times.beat))
             self.alarm_at = now
         member.fold_committed(raft)
         self._begin(now)
         self._finish(now)
         self._admit(now)
         member.fold_committed(raft)  # a single voter commits at once
-        if now >= self.alarm_at:
+        if now >= self.alarm_at or member.layout.count > self._told:
+            self._told = member.layout.count
             self.alarm_at = now + raft.times.beat
+            self._detector.watch(now, [s for s in member.layout.roster if s != member.name])
+            self._detector.tick(now)
             for site in self._audience():
                 self._feed(site)
 
