@@ -224,3 +224,9 @@ def finish_is_not_persisted() -> Patches:
             self._forget_due = False
 
     return [(Member, "_fold", fold)]
+
+
+@mutant
+def records_of_the_last_burst_come_too_late() -> Patches:
+    """What an epoch asked for in the burst that ends it is written behind the record of its end."""
+    return [(Member, "_end_engines", lambda *_: None)]

@@ -167,6 +167,18 @@ def test_a_site_added_later_sends_to_a_domain_that_was_there_before() -> None:
     assert [payload for _, _, payload in world.seen["a"]] == [b"from outside"]
 
 
+def test_who_is_held_and_who_is_congested_are_so_in_the_next_epoch_too() -> None:
+    world = World(GROUPS, SITES, ["a", "c", "x"])
+    world.run(SECOND)
+    world.members["z"].hold(world.now, held=True)
+    world.members["z"].congest(world.now, "a", congested=True)
+    world.ask("x", "join", JoinGroup("alpha", "z"))
+    world.run(3 * SECOND)
+    (engine,) = world.members["z"].engines.values()
+    assert engine.flow.held
+    assert engine.links["a"].congested
+
+
 def test_two_that_add_a_group_of_the_same_name_are_done_one_after_the_other() -> None:
     world = busy((100, AddGroup("new", ("z",))), (100, AddGroup("new", ("y",))))
     assert sorted(world.outcomes.values()) == ["", "group 'new' is there already, or is no name"]

@@ -17,6 +17,7 @@ KNOWN = {
     "fed_before_it_is_committed": 53,
     "close_not_ordered": 2,
     "report_before_it_is_durable": 99,
+    "records_of_the_last_burst_come_too_late": 138,
     "goes_on_after_the_close": 9,
     "finish_is_not_persisted": 14,
 }

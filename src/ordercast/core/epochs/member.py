@@ -79,7 +79,8 @@ class Member:
         self._asked: dict[str, tuple[Edit, ...]] = {}
         self._ask_at = NEVER
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
-        self._forget_due = False
+        self._forget_due = self._held = False
+        self._congested: dict[SiteName, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
         first_voters = layout.voters
         voter = restore(self, records)
@@ -108,6 +109,9 @@ class Member:
             checkpoint=checkpoint,
             records=records,
         )
+        engine.flow.held = self._held
+        for peer, congested in self._congested.items():
+            engine.congest(self.now, peer, congested=congested)
         self.engines[domain.epoch] = engine
         return engine
 
@@ -121,8 +125,7 @@ class Member:
         self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
     ) -> tuple[Group, int]:
         self.now = now
-        domain = self.domain("", tuple(sites))
-        return self._engine(domain).submit_to(now, sites, payloads)
+        return self._engine(self.domain("", sites)).submit_to(now, sites, payloads)
 
     def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
         return self.layout.taking(self.name, group, members)
@@ -137,11 +140,9 @@ class Member:
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
         """Want a change; its outcome comes in an outbox; after a restart ask again."""
         self.now = now
-        if change in self.layout.outcomes:
-            self._outcomes.append((change, self.layout.outcomes[change]))
-            return
         self._asked[change] = edits
         self._ask_at = now
+        self._answer()
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -172,11 +173,13 @@ class Member:
 
     def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
         self.now = now
+        self._congested[peer] = congested
         for engine in self.engines.values():
             engine.congest(now, peer, congested=congested)
 
     def hold(self, now: int, *, held: bool) -> None:
         self.now = now
+        self._held = held
         for engine in self.engines.values():
             engine.hold(now, held=held)
 
@@ -347,11 +350,10 @@ class Member:
         late.extend(self.raft.sends)
         self.raft.persist, self.raft.sends = [], []
         outcomes, self._outcomes = self._outcomes, []
-        everything = whole(self) if forget or self._forget_due else None
-        self._forget_due = False
+        forget, self._forget_due = forget or self._forget_due, False
         return MemberBox(
-            persist, send, late, deliver, receipts, outcomes, everything,
-            None if alarm >= NEVER else alarm,
+            persist, send, late, deliver, receipts, outcomes,
+            whole(self) if forget else None, None if alarm >= NEVER else alarm,
         )  # fmt: skip
 
     def _ask(self, now: int) -> None:
@@ -390,11 +392,9 @@ class Member:
     # --- for judges and operators -----------------------------------------------------------------
 
     def observations(self) -> list[Observation]:
-        seen: list[Observation] = [("early frames", len(self._early), _EARLY)]
-        for engine in self.engines.values():
-            seen += engine.observations()
-        return seen
+        inside = [seen for engine in self.engines.values() for seen in engine.observations()]
+        return [("early frames", len(self._early), _EARLY), *inside]
 
     def quiet(self) -> bool:
-        idle = not self._asked and not self.layout.closing
-        return idle and all(engine.quiet() for engine in self.engines.values())
+        engines = self.engines.values()
+        return not (self._asked or self.layout.closing) and all(e.quiet() for e in engines)
