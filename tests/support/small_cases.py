@@ -22,9 +22,9 @@ CHANGES: dict[str, Edit] = {
 }
 
 
-def three(change: str, messages: int, **options: object) -> Model:
+def three(change: str, messages: int, voters: str = "a", **options: object) -> Model:
     calls = [edit_call("b", CHANGES[change]), *MESSAGES[:messages]]
-    return Model(THREE, ["a", "b", "c"], ["a"], calls, **options)  # type: ignore[arg-type]
+    return Model(THREE, ["a", "b", "c"], list(voters), calls, **options)  # type: ignore[arg-type]
 
 
 def merge(messages: int, **options: object) -> Model:
@@ -49,6 +49,11 @@ CASES: dict[str, Callable[[], Model]] = {
     "join, 1 message, 1 crash": partial(three, "join", 1, fifo=True, faults=1, kinds=("crash",)),
     "leave, 1 message, 1 crash": partial(three, "leave", 1, fifo=True, faults=1, kinds=("crash",)),
     "join, 1 message, 1 loss": partial(three, "join", 1, fifo=True, faults=1, kinds=("loss",)),
+    "join, 3 voters": partial(three, "join", 0, "abc", fifo=True),
+    "join, 3 voters, 1 message": partial(three, "join", 1, "abc", fifo=True),
+    "join, 3 voters, 1 crash": partial(
+        three, "join", 0, "abc", fifo=True, faults=1, kinds=("crash",)
+    ),
     "merge of two domains": partial(merge, 0, fifo=True),
     "merge of two domains, 1 message": partial(merge, 1, fifo=True),
 }
@@ -60,6 +65,7 @@ SHORT = {
     "new group, 1 message": 1_508,
     "switch, 1 message": 1_734,
     "join, any order": 1_315,
+    "join, 3 voters": 915,
     "merge of two domains": 2_334,
     "join, 1 fault": 39_741,
     "leave, 1 fault": 39_741,

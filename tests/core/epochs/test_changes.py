@@ -179,6 +179,24 @@ def test_who_is_held_and_who_is_congested_are_so_in_the_next_epoch_too() -> None
     assert engine.links["a"].congested
 
 
+def test_a_voter_that_lost_its_store_is_admitted_and_votes_again() -> None:
+    world = World(GROUPS, SITES, ["a", "x", "z"])
+    world.run(SECOND)
+    world.crash("z", away=SECOND // 10)
+    world.disks["z"], world.stores["z"] = [], 77
+    world.run(3 * SECOND)
+    stores = world.members["a"].raft.log.stores()
+    assert stores["z"] == 77
+    assert {member.layout.roster["z"] for member in world.members.values()} == {2}
+    world.crash("x", away=20 * SECOND)
+    world.run(6 * SECOND)
+    world.ask("b", "join", JoinGroup("alpha", "d"))
+    world.run(8 * SECOND)
+    assert world.outcomes == {"join": ""}
+    world.settle()
+    assert world.judge() == []
+
+
 def test_two_that_add_a_group_of_the_same_name_are_done_one_after_the_other() -> None:
     world = busy((100, AddGroup("new", ("z",))), (100, AddGroup("new", ("y",))))
     assert sorted(world.outcomes.values()) == ["", "group 'new' is there already, or is no name"]
