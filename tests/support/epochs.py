@@ -17,7 +17,7 @@ from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.star import build_star
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import Error
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options
 from ordercast.wire.epochs import Fed
@@ -27,6 +27,8 @@ _DUTIES = 5  # points in an outbox at which a crash may come
 
 
 def build(table: GroupTable, builder: str, protocol: str) -> Forest:
+    if builder not in ("greedy", "star"):
+        raise ConfigError(f"there is no builder {builder!r}")
     if protocol == "centralized" or builder == "star":
         return build_star(table)
     return build_greedy(table)

@@ -112,6 +112,8 @@ def test_a_merged_domain_orders_the_messages_of_both() -> None:
         (AddGroup("alpha", ("a",)), "group 'alpha' is there already, or is no name"),
         (AddSite("a"), "site 'a' is there already, or is no name"),
         (RetireSite("a"), "site 'a' is a voter: choose other voters first"),
+        (UseProtocol("centralised"), "there is no protocol 'centralised' (did you mean"),
+        (UseBuilder("starr"), "there is no builder 'starr'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

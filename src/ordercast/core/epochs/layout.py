@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ordercast.core.order.registry import protocol_named
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.model.epochs import (
@@ -135,7 +136,7 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
     """The layout after one more record. A record that is impossible now has no other effect."""
     layout = replace(layout, count=layout.count + 1)
     if isinstance(record, Begin):
-        return _begin(layout, record)
+        return _begin(layout, record, build)
     if isinstance(record, Finish):
         return _finish(layout, record, build)
     if isinstance(record, Admit):
@@ -150,16 +151,18 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
 # --- beginning a change ---------------------------------------------------------------------------
 
 
-def _begin(layout: Layout, record: Begin) -> Layout:
+def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
     if record.change in layout.closing or record.change in layout.outcomes:
         return layout  # asked twice
     try:
         closing = plan_change(layout, record.edits)
+        begun = replace(layout, closing={**layout.closing, record.change: closing})
+        _finish(begun, Finish(record.change, ()), build)  # its end must not fail: try it now
     except Busy:
         return layout  # not now: the manager will propose it again
     except ConfigError as error:
         return _with_outcome(layout, record.change, str(error))
-    return replace(layout, closing={**layout.closing, record.change: closing})
+    return begun
 
 
 def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
@@ -228,8 +231,11 @@ def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Gr
             if edit.site not in groups[edit.group]:
                 raise ConfigError(f"site {edit.site!r} is not in group {edit.group!r}")
             _leave(groups, edit.group, edit.site)
-        elif edit.site:
-            _require(edit.site, roster, "site")
+        else:
+            if isinstance(edit, UseProtocol):
+                protocol_named(edit.protocol)
+            if edit.site:
+                _require(edit.site, roster, "site")
     return roster, {group: groups[group] for group in sorted(groups)}
 
 
