@@ -215,3 +215,11 @@ def test_help_has_an_example() -> None:
         check=True,
     )
     assert "ordercast sim groups.toml --faults loss=0.1,partition=2 --seed 7" in done.stdout
+
+
+def test_changing_draws_a_schedule_with_several_epochs(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, "--schedule", "--changing", "--seed", "2")
+    assert found["epochs"] > 1
+    assert found["replay"] == "ordercast sim --schedule --changing --protocol propagation --seed 2"
+    assert main(["sim", "--changing"]) == 2
+    assert "--changing goes with --schedule" in capsys.readouterr().err

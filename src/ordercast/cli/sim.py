@@ -91,6 +91,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.changing and not args.schedule:
+        raise UsageError("--changing goes with --schedule; otherwise see 'join' in --faults")
     config = _scheduled(args) if args.schedule else _configured(args)
     check_config(config)
     if args.history is not None:

@@ -28,7 +28,7 @@ from ordercast.sim.networks import parse_network
 from ordercast.sim.notation import duration
 from ordercast.sim.options import OPTIONS as SIM_OPTIONS
 from ordercast.sim.options import configure
-from ordercast.sim.schedules import schedule
+from ordercast.sim.schedules import changing, schedule
 
 Config: TypeAlias = Mapping[str, Any]
 Read: TypeAlias = Callable[[str], str]
@@ -170,6 +170,7 @@ _SIM: Mapping[str, Check] = {
     "longest_sync": _duration,
     "most_events": _whole(1),
     "schedule": _flag,
+    "changing": _flag,
 }
 OPTIONS_OF: Mapping[str, Mapping[str, Check]] = {"plan": _PLAN, "sim": _SIM}
 
@@ -205,9 +206,11 @@ def check_point(verb: str, config: Config, read: Read) -> None:
     """Raise ConfigError when the values, each of them right, do not go together."""
     if verb == "sim" and config.get("schedule"):
         for option in config:
-            if option not in ("schedule", "protocol"):
+            if option not in ("schedule", "changing", "protocol"):
                 raise ConfigError(f"schedule: draws it all from the seed: leave out {option!r}")
         return
+    if config.get("changing"):
+        raise ConfigError("changing: goes with schedule")
     table = _table_like(config, read)
     if verb == "plan":
         builder = config.get("builder", AUTO)
@@ -242,14 +245,15 @@ def sim_config(config: Config, table: GroupTable, read: Read) -> SimConfig:
     given = {
         name: _as_on_the_command_line(name, value)
         for name, value in config.items()
-        if name not in _DRAWN and name != "schedule"
+        if name not in _DRAWN and name not in ("schedule", "changing")
     }
     return configure(table, given, read=read)
 
 
 def scheduled(config: Config, seed: int) -> SimConfig:
     """A whole configuration drawn from the seed."""
-    return schedule(config.get("protocol", SimConfig(GroupTable((), {})).protocol), seed)
+    draw = changing if config.get("changing") else schedule
+    return draw(config.get("protocol", SimConfig(GroupTable((), {})).protocol), seed)
 
 
 def name_list(names: str | list[str]) -> tuple[str, ...]:
