@@ -37,12 +37,12 @@ def test_it_ends_with_the_verdict_and_a_second_run_says_what_it_cannot_do(tmp_pa
     assert "Drawn to " in done.stdout
     assert done.stdout.isascii()
     assert all(re.match(r" *[\d.]+ s  \w", line) for line in done.stderr.splitlines())
-    assert "now killing c (SIGKILL)" in done.stderr
+    assert "now killing d (SIGKILL)" in done.stderr
 
     history = read_history(folder / "history")
     kinds = {site: [e.kind for e in history.events if e.site == site] for site in "abcdefghj"}
-    assert kinds == {site: ["end"] if site != "c" else kinds["c"] for site in kinds}
-    assert "restart" in kinds["c"]
+    assert kinds == {site: ["end"] if site != "d" else kinds["d"] for site in kinds}
+    assert "restart" in kinds["d"]
     assert len(history.sent) == 900
     assert {message.origin for message in history.sent} == set("abcdefghj")
 

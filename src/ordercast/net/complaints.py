@@ -15,11 +15,12 @@ STRANGERS = 1_024  # (host, cause) pairs that are logged
 
 
 class Refused(Exception):
-    """A connection that is not wanted, or no more."""
+    """A connection that is not wanted, or no more; `usual`: nothing is wrong yet."""
 
-    def __init__(self, cause: str, detail: str = "") -> None:
+    def __init__(self, cause: str, detail: str = "", *, usual: bool = False) -> None:
         super().__init__(f"{cause}: {detail}" if detail else cause)
         self.cause = cause
+        self.level = logging.INFO if usual else logging.WARNING
 
 
 class Complaints:
@@ -37,7 +38,7 @@ class Complaints:
         if who in self._known:
             if (who, refused.cause) not in self._said_of_sites:
                 self._said_of_sites.add((who, refused.cause))
-                self._log.warning("%s: %s", who, refused)
+                self._log.log(refused.level, "%s: %s", who, refused)
         elif (who, refused.cause) not in self._said_of_strangers:
             if len(self._said_of_strangers) < STRANGERS:
                 self._said_of_strangers.add((who, refused.cause))

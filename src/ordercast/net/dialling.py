@@ -90,7 +90,9 @@ class Dialler:
             raise
         except OSError as error:  # a timeout is one
             self._abandon(made)
-            self._complain(peer, Refused(UNREACHABLE, f"{host}:{port} ({why(error)})"))
+            # Sites do not all start at once: one that has never been there may yet come.
+            detail, new = f"{host}:{port} ({why(error)})", peer.connections == 0
+            self._complain(peer, Refused(UNREACHABLE, detail, usual=new))
             self.failed(peer)
         finally:
             self._dials.pop(peer.name, None)
