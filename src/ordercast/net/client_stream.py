@@ -1,6 +1,7 @@
 """A client's reading of deliveries: bounded by what it has granted, resumed where it was."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, Self, TypeVar
@@ -98,7 +99,7 @@ class Reads(Protocol):
 I = TypeVar("I")  # noqa: E741 - of items
 
 
-class ClientReading(Generic[I]):
+class ClientReading(ABC, Generic[I]):
     """As a node's: no generator, because those end when an `anext` is cancelled."""
 
     def __init__(self, client: Reads, start: int | None, observe: bool) -> None:
@@ -111,8 +112,9 @@ class ClientReading(Generic[I]):
     def __aiter__(self) -> Self:
         return self
 
+    @abstractmethod
     async def __anext__(self) -> I:
-        raise NotImplementedError
+        """The next item."""
 
     async def _batch(self) -> StreamBatch:
         if self._closed:

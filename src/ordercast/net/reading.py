@@ -5,6 +5,7 @@ a cancelled `anext` has taken nothing, and the next one goes on with the item th
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from operator import length_hint
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -46,7 +47,7 @@ class Cursor:
         return read if read > self._entered else 0
 
 
-class Reading(Generic[I]):
+class Reading(ABC, Generic[I]):
     """Holds the site up, if it lags, from its first `anext` until it is closed or dropped."""
 
     def __init__(self, stream: "Stream", start: int | None) -> None:
@@ -60,8 +61,9 @@ class Reading(Generic[I]):
     def __aiter__(self: S) -> S:
         return self
 
+    @abstractmethod
     async def __anext__(self) -> I:
-        raise NotImplementedError
+        """The next item."""
 
     async def _refill(self) -> Cursor:
         """More batches to go through; the stream's place is ours alone to move."""
