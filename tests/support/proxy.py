@@ -203,8 +203,9 @@ class _Pipe:
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     sock = writer.get_extra_info("socket")
-    with suppress(OSError, ValueError):  # closed already
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if sock is not None:  # else its end has been noticed already (uvloop)
+        with suppress(OSError, ValueError):  # closed already
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
