@@ -9,7 +9,9 @@ from ordercast.wire.frames import Frame
 from ordercast.wire.voting import Voting
 
 
-class InEpoch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="E"):
+class InEpoch(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="E"
+):
     """A frame for the object of one epoch, and of no other."""
 
     epoch: int
