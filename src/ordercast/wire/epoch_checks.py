@@ -24,7 +24,7 @@ def check_site_frame(frame: SiteFrame) -> None:
         for record in frame.records:
             _record(record)
     elif isinstance(frame, Fed):
-        _number(frame.count, "count")
+        _number(frame.count, "count", -1)  # a site that was told nothing yet
         _length(frame.closed, RECORDS, "closed")
         for change, included in frame.closed:
             _change(change)
