@@ -8,11 +8,12 @@ from typing import Any
 from unittest.mock import patch
 
 from ordercast.core.epochs import engine as engine_module
-from ordercast.core.epochs import layout
+from ordercast.core.epochs import folding
 from ordercast.core.epochs import manager as manager_module
 from ordercast.core.epochs import member as member_module
 from ordercast.core.epochs import restoring as restoring_module
 from ordercast.core.epochs.engine import CLOSING, Engine
+from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import Folded, Kept, MemberBox, MemberRecord
@@ -62,12 +63,12 @@ def fed_before_it_is_committed() -> Patches:
 def two_changes_at_once() -> Patches:
     """A change is begun although another closes the same domain."""
 
-    plain = layout.plan_change
+    plain = folding.plan_change
 
-    def careless(now: layout.Layout, edits: Any) -> layout.Closing:
+    def careless(now: Layout, edits: Any) -> Closing:
         return plain(replace(now, closing={}), edits)
 
-    return [(layout, "plan_change", careless), (manager_module, "plan_change", careless)]
+    return [(folding, "plan_change", careless), (manager_module, "plan_change", careless)]
 
 
 # --- closing --------------------------------------------------------------------------------------

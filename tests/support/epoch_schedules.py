@@ -8,10 +8,12 @@ from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
+    AddVoter,
     Edit,
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
+    RemoveVoter,
     RetireSite,
     UseBuilder,
     UseProtocol,
@@ -64,7 +66,7 @@ def drawn_world(seed: int, make: Callable[..., Member] = Member) -> World:
 
     def change(number: int) -> None:
         member = world.members.get(draw.choice(sorted(world.disks)))
-        if member is None:
+        if member is None or not member.layout.roster:
             return
         edits = [draw_edit(draw, member.layout, number)]
         if draw.random() < 0.2:
@@ -91,7 +93,24 @@ def drawn_world(seed: int, make: Callable[..., Member] = Member) -> World:
         at = draw.randint(SECOND, 5 * SECOND // 2)
         world.at(at, cut_off)
         world.at(at + draw.randint(20, 1_200) * MILLISECOND, lambda: world.partition([]))
+    if seed % 3 == 0:
+        _change_voters(world, random.Random(seed * 11 + 5))
     return world
+
+
+def _change_voters(world: World, draw: random.Random) -> None:
+    def change(number: int) -> None:
+        member = world.members.get(draw.choice(sorted(world.disks)))
+        if member is not None and member.layout.roster:
+            voters, sites = member.layout.voters, sorted(member.layout.roster)
+            outside = [site for site in sites if site not in voters]
+            fewer = not outside or (len(voters) > 1 and draw.random() < 0.5)
+            site = draw.choice(voters if fewer else outside)
+            edit = RemoveVoter(site) if fewer else AddVoter(site)
+            world.ask(member.name, f"voters {number}", edit)
+
+    for number in range(draw.randint(1, 4)):
+        world.at(draw.randint(SECOND, 3 * SECOND), lambda n=number: change(n))  # type: ignore[misc]
 
 
 def draw_edit(draw: random.Random, layout: Layout, number: int) -> Edit:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ordercast.core.epochs.layout import Layout, first_layout
+from ordercast.core.epochs.layout import Layout, first_layout, nowhere
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import EpochOpened, Folded, MemberBox, MemberRecord
 from ordercast.forest.forest import Forest
@@ -62,8 +62,10 @@ class World:
         self.now = 0
         self.make = make
         self.first: Layout = first_layout(
-            sites, voters, {g: tuple(m) for g, m in groups.items()}, builder, "propagation", build
-        )
+            sites, voters, {g: tuple(m) for g, m in groups.items()}, builder, "propagation", build,
+            whole=causal, open_groups=False,
+        )  # fmt: skip
+        self.newcomers: set[str] = set()
         self.options = Options(
             deliver=deliver,
             on_failure="wait",
@@ -99,7 +101,7 @@ class World:
         self.boots[site] = self.boots.get(site, 0) + 1
         member = self.make(
             site,
-            self.first,
+            nowhere(self.first.voters) if site in self.newcomers else self.first,
             self.options,
             build,
             boot=self.boots[site],
@@ -113,8 +115,9 @@ class World:
         self.drain(site)
 
     def add(self, site: str) -> None:
-        """A machine that was not there: no disk, and what every site starts with."""
+        """A machine that was not there: no disk, and nothing known but the first voters."""
         if site not in self.disks:
+            self.newcomers.add(site)
             self.disks[site], self.seen[site], self.opened[site] = [], [], []
             self.start(site)
 

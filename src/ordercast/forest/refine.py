@@ -96,7 +96,8 @@ class Clusters:
             self.saved[cluster] = saved
 
     def _weigh(self, node: int, to: int) -> tuple[float, float, float]:
-        """What moving the node costs, what its cluster loses and what `to` gains in load."""
+        """What moving the node costs, what its cluster loses and what `to` gains in load (without
+        what the election of another head then saves: to look for that would cost more)."""
         at = self.label[node]
         weights, spread, touch = self.graph.weights, self.spread, self._touch
         cost = 0.0

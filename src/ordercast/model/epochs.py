@@ -51,6 +51,18 @@ class UseProtocol(
     site: Site = ""
 
 
+class AddVoter(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
+    """Let a site of the roster decide with the others; no domain is closed for it."""
+
+    site: Site
+
+
+class RemoveVoter(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="w"
+):
+    site: Site
+
+
 Edit: TypeAlias = (
     JoinGroup
     | LeaveGroup
@@ -60,6 +72,8 @@ Edit: TypeAlias = (
     | RetireSite
     | UseBuilder
     | UseProtocol
+    | AddVoter
+    | RemoveVoter
 )
 
 Included: TypeAlias = tuple[tuple[Site, int, Group, int], ...]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
 from ordercast.net.gaps import Gap, GapBatch
@@ -25,13 +26,15 @@ S = TypeVar("S", bound="Reading[object]")
 
 class Cursor:
     """How far a reader has come: up to `last`, but for what is left of `items`. Worked out when
-    somebody asks, because that is once per turn of the loop, and reading is once per message."""
+    somebody asks, because that is once per turn of the loop, and reading is once per message.
+    `epoch`: the last whose opening it was told, or need not be."""
 
-    __slots__ = ("_entered", "items", "last", "waiter")
+    __slots__ = ("_entered", "epoch", "items", "last", "waiter")
 
-    def __init__(self, read: int) -> None:
+    def __init__(self, read: int, epoch: int = 0) -> None:
         self._entered = read
         self.last = read
+        self.epoch = epoch
         self.items: Iterator[Delivery | Gap] = iter(())
         self.waiter: asyncio.Future[None] | None = None
 
@@ -54,7 +57,7 @@ class Reading(ABC, Generic[I]):
         self._stream = stream
         self._start = start
         self._cursor: Cursor | None = None
-        self._batches: Iterator[DeliveredBatch | GapBatch] = iter(())
+        self._batches: Iterator[DeliveredBatch | GapBatch | EpochOpened] = iter(())
         self._busy = False
         self._closed = False
 
@@ -94,14 +97,14 @@ class Reading(ABC, Generic[I]):
             self._stream.leave_soon(self._cursor)
 
 
-class Deliveries(Reading[Delivery | Gap]):
+class Deliveries(Reading[Delivery | Gap | EpochOpened]):
     """One message at a time; who stops within a batch has had no more of it."""
 
     def __init__(self, stream: "Stream", start: int | None) -> None:
         super().__init__(stream, start)
         self._items: Iterator[Delivery | Gap] = iter(())
 
-    async def __anext__(self) -> Delivery | Gap:
+    async def __anext__(self) -> Delivery | Gap | EpochOpened:
         for item in self._items:
             return item
         while True:
@@ -114,9 +117,14 @@ class Deliveries(Reading[Delivery | Gap]):
         what is taken from it is handed over."""
         return self._items
 
-    def _first(self, batch: DeliveredBatch | GapBatch) -> Delivery | Gap:
+    def _first(
+        self, batch: DeliveredBatch | GapBatch | EpochOpened
+    ) -> Delivery | Gap | EpochOpened:
         cursor = self._cursor
         assert cursor is not None
+        if isinstance(batch, EpochOpened):
+            cursor.epoch = batch.epoch
+            return batch
         items: Sequence[Delivery | Gap] = batch.deliveries()
         if batch.position <= cursor.read:
             items = items[cursor.read + 1 - batch.position :]
@@ -129,12 +137,15 @@ class Deliveries(Reading[Delivery | Gap]):
         await super().aclose()
 
 
-class Batches(Reading[DeliveredBatch | GapBatch]):
-    async def __anext__(self) -> DeliveredBatch | GapBatch:
+class Batches(Reading[DeliveredBatch | GapBatch | EpochOpened]):
+    async def __anext__(self) -> DeliveredBatch | GapBatch | EpochOpened:
         cursor = self._cursor
         while True:
             for batch in self._batches:
                 assert cursor is not None
+                if isinstance(batch, EpochOpened):
+                    cursor.epoch = batch.epoch
+                    return batch
                 handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
                 cursor.last = batch.last
                 return handed

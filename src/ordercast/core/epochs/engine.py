@@ -47,6 +47,14 @@ class Engine(Site):
         stable = self.own.stable_seq
         return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
 
+    def is_mine(self, batch: Batch) -> bool:
+        """Whether a batch that passes here is of this site's own log; the Close never is."""
+        if batch.incarnation == CLOSING:
+            return False
+        if batch.members:
+            return self.name in batch.members
+        return batch.group in self.structure.groups_of[self.name]
+
     # --- what sealing changes ---------------------------------------------------------------------
 
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:

@@ -8,10 +8,19 @@ is asked for again by the next manager.
 from typing import TYPE_CHECKING
 
 from ordercast.core.detector import Detector, DetectorTimes
-from ordercast.core.epochs.layout import Busy, plan_change
+from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import LEADER, NEVER, Raft
-from ordercast.model.epochs import Admit, Begin, Edit, Finish, Included
+from ordercast.model.epochs import (
+    AddVoter,
+    Admit,
+    Begin,
+    Edit,
+    Finish,
+    Included,
+    RemoveVoter,
+    Voters,
+)
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.wire.epochs import Ask, Fed, Feed
@@ -76,6 +85,7 @@ class Manager:
             self.alarm_at = now
         member.fold_committed(raft)
         self._begin(now)
+        self._choose_voters(now)
         self._finish(now)
         self._admit(now)
         member.fold_committed(raft)  # a single voter commits at once
@@ -125,11 +135,27 @@ class Manager:
             if self._raft.committed == self._raft.log.last:  # what is under way may be in its way
                 self._raft.propose(now, Begin(change, edits))
 
+    def _choose_voters(self, now: int) -> None:
+        """One more comes without a store that counts: it is admitted when it has the log."""
+        for closing in self._member.layout.closing.values():
+            stores, edit = self._raft.log.stores(), closing.edits[0]
+            if isinstance(edit, AddVoter) and edit.site not in stores:
+                self._raft.propose(now, Voters(tuple(sorted({**stores, edit.site: 0}.items()))))
+            elif isinstance(edit, RemoveVoter) and edit.site in stores:
+                left = tuple(sorted((v, s) for v, s in stores.items() if v != edit.site))
+                self._raft.propose(now, Voters(left))
+
+    def _chosen(self, edit: Edit) -> bool:
+        stores = self._raft.log.stores(self._raft.committed)
+        if isinstance(edit, AddVoter):
+            return bool(stores.get(edit.site))
+        return not isinstance(edit, RemoveVoter) or edit.site not in stores
+
     def _finish(self, now: int) -> None:
         layout = self._member.layout
         for change, closing in layout.closing.items():
             name = f"finish {change}"
-            if name in self._proposed:
+            if name in self._proposed or not self._chosen(closing.edits[0]):
                 continue
             reports = self._reports.setdefault(change, {})
             own = self._member.closed(change)
@@ -148,9 +174,12 @@ class Manager:
 
     def _admit(self, now: int) -> None:
         """A voter that came without its store has all of the log again: give it its vote back."""
-        roster = self._member.layout.roster
+        layout = self._member.layout
+        roster = layout.roster
+        new = [c.edits[0].site for c in layout.closing.values() if type(c.edits[0]) is AddVoter]
         for voter, store in self._raft.waiting_for_admission():
             if self._admitting.get(voter) != store:
-                incarnation = roster.get(voter, 0) + bool(store)
+                lost = bool(store) and voter not in new
+                incarnation = roster.get(voter, 0) + lost
                 if self._raft.propose(now, Admit(voter, incarnation, store)) is not None:
                     self._admitting[voter] = store

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ordercast.core.epochs.engine import Engine
-from ordercast.core.epochs.layout import Build, Domain, Layout, fold, widened
+from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.packing import unpack_layout
 from ordercast.core.epochs.raft import Raft, VotingTimes
@@ -26,6 +27,8 @@ from ordercast.core.epochs.records import (
     MemberRecord,
 )
 from ordercast.core.epochs.restoring import first_checkpoint, restore, whole
+from ordercast.core.epochs.window import Window
+from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Passed, Receipt, Record
@@ -38,7 +41,6 @@ from ordercast.model.options import MILLISECOND, Options
 from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
-_ASK_AGAIN = 200 * MILLISECOND
 _LONELY = 1_000 * MILLISECOND
 
 REFUSED = "refused"
@@ -69,15 +71,14 @@ class Member:
         self.incarnation = 1
         self.position = 0
         self.engines: dict[int, Engine] = {}
+        self.window = Window(self)
         self.manager_at: SiteName | None = None  # who fed this site last
         self._early: list[tuple[SiteName, InEpoch]] = []
         self._persist: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
         self._deliver: list[DeliveredBatch | EpochOpened] = []
         self._receipts: list[Receipt] = []
-        self._outcomes: list[tuple[str, str]] = []
-        self._asked: dict[str, tuple[Edit, ...]] = {}
-        self._ask_at = NEVER
+        self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
         self._forget_due = self._held = False
         self._congested: dict[SiteName, bool] = {}
@@ -137,12 +138,16 @@ class Member:
             engine.start(self.now)
         return engine
 
+    @property
+    def logged(self) -> int:
+        """The last position of this site's ordered log."""
+        home = self.layout.home(self.name)
+        return self.position if home is None else self.engines[home.epoch].gate.logged
+
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
         """Want a change; its outcome comes in an outbox; after a restart ask again."""
         self.now = now
-        self._asked[change] = edits
-        self._ask_at = now
-        self._answer()
+        self._wishes.want(now, change, edits, self.layout)
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -217,7 +222,7 @@ class Member:
         self._end_engines(layout)
         self._persist.append(Caught(folded))
         self._change(layout)
-        self._answer()
+        self._wishes.answer(self.layout)
 
     def _fold(self, record: EpochRecord) -> None:
         layout = fold(self.layout, record, self.build)
@@ -228,24 +233,22 @@ class Member:
         else:
             self._persist.append(Folded(record))
             self.layout = layout
-        self._answer()
+        self._wishes.answer(self.layout)
 
     def _end_engines(self, layout: Layout) -> None:
         """What this burst has asked of epochs that are gone is in the records before the change."""
         for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
-            self._collect(epoch, self.engines[epoch].drain())
+            self._collect(epoch, self.engines[epoch], self.engines[epoch].drain())
 
-    def _collect(self, epoch: int, box: Outbox) -> None:
+    def _collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
         self._persist.extend(
-            Kept(epoch, record) if isinstance(record, Passed) else record for record in box.persist
+            Kept(epoch, record, engine.is_mine(record.placed.batch))
+            if isinstance(record, Passed)
+            else record
+            for record in box.persist
         )
         self._deliver.extend(box.deliver)
         self._receipts.extend(box.receipts)
-
-    def _answer(self) -> None:
-        for change in [change for change in self._asked if change in self.layout.outcomes]:
-            del self._asked[change]
-            self._outcomes.append((change, self.layout.outcomes[change]))
 
     def _progress(self) -> Fed:
         closed = [(change, self.closed(change)) for change in self.layout.closing]
@@ -284,7 +287,7 @@ class Member:
         for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
             engine = self.engines.pop(epoch)
             engine.end(mine)
-            self._collect(epoch, engine.drain())
+            self._collect(epoch, engine, engine.drain())
             unplaced.extend(engine.unplaced())
             if epoch in before.domains and self.name in before.domains[epoch].sites:
                 self.position = engine.gate.logged
@@ -295,11 +298,19 @@ class Member:
                 continue
             at_home = self.name in domain.sites
             if at_home:
-                groups = tuple(domain.structure.groups_of[self.name])
-                self._deliver.append(EpochOpened(epoch, self.position, domain.protocol, groups))
+                self._deliver.append(self._opened(before, domain))
             if at_home or epoch in again:
                 openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))
         return openings
+
+    def _opened(self, before: Layout, domain: Domain) -> EpochOpened:
+        structure = domain.structure
+        groups = tuple(structure.groups_of[self.name])
+        joined = tuple(g for g in groups if self.name not in before.groups.get(g, ()))
+        return EpochOpened(
+            domain.epoch, self.position, domain.protocol, domain.builder, groups, joined,
+            tuple(structure.groups.items()), domain.after,
+        )  # fmt: skip
 
     def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
         """Own batches by the epoch that will take them; the others are refused."""
@@ -329,15 +340,17 @@ class Member:
         if self.layout.closing:
             self._close_down()
         self.manager.work(now)
-        self._ask(now)
+        self._wishes.work(now, self)
         self._complain(now)
         send: list[tuple[SiteName, SiteFrame]] = []
         late, self._late = self._late, []
-        alarm = min(self.raft.alarm_at, self.manager.alarm_at, self._ask_at, self._lonely_at)
+        alarm = min(
+            self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at
+        )
         forget = False
         for epoch, engine in self.engines.items():
             box = engine.drain()
-            self._collect(epoch, box)
+            self._collect(epoch, engine, box)
             send.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.send)
             late.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.then_send)
             forget = forget or box.forget is not None
@@ -349,26 +362,12 @@ class Member:
         receipts, self._receipts = self._receipts, []
         late.extend(self.raft.sends)
         self.raft.persist, self.raft.sends = [], []
-        outcomes, self._outcomes = self._outcomes, []
+        outcomes, self._wishes.outcomes = self._wishes.outcomes, []
         forget, self._forget_due = forget or self._forget_due, False
         return MemberBox(
             persist, send, late, deliver, receipts, outcomes,
             whole(self) if forget else None, None if alarm >= NEVER else alarm,
         )  # fmt: skip
-
-    def _ask(self, now: int) -> None:
-        if not self._asked:
-            self._ask_at = NEVER
-        elif now >= self._ask_at:
-            self._ask_at = now + _ASK_AGAIN
-            for change, edits in self._asked.items():
-                frame = Ask(change, edits)
-                if self.manager.leads:
-                    self.manager.ask(frame)
-                for voter in self.layout.voters:
-                    if voter != self.name:
-                        self.say(voter, frame)
-            self.manager.work(now)
 
     def _complain(self, now: int) -> None:
         """Nobody feeds this site: the manager is new, or does not know that it is behind."""
@@ -397,4 +396,4 @@ class Member:
 
     def quiet(self) -> bool:
         engines = self.engines.values()
-        return not (self._asked or self.layout.closing) and all(e.quiet() for e in engines)
+        return not (self._wishes.asked or self.layout.closing) and all(e.quiet() for e in engines)

@@ -32,6 +32,10 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     closing: tuple[_Closing, ...]
     outcomes: dict[str, str]
     lasts: Included
+    addresses: dict[Site, str]
+    founding: str
+    whole: bool
+    open: bool
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -55,6 +59,10 @@ def pack_layout(layout: Layout) -> bytes:
             ),
             dict(layout.outcomes),
             tuple((*stream, seq) for stream, seq in layout.lasts.items()),
+            dict(layout.addresses),
+            layout.founding,
+            layout.whole,
+            layout.open,
         )
     )
 
@@ -78,4 +86,8 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         {c.change: Closing(c.edits, c.epochs, frozenset(c.sites)) for c in packed.closing},
         packed.outcomes,
         {(origin, incarnation, group): seq for origin, incarnation, group, seq in packed.lasts},
+        packed.addresses,
+        packed.founding,
+        packed.whole,
+        packed.open,
     )

@@ -20,10 +20,11 @@ from ordercast.wire.epochs import SiteFrame
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
-    """A batch that passed, in its epoch."""
+    """A batch that passed, in its epoch; `mine`: it is of this site's own ordered log."""
 
     epoch: int
     passed: Passed
+    mine: bool
 
 
 class Folded(msgspec.Struct, frozen=True, array_like=True, tag="O"):
@@ -60,7 +61,11 @@ class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     position: int  # of the last delivery before
     protocol: str
+    builder: str
     groups: tuple[Group, ...]  # those of this site
+    joined: tuple[Group, ...]  # those of them that it was not in before
+    members: tuple[tuple[Group, tuple[Site, ...]], ...]  # of all groups of the domain
+    after: tuple[int, ...]  # the epochs that were closed for it
 
 
 class MemberBox(msgspec.Struct):

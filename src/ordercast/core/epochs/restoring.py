@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import opening
-from ordercast.core.epochs.layout import Domain, Layout, fold
+from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.records import Anew, Caught, EngineState, Folded, Kept, MemberRecord
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord

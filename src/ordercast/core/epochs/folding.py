@@ -1,0 +1,255 @@
+"""How a record of the voters' log changes the layout ([GS] §5.1): beginning a change, finishing it.
+
+A change that is impossible has no effect but its outcome, which says why. `fold` is pure, so all
+sites that have heard the same records agree.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ordercast.core.epochs.layout import Build, Closing, Domain, Groups, Layout, reopened
+from ordercast.core.order.registry import protocol_named
+from ordercast.model.epochs import (
+    AddGroup,
+    AddSite,
+    AddVoter,
+    Admit,
+    Begin,
+    Edit,
+    EpochRecord,
+    Finish,
+    JoinGroup,
+    LeaveGroup,
+    RemoveGroup,
+    RemoveVoter,
+    RetireSite,
+    UseBuilder,
+    UseProtocol,
+    Voters,
+)
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, Site
+from ordercast.model.names import is_name, nearest
+
+_OUTCOMES = 256  # remembered
+
+
+class Busy(ConfigError):
+    """Possible, but not before another change is done."""
+
+
+def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
+    """The layout after one more record. A record that is impossible now has no other effect."""
+    layout = replace(layout, count=layout.count + 1)
+    if isinstance(record, Begin):
+        return _begin(layout, record, build)
+    if isinstance(record, Finish):
+        return _finish(layout, record, build)
+    if isinstance(record, Admit):
+        if record.incarnation <= layout.roster.get(record.site, record.incarnation):
+            return layout
+        return replace(layout, roster={**layout.roster, record.site: record.incarnation})
+    if isinstance(record, Voters):
+        return replace(layout, voters=tuple(sorted(voter for voter, _ in record.voters)))
+    return layout
+
+
+# --- beginning a change ---------------------------------------------------------------------------
+
+
+def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
+    if record.change in layout.closing or record.change in layout.outcomes:
+        return layout  # asked twice
+    try:
+        closing = plan_change(layout, record.edits)
+        begun = replace(layout, closing={**layout.closing, record.change: closing})
+        _finish(begun, Finish(record.change, ()), build)  # its end must not fail: try it now
+    except Busy:
+        return layout  # not now: the manager will propose it again
+    except ConfigError as error:
+        return _with_outcome(layout, record.change, str(error))
+    return begun
+
+
+def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
+    """What must be closed for the edits; ConfigError, in one line, when they are impossible now."""
+    _, groups = edited(layout, edits)
+    kept = _kept(layout, groups, edits)
+    epochs = tuple(epoch for epoch in layout.domains if epoch not in kept)
+    concerned: dict[Site, None] = {}
+    for epoch in epochs:
+        concerned.update(dict.fromkeys(layout.domains[epoch].sites))
+    for names in layout.parts(groups):
+        if not any(names == tuple(layout.domains[epoch].structure.groups) for epoch in kept):
+            for name in names:
+                concerned.update(dict.fromkeys(groups[name]))
+    for edit in edits:
+        site = getattr(edit, "site", "")
+        if site:
+            concerned[site] = None
+    for change, other in layout.closing.items():
+        both = sorted(site for site in concerned if site in other.at)
+        both += sorted(_named(edits) & _named(other.edits))  # of a group that neither has yet
+        if both:
+            raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
+    return Closing(edits, epochs, frozenset(concerned))
+
+
+def _named(edits: Iterable[Edit]) -> set[Group]:
+    return {edit.group for edit in edits if isinstance(edit, AddGroup)}
+
+
+def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Groups]:
+    """Roster and groups after the edits."""
+    roster = dict(layout.roster)
+    groups: Groups = dict(layout.groups)
+    for edit in edits:
+        if isinstance(edit, AddSite):
+            _require_new(edit.site, roster, "site")
+            roster[edit.site] = 1
+        elif isinstance(edit, RetireSite):
+            _require(edit.site, roster, "site")
+            if edit.site in layout.voters:
+                raise ConfigError(f"site {edit.site!r} is a voter: choose other voters first")
+            del roster[edit.site]
+            for group in [name for name, members in groups.items() if edit.site in members]:
+                _leave(groups, group, edit.site)
+        elif isinstance(edit, AddGroup):
+            _require_new(edit.group, groups, "group")
+            for site in edit.members:
+                _require(site, roster, "site")
+            if not edit.members:
+                raise ConfigError(f"group {edit.group!r} would be empty")
+            groups[edit.group] = tuple(sorted(dict.fromkeys(edit.members)))
+        elif isinstance(edit, RemoveGroup):
+            _require(edit.group, groups, "group")
+            del groups[edit.group]
+        elif isinstance(edit, JoinGroup):
+            _require(edit.group, groups, "group")
+            _require(edit.site, roster, "site")
+            if edit.site in groups[edit.group]:
+                raise ConfigError(f"site {edit.site!r} is in group {edit.group!r} already")
+            groups[edit.group] = tuple(sorted((*groups[edit.group], edit.site)))
+        elif isinstance(edit, (AddVoter, RemoveVoter)):
+            _require(edit.site, roster, "site")
+            _require_voting(layout, edits, edit)
+        elif isinstance(edit, LeaveGroup):
+            _require(edit.group, groups, "group")
+            if edit.site not in groups[edit.group]:
+                raise ConfigError(f"site {edit.site!r} is not in group {edit.group!r}")
+            _leave(groups, edit.group, edit.site)
+        else:
+            if isinstance(edit, UseProtocol):
+                protocol_named(edit.protocol)
+            if edit.site:
+                _require(edit.site, roster, "site")
+    return roster, {group: groups[group] for group in sorted(groups)}
+
+
+def _require_voting(layout: Layout, edits: tuple[Edit, ...], edit: AddVoter | RemoveVoter) -> None:
+    """Voters change one at a time, and by themselves."""
+    if len(edits) > 1:
+        raise ConfigError(f"voter {edit.site!r}: one voter at a time, and nothing else with it")
+    if isinstance(edit, RemoveVoter) and layout.voters == (edit.site,):
+        raise ConfigError(f"site {edit.site!r} is the only voter")
+
+
+def _leave(groups: Groups, group: Group, site: Site) -> None:
+    left = tuple(member for member in groups[group] if member != site)
+    if not left:
+        raise ConfigError(f"site {site!r} is the last member of {group!r}: remove the group")
+    groups[group] = left
+
+
+def _require_new(name: str, known: Iterable[str], what: str) -> None:
+    if not is_name(name):
+        raise ConfigError(f"{what} {name!r} is no name (letters, digits, '.', '_', '-')")
+    for other in known:  # names differ by more than case
+        if other.lower() == name.lower():
+            raise ConfigError(f"{what} {other!r} is there already")
+
+
+def _require(name: str, known: Iterable[str], what: str) -> None:
+    names = list(known)
+    if name not in names:
+        raise ConfigError(f"there is no {what} {name!r}{nearest(name, names)}")
+
+
+def _kept(layout: Layout, groups: Groups, edits: tuple[Edit, ...]) -> tuple[int, ...]:
+    """The epochs that go on: the same groups with the same members, and no other builder."""
+    after = layout.parts(groups)
+    return tuple(
+        epoch
+        for epoch, domain in layout.domains.items()
+        if tuple(domain.structure.groups) in after
+        and all(groups[name] == members for name, members in domain.structure.groups.items())
+        and not any(
+            isinstance(edit, (UseBuilder, UseProtocol))
+            and (not edit.site or edit.site in domain.sites)
+            for edit in edits
+        )
+    )
+
+
+# --- finishing it ---------------------------------------------------------------------------------
+
+
+def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
+    closing = layout.closing.get(record.change)
+    if closing is None:
+        return layout  # finished before
+    roster, groups = edited(layout, closing.edits)
+    old = [layout.domains[epoch] for epoch in closing.epochs]
+    domains = {e: domain for e, domain in layout.domains.items() if e not in closing.epochs}
+    there = {tuple(domain.structure.groups) for domain in domains.values()}
+    sites = tuple(sorted(roster))
+    epoch = layout.last_epoch
+    for names in layout.parts(groups):
+        if names in there:
+            continue
+        epoch += 1
+        builder, protocol = _manner(layout, old, names, groups, closing.edits)
+        domains[epoch] = reopened(
+            epoch, names, groups, sites, builder, protocol, closing.epochs, build
+        )
+    done = replace(
+        layout,
+        roster=roster,
+        groups=groups,
+        domains=domains,
+        last_epoch=epoch,
+        addresses={site: at for site, at in _addresses(layout, closing.edits) if site in roster},
+        closing={name: c for name, c in layout.closing.items() if name != record.change},
+        lasts={**layout.lasts, **{(o, i, g): seq for o, i, g, seq in record.lasts}},
+    )
+    return _with_outcome(done, record.change, "")
+
+
+def _addresses(layout: Layout, edits: tuple[Edit, ...]) -> list[tuple[Site, str]]:
+    added = [(edit.site, edit.address) for edit in edits if isinstance(edit, AddSite)]
+    return list({**layout.addresses, **dict(added)}.items())
+
+
+def _manner(
+    layout: Layout, old: list[Domain], names: tuple[Group, ...], groups: Groups,
+    edits: tuple[Edit, ...],
+) -> tuple[str, str]:  # fmt: skip
+    """Builder and protocol: as asked for, else those of the domain it comes from, else any's."""
+    near = {site for name in names for site in groups[name]}
+    before = [d for d in old if not near.isdisjoint(d.sites)] or list(layout.domains.values())
+    builder, protocol = (
+        (before[0].builder, before[0].protocol) if before else ("greedy", "propagation")
+    )
+    for edit in edits:
+        if isinstance(edit, UseBuilder) and (not edit.site or edit.site in near):
+            builder = edit.builder
+        elif isinstance(edit, UseProtocol) and (not edit.site or edit.site in near):
+            protocol = edit.protocol
+    return builder, protocol
+
+
+def _with_outcome(layout: Layout, change: str, why_not: str) -> Layout:
+    outcomes = {**layout.outcomes, change: why_not}
+    while len(outcomes) > _OUTCOMES:
+        del outcomes[next(iter(outcomes))]
+    return replace(layout, outcomes=outcomes)

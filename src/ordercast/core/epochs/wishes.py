@@ -1,0 +1,47 @@
+"""Changes asked for at this site: told to the voters until the records have an outcome."""
+
+from typing import TYPE_CHECKING
+
+from ordercast.core.epochs.layout import Layout
+from ordercast.core.link import NEVER
+from ordercast.model.epochs import Edit
+from ordercast.model.options import MILLISECOND
+from ordercast.wire.epochs import Ask
+
+if TYPE_CHECKING:
+    from ordercast.core.epochs.member import Member
+
+_AGAIN = 200 * MILLISECOND
+
+
+class Wishes:
+    """`outcomes`, of changes by name: "" when done, else why not."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, tuple[Edit, ...]] = {}
+        self.outcomes: list[tuple[str, str]] = []
+        self.alarm_at = NEVER
+
+    def want(self, now: int, change: str, edits: tuple[Edit, ...], layout: Layout) -> None:
+        self.asked[change] = edits
+        self.alarm_at = now
+        self.answer(layout)
+
+    def answer(self, layout: Layout) -> None:
+        for change in [change for change in self.asked if change in layout.outcomes]:
+            del self.asked[change]
+            self.outcomes.append((change, layout.outcomes[change]))
+
+    def work(self, now: int, member: "Member") -> None:
+        if not self.asked:
+            self.alarm_at = NEVER
+        elif now >= self.alarm_at:
+            self.alarm_at = now + _AGAIN
+            for change, edits in self.asked.items():
+                frame = Ask(change, edits)
+                if member.manager.leads:
+                    member.manager.ask(frame)
+                for voter in member.layout.voters:
+                    if voter != member.name:
+                        member.say(voter, frame)
+            member.manager.work(now)
