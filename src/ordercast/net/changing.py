@@ -13,10 +13,12 @@ from collections.abc import Iterable
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
+    AddVoter,
     Edit,
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
+    RemoveVoter,
     RetireSite,
     UseBuilder,
     UseProtocol,
@@ -66,3 +68,10 @@ class Changing(ABC):
 
     async def use_builder(self, builder: str, site: Site = "") -> None:
         await self.change(UseBuilder(builder, site))
+
+    async def add_voter(self, site: Site) -> None:
+        """Let a site decide changes with the others; done when it has all that was decided."""
+        await self.change(AddVoter(site))
+
+    async def remove_voter(self, site: Site) -> None:
+        await self.change(RemoveVoter(site))

@@ -8,10 +8,12 @@ from ordercast.core.structure import Structure
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
+    AddVoter,
     Edit,
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
+    RemoveVoter,
     RetireSite,
     UseBuilder,
 )
@@ -89,6 +91,10 @@ def edit_told(edit: Edit) -> str:
         return f"site {edit.site} is added" + (f" at {edit.address}" if edit.address else "")
     if isinstance(edit, RetireSite):
         return f"site {edit.site} is retired"
+    if isinstance(edit, AddVoter):
+        return f"site {edit.site} becomes a voter"
+    if isinstance(edit, RemoveVoter):
+        return f"site {edit.site} is a voter no longer"
     where = f" where {edit.site} is" if edit.site else ""
     if isinstance(edit, UseBuilder):
         return f"builder {edit.builder}{where}"

@@ -70,6 +70,20 @@ class Manager:
         """Sites that have not answered for longer than is usual: to be reported, no more."""
         return self._detector.suspects(now) if self.leads else []
 
+    def missing(self, change: str) -> list[Site] | None:
+        """Who has yet to close for a change under way, or to vote; only the manager knows."""
+        layout = self._member.layout
+        closing = layout.closing.get(change)
+        if not self.leads or closing is None:
+            return None
+        if not self._chosen(closing.edits[0]):
+            return [closing.edits[0].site] if isinstance(closing.edits[0], AddVoter) else []
+        reports = dict.fromkeys(self._reports.get(change, ()))
+        if self._member.closed(change) is not None:
+            reports[self._member.name] = None
+        sites = dict.fromkeys(s for epoch in closing.epochs for s in layout.domains[epoch].sites)
+        return sorted(site for site in sites if site not in reports)
+
     def work(self, now: int) -> None:
         """Once per burst: whatever can be done now."""
         raft, member = self._raft, self._member
