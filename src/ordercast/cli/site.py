@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.asking import ask_for, asking_arguments, site_to_ask, status_of
 from ordercast.cli.frame import GOOD, UsageError, print_json
@@ -95,7 +95,7 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
         for group, row in epoch["groups"].items():
             for member in row["members"]:
                 groups[member].append(group)
-    rows = {
+    rows: dict[str, dict[str, Any]] = {
         site: {"groups": sorted(names), "voter": site in status["voters"]}
         for site, names in groups.items()
     }

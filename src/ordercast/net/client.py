@@ -227,7 +227,7 @@ class Client(Changing):
         """The same, one message at a time."""
         return ClientDeliveries(self, start, observe)
 
-    def enter(self, start: int | None, observe: bool) -> Incoming:
+    def begin_reading(self, start: int | None, observe: bool) -> Incoming:
         """A reader begins (`ClientReading`)."""
         self._require_open()
         incoming = Incoming(self._next_id(), start, observe, self._send)
@@ -235,7 +235,7 @@ class Client(Changing):
         incoming.subscribe()
         return incoming
 
-    def leave(self, incoming: Incoming) -> None:
+    def end_reading(self, incoming: Incoming) -> None:
         if self._incoming.pop(incoming.number, None) is not None and not self._closed:
             incoming.close()
 

@@ -114,9 +114,9 @@ def _size(batch: StreamBatch) -> int:
 class Reads(Protocol):
     """The client, for its readers."""
 
-    def enter(self, start: int | None, observe: bool) -> Incoming: ...
+    def begin_reading(self, start: int | None, observe: bool) -> Incoming: ...
 
-    def leave(self, incoming: Incoming) -> None: ...
+    def end_reading(self, incoming: Incoming) -> None: ...
 
 
 I = TypeVar("I")  # noqa: E741 - of items
@@ -143,7 +143,7 @@ class ClientReading(ABC, Generic[I]):
         if self._closed:
             raise StopAsyncIteration
         if self._incoming is None:
-            self._incoming = self._client.enter(self._start, self._observe)
+            self._incoming = self._client.begin_reading(self._start, self._observe)
         return await self._incoming.following()
 
     async def aclose(self) -> None:
@@ -152,7 +152,7 @@ class ClientReading(ABC, Generic[I]):
     def _leave(self) -> None:
         self._closed = True
         if self._incoming is not None:
-            self._client.leave(self._incoming)
+            self._client.end_reading(self._incoming)
             self._incoming = None
 
     def __del__(self) -> None:
