@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.records import EpochOpened
 
 OPEN = "open"  # the kind of event, as a history has it
@@ -25,6 +27,19 @@ def opened_told(position: int, detail: str) -> EpochOpened:
     told = json.loads(detail)
     values = [position if name == "position" else told[name] for name in _FIELDS]
     return msgspec.convert(values, EpochOpened)
+
+
+def founding_told(layout: Layout) -> list[dict[str, Any]]:
+    """The epochs that a cluster was founded with, for `Store.describe`: nothing opens them."""
+    return [
+        {
+            "epoch": epoch,
+            "protocol": domain.protocol,
+            "builder": domain.builder,
+            "members": {group: list(sites) for group, sites in domain.structure.groups.items()},
+        }
+        for epoch, domain in layout.domains.items()
+    ]
 
 
 class Openings:

@@ -7,19 +7,20 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from ordercast.core.outbox import Passed
+from ordercast.core.epochs.records import EpochOpened, Kept
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import DeliveredBatch
+from ordercast.net.openings import opened_told
 from ordercast.net.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, Row
 from ordercast.net.store_file import connect_to_read, records_of, told, whole_from
 
-_FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind >= {MINE} ORDER BY n"
+_FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind & {MINE} ORDER BY n"
+_OPENED = "SELECT position, detail FROM events WHERE kind = 'open' ORDER BY n"
 
 
 class Reader:
-    def __init__(self, path: Path, epoch: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._epoch = epoch
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
         self._next = (0, 0)  # a position and the row at which the batch with it begins or follows
@@ -36,6 +37,13 @@ class Reader:
                 return self._read(max(start, 1), most_messages)
         except sqlite3.Error as error:
             raise told(self._path, error) from None
+
+    def opened(self) -> list[EpochOpened]:
+        """Each epoch once: a restart may have told it again."""
+        with self._lock:
+            rows = self._connection().execute(_OPENED).fetchall()
+        told = (opened_told(position, detail) for position, detail in rows)
+        return list({opened.epoch: opened for opened in told}.values())
 
     def close(self) -> None:
         with self._lock:
@@ -65,8 +73,8 @@ class Reader:
                 if (not found and row.position > start) or self._refers_to_gone(db, row):
                     raise self._forgotten(start, whole_from(db))
                 record = records_of(db, row, self._path)[-1]
-                assert type(record) is Passed
-                found.append(DeliveredBatch(row.position, self._epoch, record.placed))
+                assert type(record) is Kept
+                found.append(DeliveredBatch(row.position, row.epoch, record.passed.placed))
                 self._next = (row.position + row.messages, row.n + 1)
                 room -= row.messages
             rows.close()

@@ -45,6 +45,8 @@ class EngineState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
+    """`position`: up to there, a restart delivers nothing again."""
+
     layout: bytes
     position: int
     incarnation: int

@@ -111,5 +111,6 @@ def whole(member: "Member") -> Anew:
     engines = tuple(
         EngineState(epoch, engine.retention.whole()) for epoch, engine in member.engines.items()
     )
-    layout = pack_layout(member.layout)
-    return Anew(layout, member.position, member.incarnation, engines, voter)
+    home = member.layout.home(member.name)
+    position = member.position if home is None else member.engines[home.epoch].retention.position
+    return Anew(pack_layout(member.layout), position, member.incarnation, engines, voter)
