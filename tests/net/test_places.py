@@ -20,7 +20,7 @@ def test_members_are_those_of_the_layout() -> None:
     places = known(Cluster.of(GROUPS).first_layout())
     assert places.sites == ("a", "b", "c", "x", "y")
     assert places.members("beta") == ("b", "c")
-    with pytest.raises(UnknownGroup, match="there is no group 'bta'.*did you mean 'beta'"):
+    with pytest.raises(UnknownGroup, match=r"there is no group 'bta'.*did you mean 'beta'"):
         places.members("bta")
 
 
