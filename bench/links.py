@@ -24,7 +24,7 @@ from ordercast.net.connection import READ_BYTES, LinkTimes
 from ordercast.net.hello import Identity
 from ordercast.net.tls import TlsConfig
 from ordercast.net.transport import Transport
-from ordercast.wire.codec import encode_frame
+from ordercast.wire.codec import WireFrame, encode_frame
 from ordercast.wire.frames import UP, Data, Frame, Submit
 
 CASES = [  # bytes of a batch, frames in one send
@@ -55,7 +55,7 @@ class Link:
         )  # fmt: skip
         self.clear.set()
 
-    def _took(self, _: str, frames: list[Frame]) -> None:
+    def _took(self, _: str, frames: list[WireFrame]) -> None:
         self.frames += len(frames)
 
     def _congested(self, _: str, congested: bool) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ordercast.net.hello import VERSION as HELLO_VERSION
 from ordercast.net.hello import Hello, encode_hello
 from ordercast.wire.codec import MAGIC, VERSION
 
@@ -141,7 +142,8 @@ class Attacker:
     async def _oversize_hello(
         self, _: asyncio.StreamReader, writer: asyncio.StreamWriter, rng: random.Random
     ) -> None:
-        writer.write(HEADER.pack(b"och", 1, rng.randrange(5_000, 2**32), 0) + rng.randbytes(5_000))
+        header = HEADER.pack(b"och", HELLO_VERSION, rng.randrange(5_000, 2**32), 0)
+        writer.write(header + rng.randbytes(5_000))
 
     async def _damaged_hello(
         self, _: asyncio.StreamReader, writer: asyncio.StreamWriter, rng: random.Random

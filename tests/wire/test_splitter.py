@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import FrameError
-from ordercast.wire.codec import HEADER_BYTES, FrameSplitter, encode_frame
+from ordercast.wire.codec import HEADER_BYTES, FrameSplitter, WireFrame, encode_frame
 from ordercast.wire.frames import Ack, Frame
 from ordercast.wire.limits import FRAME_BYTES
 from wire import samples
@@ -22,7 +22,7 @@ def chunks(stream: bytes, cuts: list[int]) -> list[bytes]:
     return [stream[a:b] for a, b in pairwise(edges)]
 
 
-def feed_in_steps(splitter: FrameSplitter, data: bytes, step: int) -> list[Frame]:
+def feed_in_steps(splitter: FrameSplitter, data: bytes, step: int) -> list[WireFrame]:
     steps = range(0, len(data), step)
     return [frame for at in steps for frame in splitter.feed(data[at : at + step])]
 

@@ -192,8 +192,8 @@ class World(Driver):
             return
         place.inbox = []
         for peer, frame in inbox:
-            frame = decode_frame(frame) if self._bytes else frame
-            site.receive(now + place.clock, peer, frame)
+            taken: Any = decode_frame(frame) if self._bytes else frame
+            site.receive(now + place.clock, peer, taken)
         self._in_bursts += len(inbox)
         self._perform(now, place, site.drain())
         self._inspect(place, site)
