@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 from ordercast.net import client
@@ -19,7 +20,7 @@ from ordercast.net.config import Cluster
 from ordercast.net.node import Node
 from ordercast.net.reading import Deliveries
 from ordercast.net.receipts import Receipt
-from ordercast.net.stream import StreamBatch, StreamItem
+from ordercast.net.stream import EpochOpened, StreamBatch, StreamItem
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class Face(Protocol):
     async def confirm(self, position: int) -> None: ...
     async def flush(self, until: str = "ordered") -> None: ...
     async def status(self) -> dict[str, Any]: ...
+    async def change(self, *edits: Edit, name: str = "") -> None: ...
 
 
 class _Thread:
@@ -124,7 +126,10 @@ class BlockingNode:
         items = self._node.deliveries(start)
         if not isinstance(items, Deliveries):  # a daemon's come by the batch
             for batch in self.batches(start):
-                yield from batch.deliveries()
+                if isinstance(batch, EpochOpened):
+                    yield batch
+                else:
+                    yield from batch.deliveries()
             return
         try:
             while True:
@@ -154,6 +159,10 @@ class BlockingNode:
 
     def status(self) -> dict[str, Any]:
         return self._thread.call(self._node.status())
+
+    def change(self, *edits: Edit) -> None:
+        """Change the running cluster: returns when it is done."""
+        self._thread.call(self._node.change(*edits))
 
     def _receipt(self, work: Coroutine[Any, Any, Any]) -> BlockingReceipt:
         return BlockingReceipt(self._thread, self._thread.call(work))

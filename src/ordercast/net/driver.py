@@ -21,7 +21,10 @@ from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.openings import open_event
 from ordercast.net.written import Written
-from ordercast.wire.epochs import SiteFrame
+from ordercast.wire.codec import WireFrame
+from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.frames import Ack, Data, Repair
+from ordercast.wire.handover import Handover
 
 _log = logging.getLogger("ordercast.net.driver")
 
@@ -32,7 +35,7 @@ _TRY_AGAIN_S = 0.02  # after a submission that the site had no room for
 class Carrier(Protocol):
     """What a driver needs of a transport."""
 
-    def send(self, peer: SiteName, frames: list[SiteFrame]) -> None: ...
+    def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None: ...
 
 
 class Keeper(Protocol):
@@ -50,6 +53,12 @@ class Application(Protocol):
     def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened]) -> None: ...
 
     def received(self, receipts: Sequence[Receipt]) -> None: ...
+
+    def laid_out(self) -> None:
+        """The member's layout has changed."""
+
+    def handed(self, peer: SiteName, frame: Handover) -> None:
+        """A frame that is for the application's state, not for the member."""
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         """Of changes that this site asked for: done (""), or why not."""
@@ -83,6 +92,7 @@ class Driver:
         self.application = application
         self.durable = durable
         self._last_opened = opened  # the last epoch of which the store has an event
+        self._layout = member.layout
         self.turns = 0
         self.commits = 0
         self._loop = asyncio.get_running_loop()
@@ -119,12 +129,17 @@ class Driver:
             self._woken = True
             self._loop.call_soon(self._turn)
 
-    def frames(self, peer: SiteName, frames: list[SiteFrame]) -> None:
+    def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         now = time.monotonic_ns()
         receive = self.member.receive
         try:
             for frame in frames:
-                receive(now, peer, frame)
+                if type(frame) is InEpoch:
+                    receive(now, peer, frame)
+                elif isinstance(frame, Handover):
+                    self.application.handed(peer, frame)
+                elif not isinstance(frame, (Data, Ack, Repair)):  # those are of no epoch
+                    receive(now, peer, frame)
         except Error as error:  # a frame that no site with our configuration would send
             _log.error("frame from %s refused: %s", peer, error)
         self.wake()
@@ -163,9 +178,16 @@ class Driver:
             return
         self.turns += 1
         now = time.monotonic_ns()
+        self._look()
         if not self.application.offer(now) and self._again is None:
             self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
         self._perform(now, self.member.drain())
+        self._look()
+
+    def _look(self) -> None:
+        if self.member.layout is not self._layout:
+            self._layout = self.member.layout
+            self.application.laid_out()
 
     def _perform(self, now: int, box: MemberBox) -> None:
         self._arm(now, box.alarm)

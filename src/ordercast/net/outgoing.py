@@ -189,7 +189,7 @@ class Outgoing:
     ) -> tuple[Group, int | None]:
         """To listed sites: their group's name, and as above."""
         size = self.measure(payloads)
-        members = self._core.listed(sites)
+        members = self._core.layout.listed(sites)
         group = implicit_group(members)
         self._core.domain(group, members)  # refuses what no one order covers
         last = self._last_listed
@@ -246,7 +246,7 @@ class Outgoing:
     def _check(self, group: Group, payload: bytes) -> bytes:
         """The rare cases: a group not sent to before, what is no bytes, what is too large."""
         if group not in self._last:
-            self._core.members(group)
+            self._core.domain(group, ())  # refuses what there is not
             self._last[group] = self._own.last_seq(group)
         payload = as_bytes(payload)
         if len(payload) > self._message_bytes:

@@ -1,9 +1,9 @@
 """Receipts: how far a message has come, without any work per message.
 
 Per stage and group only the last seq that reached it is kept (stages are reached in seq order), and
-a future only for those receipts that somebody awaits. When a group is removed, what no epoch took is
-refused, and its seqs may be given again if there is such a group again: so receipts ask a `Voucher`,
-which knows what was refused since.
+a future only for those receipts that somebody awaits. When a group is removed, what no epoch took
+is refused, and its seqs may be given again if there is such a group again: so receipts ask a
+`Voucher`, which knows what was refused since.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Receipt(msgspec.Struct, frozen=True, eq=False):
 class Voucher:
     """The word of a node for messages sent between two refusals."""
 
-    __slots__ = ("_later", "_refused", "_reached")
+    __slots__ = ("_later", "_reached", "_refused")
 
     def __init__(self, reached: "Callable[[str, Group, int], Awaitable[None]]") -> None:
         self._reached = reached
