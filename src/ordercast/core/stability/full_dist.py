@@ -1,0 +1,48 @@
+"""`full_dist` ([STAB] §3.2): every member tells every member.
+
+Each member keeps the stability matrix M: row i is the newest array of member i. Round 1: the first
+member multicasts its row. Round 2: on hearing of the round, every other member multicasts its own.
+Who has all rows of a round knows what is stable: the least of each column. No coordinator, and n
+multicasts.
+"""
+
+from ordercast.core.stability.arrays import A, Arrays
+from ordercast.core.stability.rounds import Environment, Info, Layout, Message, N, Part
+
+
+class FullDist(Part[N, A]):
+    __slots__ = ("_current", "_rows")
+
+    def __init__(
+        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+    ) -> None:
+        super().__init__(name, layout, arrays, member)
+        self._rows: dict[N, Info[A]] = {}  # the matrix
+        self._current = 0  # how many of its rows are of this round
+
+    def begin(self) -> None:
+        self._take_part(self.round + 1)
+
+    def receive(self, peer: N, message: Message[A]) -> None:
+        if not isinstance(message, Info):
+            return
+        if message.round > self.round:
+            self._take_part(message.round)
+        before = self._rows.get(peer)
+        if before is not None and before.round >= message.round:
+            return  # it told us more already
+        self._rows[peer] = message
+        if message.round == self.round:
+            self._current += 1
+            if self._current == self.layout.count:
+                self._conclude()
+
+    def _take_part(self, number: int) -> None:
+        """A new round: what is in the matrix is of older ones."""
+        self.round = number
+        self._current = 0
+        self.member.multicast(Info(number, self.member.received()))
+
+    def _conclude(self) -> None:
+        least = self.arrays.least([row.array for row in self._rows.values()])
+        self._finish(Info(self.round, least))
