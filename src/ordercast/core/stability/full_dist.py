@@ -11,14 +11,15 @@ from ordercast.core.stability.rounds import Environment, Info, Layout, Message, 
 
 
 class FullDist(Part[N, A]):
-    __slots__ = ("_current", "_rows")
+    __slots__ = ("_current", "_newest", "_rows")
 
     def __init__(
         self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
     ) -> None:
         super().__init__(name, layout, arrays, member)
         self._rows: dict[N, Info[A]] = {}  # the matrix
-        self._current = 0  # how many of its rows are of this round
+        self._newest = 0  # round of which there is a row
+        self._current = 0  # how many rows are of that round
 
     def begin(self) -> None:
         self._take_part(self.round + 1)
@@ -26,23 +27,24 @@ class FullDist(Part[N, A]):
     def receive(self, peer: N, message: Message[A]) -> None:
         if not isinstance(message, Info):
             return
-        if message.round > self.round:
+        if peer == self.layout.first and message.round > self.round:
             self._take_part(message.round)
         before = self._rows.get(peer)
         if before is not None and before.round >= message.round:
-            return  # it told us more already
+            return  # it has told us more already
         self._rows[peer] = message
-        if message.round == self.round:
+        if message.round > self._newest:  # also of one that the first member's row has yet to open
+            self._newest = message.round
+            self._current = 0
+        if message.round == self._newest:
             self._current += 1
             if self._current == self.layout.count:
                 self._conclude()
 
     def _take_part(self, number: int) -> None:
-        """A new round: what is in the matrix is of older ones."""
         self.round = number
-        self._current = 0
         self.member.multicast(Info(number, self.member.received()))
 
     def _conclude(self) -> None:
         least = self.arrays.least([row.array for row in self._rows.values()])
-        self._finish(Info(self.round, least))
+        self._finish(Info(self._newest, least))
