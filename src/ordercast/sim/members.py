@@ -54,8 +54,9 @@ class Epochs:
         voters = sites if len(sites) <= 3 else sorted(sites)[:_VOTERS]
         self.config = config
         self.first = first_layout(
-            sites, voters, config.table.groups, config.built_by, config.protocol, build_forest
-        )
+            sites, voters, config.table.groups, config.built_by, config.protocol, build_forest,
+            whole=config.causal, open_groups=False,
+        )  # fmt: skip
         self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
         self.asked = 0
         self._times = _FAR if isinstance(config.network, WanSpec) else _NEAR
