@@ -38,9 +38,12 @@ class Daemons:
         name: str = "demo",
         tables: str = "",
         metrics: bool = False,
+        tls: bool = False,
         **options: object,
     ) -> None:
         self.place = place
+        self.tls = tls
+        self._added: list[subprocess.Popen[bytes]] = []
         self.sites = sorted({site for members in groups.values() for site in members})
         ports = free_ports(2 * len(self.sites))
         self.address = dict(zip(self.sites, ports, strict=False))
@@ -50,6 +53,8 @@ class Daemons:
         lines = ["[cluster]", f'name = "{name}"']
         lines += [f"{key} = {json.dumps(value)}" for key, value in options.items()]
         lines.append(tables)
+        if tls:
+            lines += ["[tls]", 'dir = "certs"']
         for site in self.sites:
             lines += [f"[sites.{site}]", f'address = "127.0.0.1:{self.address[site]}"']
             if metrics:
@@ -57,6 +62,8 @@ class Daemons:
         lines.append("[groups]")
         lines += [f"{group} = {json.dumps(list(members))}" for group, members in groups.items()]
         self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if tls:
+            self.good("certs", "cluster.toml")
 
     def command(self, *words: str) -> list[str]:
         return [*COMMAND, *words]
@@ -94,6 +101,26 @@ class Daemons:
             text=True,
         )
 
+    def run_newcomer(self, site: str) -> str:
+        """The daemon of a site that is not in the file, in the background; where it listens."""
+        if self.tls:
+            self.good("certs", "cluster.toml", "--site", site)
+        (port,) = free_ports(1)
+        address = f"127.0.0.1:{port}"
+        with (self.dir / f"{site}.log").open("ab") as log:
+            node = self.command("node", "cluster.toml", "--site", site, "--address", address)
+            self._added.append(
+                subprocess.Popen(
+                    node, cwd=self.place, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            )
+        return address
+
+    def reap(self) -> None:
+        """Newcomers that were stopped: their parent is this process."""
+        for child in self._added:
+            child.wait(20)
+
     def pids(self) -> dict[str, int]:
         found = {}
         for path in sorted(self.dir.glob("*.pid")):
@@ -120,5 +147,6 @@ def up(place: Path, **options: Any) -> Iterator[Daemons]:
         yield daemons
     finally:
         done = daemons.run("cluster", "down", "cluster.toml")
+        daemons.reap()
         assert done.returncode == 0, done.stderr
         assert daemons.pids() == {}
