@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ordercast.core.epochs.records import Kept
 from ordercast.core.outbox import Passed
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
@@ -35,7 +36,7 @@ class Side:
     """The site's side: makes batches whose payload n is at position n, and is held or not."""
 
     def __init__(self, *, stored: bool, shed: bool, embedded: bool = True) -> None:
-        self.store = MemoryStore(lambda _: True)
+        self.store = MemoryStore()
         self.held = False
         self.shed: dict[int, GapBatch] = {}
         self.position = 0
@@ -63,7 +64,7 @@ class Side:
             payloads = [b"%d" % (self.position + 1 + n) for n in range(count)]
             batch = Batch("a", 1, "alpha", self.position + 1, count, pack_payloads(payloads))
             placed = Placed(Key((0, self.position + 1), "a"), self.position + 1, batch)
-            self.store.write(Written(records=[Passed(placed, "a", False)]))
+            self.store.write(Written(records=[Kept(1, Passed(placed, "a", False), True)]))
             made.append(DeliveredBatch(self.position + 1, 1, placed))
             self.position += count
         self.stream.add(made)

@@ -141,6 +141,8 @@ def _require_fit(cluster: Cluster) -> None:
         raise ConfigError(
             f"{where}.builder: {cluster.protocol!r} runs on {fit}, not on {cluster.builder!r}"
         )
+    if cluster.tie and cluster.builder not in (AUTO, "greedy"):
+        raise ConfigError(f"{where}.tie: settles ties of 'greedy' only, not of {cluster.builder!r}")
     if cluster.on_failure == "wait":
         if cluster.durability == "memory":
             raise ConfigError(
