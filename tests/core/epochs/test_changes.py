@@ -15,7 +15,7 @@ from ordercast.model.epochs import (
     UseBuilder,
     UseProtocol,
 )
-from ordercast.model.errors import ConfigError, CrossDomain
+from ordercast.model.errors import CrossDomain, UnknownGroup
 from ordercast.model.options import MILLISECOND, SECOND
 from support.epoch_schedules import schedule
 from support.epochs import World
@@ -272,7 +272,7 @@ def test_a_site_that_was_told_nothing_yet_can_neither_send_nor_change_anything()
     world = World(GROUPS, SITES, ["a", "c", "x"])
     world.add("new")
     member = world.members["new"]
-    with pytest.raises(ConfigError, match="not admitted yet"):
+    with pytest.raises(UnknownGroup, match="not admitted yet"):
         member.submit(0, "alpha", [b""])
     world.run(3 * SECOND)
     assert "new" not in member.layout.roster

@@ -24,6 +24,7 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.wire.epochs import Ask, Fed, Feed
+from ordercast.wire.fitting import fitting
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -129,8 +130,8 @@ class Manager:
         else:
             # Not up to the layout's: another manager may have fed this one more than its log has.
             first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)
-            records = tuple(raft.log.entry(index).record for index in range(first, last + 1))
-            feed = Feed(known, records, layout.count, wanted)
+            records = [raft.log.entry(index).record for index in range(first, last + 1)]
+            feed = Feed(known, tuple(records[: fitting(records)]), layout.count, wanted)
         self._member.say(site, feed)
 
     def _begin(self, now: int) -> None:

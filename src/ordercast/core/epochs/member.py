@@ -26,7 +26,7 @@ from ordercast.core.epochs.records import (
     MemberBox,
     MemberRecord,
 )
-from ordercast.core.epochs.restoring import first_checkpoint, restore, whole
+from ordercast.core.epochs.restoring import first_checkpoint, opened, restore, whole
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
@@ -38,6 +38,7 @@ from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.model.options import MILLISECOND, Options
+from ordercast.wire.epoch_checks import check_change
 from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
@@ -153,6 +154,7 @@ class Member:
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
         """Want a change; its outcome comes in an outbox; after a restart ask again."""
         self.now = now
+        check_change(change, edits)
         self._wishes.want(now, change, edits, self.layout)
 
     # --- frames -----------------------------------------------------------------------------------
@@ -304,19 +306,10 @@ class Member:
                 continue
             at_home = self.name in domain.sites
             if at_home:
-                self._deliver.append(self._opened(before, domain))
+                self._deliver.append(opened(self, before, domain))
             if at_home or epoch in again:
                 openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))
         return openings
-
-    def _opened(self, before: Layout, domain: Domain) -> EpochOpened:
-        structure = domain.structure
-        groups = tuple(structure.groups_of[self.name])
-        joined = tuple(g for g in groups if self.name not in before.groups.get(g, ()))
-        return EpochOpened(
-            domain.epoch, self.position, domain.protocol, domain.builder, groups, joined,
-            tuple(structure.groups.items()), domain.after,
-        )  # fmt: skip
 
     def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
         """Own batches by the epoch that will take them; the others are refused."""

@@ -67,6 +67,11 @@ def pack_layout(layout: Layout) -> bytes:
     )
 
 
+def included_in(data: bytes) -> Included:
+    """What the closed epochs include, out of a packed layout."""
+    return _decode(data).lasts
+
+
 def unpack_layout(data: bytes, build: Build) -> Layout:
     packed = _decode(data)
     sites = tuple(sorted(packed.roster))

@@ -68,6 +68,7 @@ class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
     joined: tuple[Group, ...]  # those of them that it was not in before
     members: tuple[tuple[Group, tuple[Site, ...]], ...]  # of all groups of the domain
     after: tuple[int, ...]  # the epochs that were closed for it
+    arrived: tuple[tuple[Group, tuple[Site, ...]], ...] = ()  # joiners of groups that went on
 
 
 class MemberBox(msgspec.Struct):

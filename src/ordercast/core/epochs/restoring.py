@@ -10,7 +10,15 @@ from ordercast.core.epochs.engine import opening
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
-from ordercast.core.epochs.records import Anew, Caught, EngineState, Folded, Kept, MemberRecord
+from ordercast.core.epochs.records import (
+    Anew,
+    Caught,
+    EngineState,
+    EpochOpened,
+    Folded,
+    Kept,
+    MemberRecord,
+)
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Record
 from ordercast.model.epochs import Finish
@@ -97,6 +105,23 @@ def first_checkpoint(
             if origin == member.name and incarnation == member.incarnation:
                 own[group] = seq
     return opening(position, tuple(lasts), own, unplaced)
+
+
+def opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:
+    """What the application is told when the member opens an epoch."""
+    known, structure = before.groups, domain.structure
+    groups = tuple(structure.groups_of[member.name])
+    arrived = [
+        (group, tuple(site for site in sites if site not in known[group]))
+        for group, sites in structure.groups.items()
+        if group in known
+    ]
+    return EpochOpened(
+        domain.epoch, member.position, domain.protocol, domain.builder, groups,
+        tuple(group for group in groups if member.name not in known.get(group, ())),
+        tuple(structure.groups.items()), domain.after,
+        tuple((group, sites) for group, sites in arrived if sites),
+    )  # fmt: skip
 
 
 def whole(member: "Member") -> Anew:
