@@ -135,7 +135,7 @@ def test_a_hello_must_mean_us_and_agree(ours: Identity, site: str, line: str | N
 
 def test_a_site_that_is_not_in_the_cluster_is_refused() -> None:
     with pytest.raises(
-        Refused, match="unknown site: 'b' is not, or no longer, of .*site add CLUSTER b"
+        Refused, match=r"unknown site: 'b' is not, or no longer, of .*site add CLUSTER b"
     ):
         check_hello(HELLO, Identity("demo", terms={"protocol": "ring"}), "a", {"c": None})
 
@@ -170,6 +170,6 @@ def test_a_reason_is_cut_and_in_ascii_so_that_it_always_fits() -> None:
     found = split_hello(encode_hello(Hello(**{**fields, "refusal": "é" * 5_000})))
     assert found is not None
     assert found[0].refusal == ("\\xe9" * 100)
+    ours = Identity("demo", terms={"protocol": "ring"})
     with pytest.raises(Refused, match="it refuses us: so it is"):
-        ours = Identity("demo", terms={"protocol": "ring"})
         check_hello(Hello(**{**fields, "refusal": "so it is"}), ours, "a", KNOWN)

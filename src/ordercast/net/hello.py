@@ -89,7 +89,8 @@ def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
         return None
     _, version, length, checksum = _HEADER.unpack_from(data)
     if version != VERSION:
-        raise Refused(OTHER_VERSION, f"it speaks version {version}, this site {VERSION}: run one release")
+        detail = f"it speaks version {version}, this site {VERSION}: run one release"
+        raise Refused(OTHER_VERSION, detail)
     if length > HELLO_BYTES - HEADER_BYTES:
         raise Refused(NOT_A_HELLO, f"{length} bytes announced, at most {HELLO_BYTES} taken")
     end = HEADER_BYTES + length

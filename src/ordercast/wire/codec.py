@@ -24,7 +24,7 @@ from ordercast.wire.epoch_checks import check_any_frame
 from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import Handover
-from ordercast.wire.limits import FRAME_BYTES, ITEMS, LARGEST_NUMBER
+from ordercast.wire.limits import FRAME_BYTES, ITEMS
 
 WireFrame: TypeAlias = Frame | SiteFrame | Handover
 
@@ -117,7 +117,7 @@ def _decode_body(body: bytes | memoryview, checksum: int) -> WireFrame:
         frame: WireFrame = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(f"not a frame: {_one_line(error)}") from None
-    inner = frame.frame if type(frame) is InEpoch and 0 < frame.epoch <= LARGEST_NUMBER else frame
+    inner = frame.frame if type(frame) is InEpoch else frame
     if type(inner) is not Data or not is_plain(inner):
         check_any_frame(frame)
     return frame

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
+    AddVoter,
     Admit,
     Begin,
     Edit,
@@ -21,6 +22,7 @@ from ordercast.model.epochs import (
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
+    RemoveVoter,
     RetireSite,
     Stores,
     UseBuilder,
@@ -244,7 +246,7 @@ def _add_site(edit: AddSite, where: str) -> None:
     _text(edit.address, f"{where}.address")
 
 
-def _retire_site(edit: RetireSite, where: str) -> None:
+def _site_edit(edit: RetireSite | AddVoter | RemoveVoter, where: str) -> None:
     check_site(edit.site, f"{where}.site")
 
 
@@ -260,7 +262,9 @@ EDIT_RULES: Final[dict[type, Callable[[Any, str], None]]] = {
     AddGroup: _add_group,
     RemoveGroup: _remove_group,
     AddSite: _add_site,
-    RetireSite: _retire_site,
+    RetireSite: _site_edit,
+    AddVoter: _site_edit,
+    RemoveVoter: _site_edit,
     UseBuilder: _use,
     UseProtocol: _use,
 }

@@ -1,11 +1,12 @@
 """What sites say to each other about epochs, beside the frames within one (DESIGN §7)."""
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from ordercast.model.epochs import Edit, EpochRecord, Included
 from ordercast.wire.frames import Frame
+from ordercast.wire.limits import LARGEST_NUMBER
 from ordercast.wire.voting import Voting
 
 
@@ -14,7 +15,7 @@ class InEpoch(
 ):
     """A frame for the object of one epoch, and of no other."""
 
-    epoch: int
+    epoch: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_NUMBER)]  # checked as it is parsed: quick
     frame: Frame
 
 
