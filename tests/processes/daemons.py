@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,4 +150,12 @@ def up(place: Path, **options: Any) -> Iterator[Daemons]:
         done = daemons.run("cluster", "down", "cluster.toml")
         daemons.reap()
         assert done.returncode == 0, done.stderr
-        assert daemons.pids() == {}
+        assert _gone(daemons), daemons.pids()
+
+
+def _gone(daemons: Daemons, limit_s: float = 10.0) -> bool:
+    """Also those that were killed, when whoever inherited them has noticed."""
+    until = time.monotonic() + limit_s
+    while daemons.pids() and time.monotonic() < until:
+        time.sleep(0.05)
+    return not daemons.pids()

@@ -35,6 +35,12 @@ def members(daemons: Daemons, via: str = "a") -> dict[str, list[str]]:
     return {group: row["members"] for group, row in told["groups"].items()}
 
 
+def manager_of(daemons: Daemons) -> str:
+    """Nobody is, for the first moments."""
+    assert soon(lambda: daemons.json("epoch", FILE)["manager"] is not None)
+    return str(daemons.json("epoch", FILE)["manager"])
+
+
 def received(daemons: Daemons, site: str) -> list[str]:
     """Texts that a site has delivered so far."""
     position = daemons.json("status", FILE, "--site", site)["sites"][site]["position"]
@@ -135,7 +141,7 @@ def test_what_is_impossible_is_refused_in_one_line(cluster: Daemons) -> None:
 def test_a_change_waits_for_a_site_that_is_down_and_says_so(tmp_path: Path) -> None:
     with up(tmp_path, durability="os") as daemons:
         daemons.good("send", FILE, "alpha", "before", "--until", "stable")
-        manager = daemons.json("epoch", FILE)["manager"]
+        manager = manager_of(daemons)
         gone = next(site for site in "abc" if site != manager)
         daemons.good("cluster", "kill", FILE, gone)
         words = ("group", "join", FILE, "alpha", "c", "--via", manager, "--timeout", "1")
