@@ -91,6 +91,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("epoch c.toml", "no site of cluster 'demo' runs here"),
         ("epoch c.toml --via d", "c.toml: there is no site 'd'"),
         ("certs c.toml", "c.toml: has no [tls] dir; name a directory with --out"),
+        ("certs c.toml --out x --site d", "x: has no authority (ca.pem, ca.key)"),
+        ("certs c.toml --out x --host h", "--host: goes with exactly one --site"),
         ("export c.toml", "the following arguments are required: OUT"),
         ("export c.toml out", ".ordercast"),
     ],
