@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -31,6 +31,9 @@ from ordercast.net.store_file import lacks, marked_in, read_mark, read_state, re
 
 NO_MARK = CheckpointRow(0, 1, 0, 0, b"")
 
+Own: TypeAlias = tuple[Group, int]
+"""A batch of this site: group and seq."""
+
 _T = TypeVar("_T")
 
 
@@ -42,9 +45,9 @@ class Found:
     records: list[MemberRecord] = field(default_factory=list)  # after the checkpoint
     # Rows that the core needs: (row, past) of own batches by group and seq, in the order of rows;
     # those that passed in each epoch.
-    accepted: dict[tuple[Group, int], tuple[int, Vector]] = field(default_factory=dict)
+    accepted: dict[Own, tuple[int, Vector]] = field(default_factory=dict)
     passed: dict[int, list[int]] = field(default_factory=dict)
-    own: dict[tuple[Group, int], int] = field(default_factory=dict)  # accepted, not passed here
+    own: dict[Own, int] = field(default_factory=dict)  # accepted, not passed here
     first: int = 1  # row
     last: int = 0
     logged: int = 0

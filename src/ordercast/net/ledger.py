@@ -4,18 +4,21 @@ Only the writer thread uses a ledger, so nothing here is locked. What it works o
 plain data that can be tried again when the disk is full.
 """
 
+import json
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from ordercast.core.epochs.member import REFUSED
+from ordercast.core.epochs.packing import included_in
 from ordercast.core.epochs.records import Anew, EngineState, Kept
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit
 from ordercast.model.messages import Batch, Placed, Vector
-from ordercast.net.found import Found
+from ordercast.net.found import Found, Own
 from ordercast.net.rows import (
     ACCEPTED,
     MINE,
@@ -78,7 +81,7 @@ class Ledger:
             if box.records:
                 self._records(box, commit)
             if box.forget is not None:
-                self._forget(box.forget, commit)
+                self._forget(box.forget, commit, box.at_ns)
             if box.delivered > self.delivered:
                 self.delivered = box.delivered
             if box.confirmed is not None and box.confirmed > confirmed:
@@ -151,7 +154,8 @@ class Ledger:
             elif type(record) is Accepted:
                 batch, kind, written = record.batch, ACCEPTED, record
                 key = batch.group, batch.seq
-                accepted.pop(key, None)  # a number that was refused, and is used again
+                if key in accepted:  # else it would not be used again
+                    commit.events.append(self._refused(accepted.pop(key)[0], key, at))
                 accepted[key] = n, batch.past
                 following = records[i + 1] if i + 1 < len(records) else None
                 if type(following) is Kept and following.passed.placed.batch is batch:
@@ -185,9 +189,9 @@ class Ledger:
             return self._site in batch.members
         return batch.group not in self._elsewhere
 
-    def _forget(self, anew: Anew, commit: Commit) -> None:
+    def _forget(self, anew: Anew, commit: Commit, at: int) -> None:
         """The core needs the rows of the records that its engines hold, and what comes later."""
-        accepted: dict[tuple[Group, int], tuple[int, Vector]] = {}
+        accepted: dict[Own, tuple[int, Vector]] = {}
         passed: dict[int, deque[int]] = {}
         engines, rows = [], []
         pasts: dict[int, Vector] = {}
@@ -205,6 +209,8 @@ class Ledger:
             _keep_last(held, len(checkpoint.records) - len(taken))
             engines.append(EngineState(epoch, Checkpoint(checkpoint.state, ())))
             rows.append(EngineRows(_steps(taken), _steps(held)))
+        for key in self._lost(anew, accepted):
+            commit.events.append(self._refused(self._accepted[key][0], key, at))
         self._accepted = dict(sorted(accepted.items(), key=_row))
         self._passed = passed
         self.upto = self.last
@@ -213,6 +219,28 @@ class Ledger:
         marks = (self.upto, self.needed(), self.logged)
         commit.checkpoint = (*marks, checkpoint_checksum(*marks, state), state)
         commit.size += len(state)
+
+    def _lost(self, anew: Anew, kept: Container[Own]) -> list[Own]:
+        """Own batches that no epoch has taken and none will: their groups are gone."""
+        stable: dict[Group, int] = {}
+        for engine in anew.engines:
+            seqs: dict[Group, int] = engine.checkpoint.state["own_seqs"]  # type: ignore[assignment]
+            for group, seq in seqs.items():
+                stable[group] = max(seq, stable.get(group, 0))
+        gone = [key for key in self._accepted if key not in kept]
+        lost = [(group, seq) for group, seq in gone if seq > stable.get(group, 0)]
+        if not lost:
+            return []
+        included = {
+            group: seq
+            for origin, incarnation, group, seq in included_in(anew.layout)
+            if (origin, incarnation) == (self._site, anew.incarnation)
+        }
+        return [(group, seq) for group, seq in lost if seq > included.get(group, 0)]
+
+    def _refused(self, n: int, own: Own, at: int) -> tuple[str, int, int, str]:
+        told = {"row": n, "group": own[0], "seq": own[1]}
+        return REFUSED, self.logged, at, json.dumps(told, separators=(",", ":"))
 
     def _expect_back(self) -> None:
         """What is stable everywhere comes no more; else its row would be held for ever."""
@@ -223,7 +251,7 @@ class Ledger:
                 self._elsewhere.add(key[0])
 
 
-def _row(item: tuple[tuple[Group, int], tuple[int, Vector]]) -> int:
+def _row(item: tuple[Own, tuple[int, Vector]]) -> int:
     return item[1][0]
 
 

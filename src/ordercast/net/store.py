@@ -160,7 +160,7 @@ class Store:
     @property
     def first(self) -> int:
         """The first position that `read` can give; what was before is forgotten."""
-        return self._reader.first(self.logged)
+        return self._reader.first()
 
     # --- writing ----------------------------------------------------------------------------------
 

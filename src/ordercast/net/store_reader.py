@@ -25,11 +25,9 @@ class Reader:
         self._db: sqlite3.Connection | None = None
         self._next = (0, 0)  # a position and the row at which the batch with it begins or follows
 
-    def first(self, logged: int) -> int:
-        """The first position that is there; after `logged`, if none is."""
+    def first(self) -> int:
         with self._lock:
-            first = whole_from(self._connection())
-        return logged + 1 if first is None else first
+            return _first(self._connection())
 
     def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
         try:
@@ -71,13 +69,15 @@ class Reader:
                 if room <= 0:
                     break
                 if (not found and row.position > start) or self._refers_to_gone(db, row):
-                    raise self._forgotten(start, whole_from(db))
+                    raise self._forgotten(start, _first(db))
                 record = records_of(db, row, self._path)[-1]
                 assert type(record) is Kept
                 found.append(DeliveredBatch(row.position, row.epoch, record.passed.placed))
                 self._next = (row.position + row.messages, row.n + 1)
                 room -= row.messages
             rows.close()
+            if not found and start < (first := _first(db)):
+                raise self._forgotten(start, first)
             return found
         finally:
             db.execute("COMMIT")
@@ -101,7 +101,16 @@ class Reader:
             return False
         return row.ref < int(db.execute("SELECT min(n) FROM batches").fetchone()[0])
 
-    def _forgotten(self, start: int, first: int | None) -> ConfigError:
+    def _forgotten(self, start: int, first: int) -> ConfigError:
         return ConfigError(
             f"{self._path}: position {start} is no longer kept; the first that is: {first}"
         )
+
+
+def _first(db: sqlite3.Connection) -> int:
+    """The first position that is there, or the next one, when all rows are gone."""
+    first = whole_from(db)
+    if first is None:
+        (folded,) = db.execute("SELECT (SELECT position FROM checkpoint)").fetchone()
+        first = 1 + (folded or 0)
+    return first
