@@ -31,6 +31,7 @@ from ordercast.net.config import Cluster
 from ordercast.net.driver import Driver
 from ordercast.net.founding import begin, remember
 from ordercast.net.gaps import GapBatch, gap_told, tell_gap
+from ordercast.net.handover import Handover, StateHooks, state_hooks
 from ordercast.net.meeting import Meeting
 from ordercast.net.opening import Opening
 from ordercast.net.outgoing import Outgoing
@@ -40,7 +41,7 @@ from ordercast.net.stream import Lag, Stream, StreamBatch, StreamItem
 from ordercast.net.written import Written
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.epoch_checks import check_change
-from ordercast.wire.handover import Handover
+from ordercast.wire.handover import Handover as HandoverFrame
 
 CLOSE_S = 5.0  # how long leaving waits for what is under way
 REST_S = 0.25  # and then for silence
@@ -59,6 +60,7 @@ class Node(Sending, Changing):
         *,
         embedded: bool,
         address: str = "",
+        hooks: StateHooks | None = None,
     ) -> None:
         begun = begin(cluster, site, store, address)
         self.cluster = cluster = begun.cluster
@@ -106,6 +108,16 @@ class Node(Sending, Changing):
             opened=opened,
             restored=store.logged,
         )
+        self.handover = Handover(
+            cluster.name,
+            site,
+            lambda peer, frame: self.transport.send(peer, [frame]),
+            self.stream.opened_as,
+            folder=store.path.with_suffix(".snapshots") if store.path is not None else None,
+            hooks=hooks,
+        )
+        if hooks is not None:
+            self.stream.on_opened = self.handover.at
         self.stages = Stages()
         window = self.core.window
         for group in window.groups():
@@ -158,11 +170,18 @@ class Node(Sending, Changing):
         dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
         embedded: bool = True,
         address: str = "",
+        snapshot: Callable[[Group], bytes] | None = None,
+        restore: Callable[[Group, bytes], object] | None = None,
     ) -> "AbstractAsyncContextManager[Node]":
         """A running site. `dir` holds its store (default `.ordercast/NAME`). `embedded`: the
         application reads here, and may hold others up; a daemon's readers come and go. `address`
-        (HOST:PORT): of a site that is not in the file, and is added while the cluster runs."""
-        return Opening(cls, cluster, site, dir, embedded, address)
+        (HOST:PORT): of a site that is not in the file, and is added while the cluster runs.
+
+        `snapshot` and `restore`: where an epoch opens in which another has joined a group of this
+        site, `snapshot(group)` gives the application's state of it; `restore(group, state)` takes
+        it at the joiner, before its first delivery of that epoch."""
+        hooks = state_hooks(snapshot, restore)
+        return Opening(cls, cluster, site, dir, embedded, address, hooks)
 
     async def start(self) -> None:
         await self.transport.start()
@@ -306,8 +325,8 @@ class Node(Sending, Changing):
     def congested(self, peer: SiteName, congested: bool) -> None:
         self.driver.congested(peer, congested)
 
-    def handed(self, peer: SiteName, frame: Handover) -> None:
-        """Nothing here keeps an application's state."""
+    def handed(self, peer: SiteName, frame: HandoverFrame) -> None:
+        self.handover.handed(peer, frame)
 
     # --- the driver's Application -----------------------------------------------------------------
 

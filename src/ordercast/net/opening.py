@@ -10,6 +10,7 @@ from ordercast.model.groups import Site as SiteName
 from ordercast.net.assembly import open_store, over_tcp
 from ordercast.net.config import Cluster, read_cluster
 from ordercast.net.founding import require_known
+from ordercast.net.handover import StateHooks
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node
@@ -28,6 +29,7 @@ class Opening:
         directory: str | Path | None,
         embedded: bool,
         address: str,
+        hooks: StateHooks | None,
     ) -> None:
         self._kind = kind
         self._cluster = cluster
@@ -35,6 +37,7 @@ class Opening:
         self._directory = directory
         self._embedded = embedded
         self._address = address
+        self._hooks = hooks
         self._node: Node | None = None
 
     async def __aenter__(self) -> "Node":
@@ -52,6 +55,7 @@ class Opening:
                 over_tcp(cluster),
                 embedded=self._embedded,
                 address=self._address,
+                hooks=self._hooks,
             )
             await node.start()
         except BaseException:

@@ -57,6 +57,12 @@ class Openings:
         self.last = opened.epoch
         return True
 
+    def of(self, epoch: int) -> EpochOpened | None:
+        for opened in reversed(self._opened):
+            if opened.epoch == epoch:
+                return opened
+        return None
+
     def seen_by(self, read: int) -> int:
         """The last epoch that opened before position `read` was delivered: a reader that goes on
         behind it is told the later ones, also one that stands exactly there."""

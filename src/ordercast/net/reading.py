@@ -86,6 +86,16 @@ class Reading(ABC, Generic[I]):
             self._busy = False
         return self._cursor
 
+    async def _arrive(self, opened: EpochOpened) -> EpochOpened:
+        """The application has everything before the epoch; its state may be given or taken here."""
+        assert self._cursor is not None
+        if self._stream.on_opened is not None:
+            rest, self._batches = self._batches, iter(())  # a cancelled wait comes here again
+            await self._stream.on_opened(opened)
+            self._batches = rest
+        self._cursor.epoch = opened.epoch
+        return opened
+
     async def aclose(self) -> None:
         self._closed = True
         self._batches = iter(())
@@ -109,6 +119,8 @@ class Deliveries(Reading[Delivery | Gap | EpochOpened]):
             return item
         while True:
             for batch in self._batches:
+                if isinstance(batch, EpochOpened):
+                    return await self._arrive(batch)
                 return self._first(batch)
             await self._refill()
 
@@ -117,14 +129,9 @@ class Deliveries(Reading[Delivery | Gap | EpochOpened]):
         what is taken from it is handed over."""
         return self._items
 
-    def _first(
-        self, batch: DeliveredBatch | GapBatch | EpochOpened
-    ) -> Delivery | Gap | EpochOpened:
+    def _first(self, batch: DeliveredBatch | GapBatch) -> Delivery | Gap:
         cursor = self._cursor
         assert cursor is not None
-        if isinstance(batch, EpochOpened):
-            cursor.epoch = batch.epoch
-            return batch
         items: Sequence[Delivery | Gap] = batch.deliveries()
         if batch.position <= cursor.read:
             items = items[cursor.read + 1 - batch.position :]
@@ -144,8 +151,7 @@ class Batches(Reading[DeliveredBatch | GapBatch | EpochOpened]):
             for batch in self._batches:
                 assert cursor is not None
                 if isinstance(batch, EpochOpened):
-                    cursor.epoch = batch.epoch
-                    return batch
+                    return await self._arrive(batch)
                 handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
                 cursor.last = batch.last
                 return handed

@@ -11,7 +11,7 @@ that opened stands between two positions, and takes none itself.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple, Protocol, TypeAlias
@@ -77,6 +77,8 @@ class Stream:
         self._restored = restored  # in the log at the start: maybe seen before, so never shed now
         self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
         self._openings = Openings(opened)
+        self.on_opened: Callable[[EpochOpened], Awaitable[None]] | None = None
+        """Awaited where a reader comes to an epoch, before it is told."""
         self._recent: deque[_Kept] = deque()
         self._recent_messages = 0
         self._recent_bytes = 0
@@ -119,6 +121,9 @@ class Stream:
         if not self.lag_limit.shed and not self.holding and self._too_far():
             self.holding = True
             self._hold(True)
+
+    def opened_as(self, epoch: int) -> EpochOpened | None:
+        return self._openings.of(epoch)
 
     def _trim(self) -> None:
         """Drop from memory what the store has, or, where there is none, what has been read; the
