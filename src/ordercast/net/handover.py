@@ -227,8 +227,7 @@ class _Fetch:
                 self._done = True
                 self._news.set()
             else:
-                self._refusals[peer] = frame.why
-                self._turn += 1  # asked again after a while, with the others
+                self._refusals[peer] = frame.why  # asked again after a while, as the others
             return
         if not isinstance(frame, SnapshotPiece) or frame.total > STATE_BYTES:
             return
