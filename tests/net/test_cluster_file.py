@@ -1,5 +1,6 @@
 """The cluster file: defaults, one line per mistake, and what follows from it at every site."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -319,7 +320,7 @@ def test_the_structure_is_the_same_in_every_process() -> None:
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,

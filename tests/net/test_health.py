@@ -170,7 +170,8 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
     status = await some_status()
     assert troubles(status) == []
     assert {
-        "site", "cluster", "boot", "incarnation", "epoch", "protocol", "deliver", "on_failure",
+        "site", "cluster", "boot", "incarnation", "admitted", "epoch", "epochs", "records",
+        "voters", "manager", "changes", "suspects", "protocol", "deliver", "on_failure",
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
         "store", "quiet", "holds_others", "uptime_s",
     } == set(status)  # fmt: skip

@@ -10,14 +10,13 @@ The driver's calls and duties are those of `core.site` and `core.outbox`.
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.packing import unpack_layout
 from ordercast.core.epochs.raft import Raft, VotingTimes
+from ordercast.core.epochs.records import REFUSED as REFUSED
 from ordercast.core.epochs.records import (
     Caught,
     EpochOpened,
@@ -26,14 +25,13 @@ from ordercast.core.epochs.records import (
     MemberBox,
     MemberRecord,
 )
-from ordercast.core.epochs.restoring import first_checkpoint, opened, restore, whole
+from ordercast.core.epochs.restoring import first_checkpoint, opened, restore, sorted_out, whole
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Passed, Receipt, Record
 from ordercast.model.epochs import Edit, EpochRecord, Finish, Included
-from ordercast.model.errors import Error
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
@@ -43,9 +41,6 @@ from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
 _LONELY = 1_000 * MILLISECOND
-
-REFUSED = "refused"
-"""The stage of a receipt for messages that no epoch will take: their group is gone."""
 
 
 class Member:
@@ -81,6 +76,8 @@ class Member:
         self._receipts: list[Receipt] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
+        self._stirred = True  # something beside the epochs' own has happened since `_manage`
+        self._due = 0  # when `_manage` is to look again in any case
         self._forget_due = self._held = False
         self._congested: dict[SiteName, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
@@ -154,6 +151,7 @@ class Member:
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
         """Want a change; its outcome comes in an outbox; after a restart ask again."""
         self.now = now
+        self._stirred = True
         check_change(change, edits)
         self._wishes.want(now, change, edits, self.layout)
 
@@ -163,7 +161,9 @@ class Member:
         self.now = now
         if isinstance(frame, InEpoch):
             self._in_epoch(now, peer, frame)
-        elif isinstance(frame, Feed):
+            return
+        self._stirred = True
+        if isinstance(frame, Feed):
             self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
@@ -201,6 +201,7 @@ class Member:
         for engine in self.engines.values():
             engine.alarm(now)
         self.raft.alarm(now)
+        self._stirred = self._stirred or now >= self._due
 
     def say(self, peer: SiteName, frame: SiteFrame) -> None:
         self._late.append((peer, frame))
@@ -249,14 +250,14 @@ class Member:
             self._collect(epoch, self.engines[epoch], self.engines[epoch].drain())
 
     def _collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
-        self._persist.extend(
+        self._persist += [
             Kept(epoch, record, engine.is_mine(record.placed.batch))
             if isinstance(record, Passed)
             else record
             for record in box.persist
-        )
-        self._deliver.extend(box.deliver)
-        self._receipts.extend(box.receipts)
+        ]
+        self._deliver += box.deliver
+        self._receipts += box.receipts
 
     def _progress(self) -> Fed:
         closed = [(change, self.closed(change)) for change in self.layout.closing]
@@ -299,7 +300,8 @@ class Member:
             unplaced.extend(engine.unplaced())
             if epoch in before.domains and self.name in before.domains[epoch].sites:
                 self.position = engine.gate.logged
-        again = self._sort_out(unplaced)
+        again, refused = sorted_out(self, unplaced)
+        self._receipts += refused
         openings: dict[int, Checkpoint] = {}
         for epoch, domain in layout.domains.items():
             if epoch in before.domains:
@@ -310,18 +312,6 @@ class Member:
             if at_home or epoch in again:
                 openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))
         return openings
-
-    def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
-        """Own batches by the epoch that will take them; the others are refused."""
-        again: dict[int, list[Batch]] = {}
-        for batch in unplaced:
-            try:
-                domain = self.domain(batch.group, batch.members)
-            except Error:
-                self._receipts.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
-                continue
-            again.setdefault(domain.epoch, []).append(replace(batch, past=()))
-        return again
 
     def _close_down(self) -> None:
         """Where this site is the root of a closing domain: order the Close."""
@@ -335,38 +325,56 @@ class Member:
     # --- the end of a burst -----------------------------------------------------------------------
 
     def drain(self) -> MemberBox:
-        now = self.now
+        """What a burst without news of epochs adds to its engines' work is kept small."""
+        raft = self.raft
+        if (
+            self._stirred
+            or self.layout.closing
+            or self.now >= self._due
+            or raft.sends
+            or raft.persist
+        ):
+            self._manage(self.now)
+        alarm, late, forget = self._due, self._late, self._forget_due
+        send: list[tuple[SiteName, SiteFrame]] = []
+        for epoch, engine in self.engines.items():
+            box = engine.drain()
+            if box.persist or box.deliver or box.receipts:
+                self._collect(epoch, engine, box)
+            if box.send:
+                send += [(peer, InEpoch(epoch, frame)) for peer, frame in box.send]
+            if box.then_send:
+                late += [(peer, InEpoch(epoch, frame)) for peer, frame in box.then_send]
+            if box.forget is not None:
+                forget = True
+            if box.alarm is not None and box.alarm < alarm:
+                alarm = box.alarm
+        if self.layout.closing or self._told:
+            self._report_closed(late)
+        if raft.persist or raft.sends:
+            self._persist += raft.persist
+            late += raft.sends
+            raft.persist, raft.sends = [], []
+        persist, deliver, receipts = self._persist, self._deliver, self._receipts
+        self._persist, self._deliver, self._receipts, self._late = [], [], [], []
+        outcomes, self._wishes.outcomes = self._wishes.outcomes, []
+        self._forget_due = False
+        return MemberBox(
+            persist, send, late, deliver, receipts, outcomes,
+            whole(self) if forget else None, None if alarm >= NEVER else alarm,
+        )  # fmt: skip
+
+    def _manage(self, now: int) -> None:
+        """What is not of one epoch: changes, the voters' log, this site's place in both."""
+        self._stirred = False
         if self.layout.closing:
             self._close_down()
         self.manager.work(now)
         self._wishes.work(now, self)
         self._complain(now)
-        send: list[tuple[SiteName, SiteFrame]] = []
-        late, self._late = self._late, []
-        alarm = min(
+        self._due = min(
             self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at
         )
-        forget = False
-        for epoch, engine in self.engines.items():
-            box = engine.drain()
-            self._collect(epoch, engine, box)
-            send.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.send)
-            late.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.then_send)
-            forget = forget or box.forget is not None
-            if box.alarm is not None and box.alarm < alarm:
-                alarm = box.alarm
-        self._report_closed(late)
-        persist, self._persist = [*self._persist, *self.raft.persist], []
-        deliver, self._deliver = self._deliver, []
-        receipts, self._receipts = self._receipts, []
-        late.extend(self.raft.sends)
-        self.raft.persist, self.raft.sends = [], []
-        outcomes, self._wishes.outcomes = self._wishes.outcomes, []
-        forget, self._forget_due = forget or self._forget_due, False
-        return MemberBox(
-            persist, send, late, deliver, receipts, outcomes,
-            whole(self) if forget else None, None if alarm >= NEVER else alarm,
-        )  # fmt: skip
 
     def _complain(self, now: int) -> None:
         """Nobody feeds this site: the manager is new, or does not know that it is behind."""

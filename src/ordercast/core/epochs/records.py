@@ -18,6 +18,9 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.wire.epochs import SiteFrame
 
+REFUSED = "refused"
+"""The stage of a receipt for messages that no epoch will take: their group is gone."""
+
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
     """A batch that passed, in its epoch; `mine`: it is of this site's own ordered log."""

@@ -1,4 +1,5 @@
-"""What a member needs to begin again: all of it in one record, and back.
+"""What a member needs to begin again: all of it in one record, and back; what it takes along from
+epoch to epoch.
 
 A restart takes the last `Anew` and what was persisted after it, changes of epochs included.
 """
@@ -6,11 +7,14 @@ A restart takes the last `Anew` and what was persisted after it, changes of epoc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ordercast.core.epochs.engine import opening
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.records import (
+    REFUSED,
     Anew,
     Caught,
     EngineState,
@@ -20,8 +24,9 @@ from ordercast.core.epochs.records import (
     MemberRecord,
 )
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
-from ordercast.core.outbox import Accepted, Checkpoint, Record
+from ordercast.core.outbox import Accepted, Checkpoint, Receipt, Record
 from ordercast.model.epochs import Finish
+from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch
 
@@ -105,6 +110,22 @@ def first_checkpoint(
             if origin == member.name and incarnation == member.incarnation:
                 own[group] = seq
     return opening(position, tuple(lasts), own, unplaced)
+
+
+def sorted_out(
+    member: "Member", unplaced: Sequence[Batch]
+) -> tuple[dict[int, list[Batch]], list[Receipt]]:
+    """Own batches by the epoch that will take them; the others are refused."""
+    again: dict[int, list[Batch]] = {}
+    refused: list[Receipt] = []
+    for batch in unplaced:
+        try:
+            domain = member.domain(batch.group, batch.members)
+        except Error:
+            refused.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
+            continue
+        again.setdefault(domain.epoch, []).append(replace(batch, past=()))
+    return again, refused
 
 
 def opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:
