@@ -326,15 +326,9 @@ class Member:
 
     def drain(self) -> MemberBox:
         """What a burst without news of epochs adds to its engines' work is kept small."""
-        raft = self.raft
-        if (
-            self._stirred
-            or self.layout.closing
-            or self.now >= self._due
-            or raft.sends
-            or raft.persist
-        ):
-            self._manage(self.now)
+        raft, now, closing = self.raft, self.now, self.layout.closing
+        if self._stirred or closing or now >= self._due or raft.sends or raft.persist:
+            self._manage(now)
         alarm, late, forget = self._due, self._late, self._forget_due
         send: list[tuple[SiteName, SiteFrame]] = []
         for epoch, engine in self.engines.items():
