@@ -389,6 +389,8 @@ def test_without_certificates_only_loopback_is_allowed(host: str) -> None:
 def test_frames_for_who_is_no_peer_are_dropped_which_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
+
     async def main() -> None:
         a = End("a", anywhere(["a", "bank"]))
         async with started(a):

@@ -42,7 +42,7 @@ class Complaints:
         elif (who, refused.cause) not in self._said_of_strangers:
             if len(self._said_of_strangers) < STRANGERS:
                 self._said_of_strangers.add((who, refused.cause))
-                self._log.warning("%s: %s", who, refused)
+                self._log.log(refused.level, "%s: %s", who, refused)
             elif not self._crowded:
                 self._crowded = True
                 self._log.warning("refusals of many hosts: further hosts are only counted")

@@ -232,11 +232,15 @@ class Connection(asyncio.BufferedProtocol):
         return encoded
 
     def ping(self, boot: int) -> None:
-        self._send(encode_frame(Ack(boot, 0, ())))
+        if not self.over:  # it may have failed, and its end be under way
+            self._send(encode_frame(Ack(boot, 0, ())))
 
     def _send(self, data: bytes) -> None:
         self.wrote_at = self._loop.time()
-        self._write(data if self._session is None else self._session.encrypt(data))
+        try:
+            self._write(data if self._session is None else self._session.encrypt(data))
+        except Refused as refused:
+            self.fail(refused)
 
     def _write(self, *pieces: bytes) -> None:
         transport = self._transport

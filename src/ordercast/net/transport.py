@@ -169,7 +169,8 @@ class Transport:
         """All of them in one write; without a connection they are dropped, and one is made."""
         known = self._peers.get(peer)
         if known is None:
-            self._complaints.say(peer, Refused(NO_PEER, "it is no site of this cluster"))
+            refused = Refused(NO_PEER, "it is no site of this cluster", usual=True)
+            self._complaints.say(peer, refused)
         elif known.current is not None:
             known.current.send(frames)
         else:
