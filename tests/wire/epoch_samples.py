@@ -121,20 +121,19 @@ def several(rng: random.Random, one: Callable[[random.Random], object]) -> tuple
 
 def random_edit(rng: random.Random) -> Edit:
     site, group = rng.choice("abc"), rng.choice(("alpha", "beta"))
-    return rng.choice(
-        [
-            JoinGroup(group, site),
-            LeaveGroup(group, site),
-            AddGroup(group, ("a", "b", "site-3")[: rng.randint(0, 3)]),
-            RemoveGroup(group),
-            AddSite(site, rng.choice(("", "127.0.0.1:7104"))),
-            RetireSite(site),
-            AddVoter(site),
-            RemoveVoter(site),
-            UseBuilder("greedy", rng.choice(("", site))),
-            UseProtocol("ring", rng.choice(("", site))),
-        ]
-    )
+    edits: list[Edit] = [
+        JoinGroup(group, site),
+        LeaveGroup(group, site),
+        AddGroup(group, ("a", "b", "site-3")[: rng.randint(0, 3)]),
+        RemoveGroup(group),
+        AddSite(site, rng.choice(("", "127.0.0.1:7104"))),
+        RetireSite(site),
+        AddVoter(site),
+        RemoveVoter(site),
+        UseBuilder("greedy", rng.choice(("", site))),
+        UseProtocol("ring", rng.choice(("", site))),
+    ]
+    return rng.choice(edits)
 
 
 def random_included(rng: random.Random) -> Included:
@@ -149,16 +148,15 @@ def random_stores(rng: random.Random) -> tuple[tuple[str, int], ...]:
 
 
 def random_record(rng: random.Random) -> EpochRecord:
-    return rng.choice(
-        [
-            Begin("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
-            Finish("change 1", random_included(rng)),
-            Founded(random_stores(rng)),
-            Voters(random_stores(rng)),
-            Admit("a", number(rng), rng.getrandbits(63)),
-            Nothing(),
-        ]
-    )
+    records: list[EpochRecord] = [
+        Begin("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
+        Finish("change 1", random_included(rng)),
+        Founded(random_stores(rng)),
+        Voters(random_stores(rng)),
+        Admit("a", number(rng), rng.getrandbits(63)),
+        Nothing(),
+    ]
+    return rng.choice(records)
 
 
 def random_feed(rng: random.Random) -> Feed:
