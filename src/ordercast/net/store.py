@@ -59,6 +59,7 @@ class Store:
         self.founding = str(found.state["founding"])
         self.address = str(found.state["address"])
         self.on_failed: Callable[[Exception | None], None] | None = None
+        self._founding_epochs = json.loads(str(found.state.get("described", "{}"))).get("epochs")
         self._held = held
         self._db = db
         self._restored = found.restored()
@@ -188,8 +189,11 @@ class Store:
 
     def describe(self, **facts: Any) -> None:
         """What the export must know of the cluster: `deliver`, `on_failure`, `epochs` (those that
-        it was founded with, see `openings.founding_told`; empty: not known here), and whatever
-        else should stand in a history's meta.json."""
+        it was founded with, see `openings.founding_told`; none: not known here; those told first
+        stay), and whatever else should stand in a history's meta.json."""
+        if self._founding_epochs:
+            facts["epochs"] = self._founding_epochs
+        self._founding_epochs = facts.get("epochs")
         self._writer.queue.put({"described": json.dumps(facts, sort_keys=True)})
 
     def bytes(self) -> int:
