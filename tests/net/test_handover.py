@@ -118,6 +118,7 @@ async def test_a_joiner_that_restarts_has_its_state_again_without_asking(tmp_pat
                 kept.unlink()
         async with running(path, "c", tmp_path, again):
             await until(lambda: len(again.applied.get("alpha", [])) == 15)
+            await until(lambda: len(ledgers["a"].applied["alpha"]) == 15)
             assert again.applied["alpha"] == ledgers["a"].applied["alpha"]
 
 
@@ -192,7 +193,7 @@ async def test_memory_sites_hand_over_too_and_a_wait_can_be_cancelled(tmp_path: 
         reading = asyncio.create_task(donor.follow(a))
         opened = await asyncio.wait_for(anext(items), 10)
         assert isinstance(opened, EpochOpened)
-        assert mine.applied["alpha"] == donor.applied["alpha"]
+        await until(lambda: mine.applied["alpha"] == donor.applied["alpha"])
         reading.cancel()
 
 
