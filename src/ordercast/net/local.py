@@ -102,6 +102,10 @@ class LocalCluster:
         if site in self.nodes:
             raise ConfigError(f"site {site!r} runs already")
         await self._any().add_site(site, "")
+        return await self.newcomer(site)
+
+    async def newcomer(self, site: SiteName) -> Node:
+        """Start a site that the others have admitted; returns when it knows the cluster."""
         self._added[site] = None
         node = await self.start(site)
         admitted = asyncio.Event()
