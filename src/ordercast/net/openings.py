@@ -71,5 +71,7 @@ class Openings:
                 return opened.epoch
         return 0
 
-    def after(self, epoch: int) -> list[EpochOpened]:
-        return [opened for opened in self._opened if opened.epoch > epoch]
+    def after(self, epoch: int, read: int) -> list[EpochOpened]:
+        """What a reader is to be told that knows `epoch` and stands behind position `read`: not
+        what opened before that, where it began further on than the stream was then."""
+        return [o for o in self._opened if o.epoch > epoch and o.position >= read]

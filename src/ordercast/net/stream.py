@@ -250,18 +250,17 @@ class Stream:
         return self.confirmed
 
     def has_more(self, reader: Cursor) -> bool:
-        return reader.read < self.delivered or reader.epoch < self._openings.last
+        return reader.read < self.delivered or bool(self._pending(reader))
 
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         while True:
             read = reader.read
             if read < self.delivered:
                 found = self._from_memory(read) or await self._from_log(read + 1)
-                if reader.epoch < self._openings.last:
-                    return self._with_openings(found, reader.epoch)
-                return found
-            if reader.epoch < self._openings.last:
-                return self._openings.after(reader.epoch)
+                openings = self._pending(reader)
+                return _merged(found, openings) if openings else found
+            if openings := self._pending(reader):
+                return openings
             if self._closed is not None:
                 raise Error(self._closed)
             reader.waiter = asyncio.get_running_loop().create_future()
@@ -281,17 +280,10 @@ class Stream:
             return found
         return []
 
-    def _with_openings(self, batches: list[_Kept], epoch: int) -> list[StreamBatch]:
-        """No batch is of two epochs, so each opening has its place between two batches."""
-        openings = self._openings.after(epoch)
-        merged: list[StreamBatch] = []
-        for batch in batches:
-            while openings and openings[0].position < batch.position:
-                merged.append(openings.pop(0))
-            merged.append(batch)
-        last = batches[-1].last
-        merged.extend(takewhile(lambda opened: opened.position <= last, openings))
-        return merged
+    def _pending(self, reader: Cursor) -> list[EpochOpened]:
+        if reader.epoch == self._openings.last:  # the common case
+            return []
+        return self._openings.after(reader.epoch, reader.read)
 
     async def _from_log(self, start: int) -> list[_Kept]:
         if self.log is None:
@@ -315,6 +307,18 @@ class Stream:
         for reader in self._readers:
             if reader.waiter is not None and not reader.waiter.done():
                 reader.waiter.set_result(None)
+
+
+def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[StreamBatch]:
+    """No batch is of two epochs, so each opening has its place between two batches."""
+    merged: list[StreamBatch] = []
+    for batch in batches:
+        while openings and openings[0].position < batch.position:
+            merged.append(openings.pop(0))
+        merged.append(batch)
+    last = batches[-1].last
+    merged.extend(takewhile(lambda opened: opened.position <= last, openings))
+    return merged
 
 
 def _is_above(position: int, batch: _Kept) -> bool:
