@@ -153,7 +153,8 @@ class Model(RuleBasedStateMachine):
     def _forget(self) -> None:
         engines = []
         for epoch, batches in self.accepted.items():
-            records = [*map(Accepted, batches), *self.passed[epoch]]
+            records: list[Accepted | Kept] = [Accepted(one) for one in batches]
+            records.extend(self.passed[epoch])
             engines.append(engine(epoch, records, own_seqs=dict(_last(self.seqs)), n=self.number))
         self.folded = anew(0, *engines, lasts=self.lasts)
         self.later = []

@@ -12,10 +12,15 @@ from typing import Any
 
 import msgspec
 
+from ordercast.check.report import check_history
 from ordercast.core.epochs.member import REFUSED
 from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
+from ordercast.history.digest import digest
+from ordercast.history.reader import read_history
+from ordercast.history.rows import BASE, OPEN
 from ordercast.model.options import SECOND
 from ordercast.net.config import Retention
+from ordercast.net.export import export
 from ordercast.net.openings import founding_told, open_event
 from ordercast.net.store import Store, Written
 from support.epoch_schedules import drawn_world
@@ -133,6 +138,31 @@ def stored(
     finally:
         world.close()
     return world
+
+
+def judge_export(world: StoredMembers) -> int:
+    """The export is good, and has what the applications saw, but for what lies below a base; how
+    many sites have one."""
+    out = world.folder / "out"
+    export(world.folder, out)
+    history = read_history(out)
+    report = check_history(history, causal=world.options.causal)
+    assert report.ok, report.verdicts
+    bases: dict[str, int] = {}
+    for event in history.events:
+        if event.kind == BASE:
+            bases[event.site] = max(event.position, bases.get(event.site, 0))
+    wanted = {
+        (site, position): (epoch, message, digest(payload))
+        for site, rows in world.seen.items()
+        for position, (epoch, message, payload) in enumerate(rows, 1)
+        if position > bases.get(site, 0)
+    }
+    found = {(r.site, r.position): (r.epoch, r.id, r.digest) for r in history.deliveries}
+    assert found == wanted
+    opened = [(event.site, event.epoch) for event in history.events if event.kind == OPEN]
+    assert sorted(opened) == sorted((s, o.epoch) for s in world.opened for o in world.opened[s])
+    return sum(position > 0 for position in bases.values())
 
 
 def _bytes(records: list[MemberRecord]) -> bytes:

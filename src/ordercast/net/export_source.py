@@ -120,7 +120,7 @@ class Pinned:
     def accepted(self) -> Iterator[Taken]:
         """Without what no epoch took, because the group was gone: it was never sent."""
         told = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
-        refused = {json.loads(detail)["row"] for (detail,) in told}
+        refused = {json.loads(detail).get("row") for (detail,) in told}
         for row, record in self._records(ACCEPTED):
             if isinstance(record, Accepted) and row.n not in refused:
                 batch = record.batch
