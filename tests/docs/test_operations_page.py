@@ -39,7 +39,7 @@ def test_the_commands_of_operations_run_in_their_order(tmp_path: Path) -> None:
     """On ports that are free here."""
     file = blocks(OPERATIONS, "toml")[0]
     commands = "\n".join(["set -e", *blocks(OPERATIONS, "sh")])
-    used = sorted(set(re.findall(r"\b[79]10\d\b", file)))
+    used = sorted(set(re.findall(r"\b[79]10\d\b", file + commands)))
     for old, new in zip(used, free_ports(len(used)), strict=True):
         file, commands = file.replace(old, str(new)), commands.replace(old, str(new))
     (tmp_path / "cluster.toml").write_text(file, encoding="utf-8")

@@ -8,6 +8,7 @@ said stable must be in the history, and every guarantee must hold over all epoch
 
 import asyncio
 import contextlib
+import json
 import random
 import time
 from collections import Counter
@@ -209,7 +210,8 @@ class ChangedCluster:
     def _wait_quiet(self, limit_s: float = 20.0) -> None:
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
-            sites = self.daemons.json("status", "cluster.toml")["sites"].values()
+            told = self.daemons.run("status", "cluster.toml", "--json").stdout
+            sites = json.loads(told)["sites"].values()
             if all(site["quiet"] for site in sites if "quiet" in site):
                 return
             time.sleep(0.1)
