@@ -96,7 +96,11 @@ async def _first(reader: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
 async def test_an_opening_at_the_end_of_a_stream_is_seen_without_a_delivery(tmp_path: Path) -> None:
     async with served(tmp_path) as running, running.connect("a") as a:
         await stable(a, "alpha", b"1")
-        readers = [a.deliveries(1), a.deliveries(1, observe=True), a.batches(1)]
+        readers: list[AsyncIterator[Any]] = [
+            a.deliveries(1),
+            a.deliveries(1, observe=True),
+            a.batches(1),
+        ]
         for reader in readers:
             await anext(reader)
         await a.join("beta")
@@ -180,7 +184,10 @@ async def test_clients_read_through_changes_on_connections_that_break(
     """Every connection breaks now and then, in the middle of changes: a reader sees every message
     once and every opening once, each at its place."""
     chance = random.Random(5)
-    options = {"durability": durability, **({"dir": None} if durability == "memory" else {})}
+    options: dict[str, Any] = {
+        "durability": durability,
+        **({"dir": None} if durability == "memory" else {}),
+    }
     async with (
         served(tmp_path, **options) as running,
         running.connect("a") as sender,

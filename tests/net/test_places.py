@@ -1,5 +1,7 @@
 """What a client knows of its cluster, so that mistakes are known at once: as a node judges them."""
 
+from typing import Any
+
 import pytest
 
 from ordercast.core.epochs.layout import Layout, nowhere
@@ -36,7 +38,7 @@ def test_listed_sites_are_sorted_and_of_one_domain() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"open": True}, {"causal": True}])
-def test_a_client_refuses_what_its_site_would(options: dict[str, bool]) -> None:
+def test_a_client_refuses_what_its_site_would(options: dict[str, Any]) -> None:
     """Every pair of sites: the same answer as the layout itself gives."""
     layout = Cluster.of(GROUPS, **options).first_layout()
     places = known(layout)

@@ -12,7 +12,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class Told:
 class ChangedCluster:
     """`daemons` run already. `senders` maps a site to the groups it sends to."""
 
-    def __init__(self, daemons: Daemons, senders: dict[str, Sequence[str]], seed: int) -> None:
+    def __init__(self, daemons: Daemons, senders: Mapping[str, Sequence[str]], seed: int) -> None:
         self.daemons = daemons
         self.cluster = read_cluster(daemons.file)
         self.directory = daemons.dir
@@ -228,7 +228,7 @@ class ChangedCluster:
 
 @contextlib.asynccontextmanager
 async def changed(
-    daemons: Daemons, senders: dict[str, Sequence[str]], seed: int
+    daemons: Daemons, senders: Mapping[str, Sequence[str]], seed: int
 ) -> AsyncIterator[ChangedCluster]:
     running = ChangedCluster(daemons, senders, seed)
     try:
