@@ -15,6 +15,7 @@ from ordercast.cli.asking import (
 )
 from ordercast.cli.frame import GOOD, UsageError, print_json
 from ordercast.cli.runtime import action_and_cluster, dir_argument, say
+from ordercast.model.names import require_name
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
@@ -87,6 +88,8 @@ def _edits(action: str, rest: Sequence[str]) -> list["Edit"]:
     if action == "list":
         return []
     name, *sites = rest
+    for each in rest:
+        require_name(each, f"group {action}")
     if action == "add":
         return [AddGroup(name, tuple(sites))]
     if action == "remove":

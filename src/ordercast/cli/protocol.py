@@ -60,10 +60,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _edits(args: argparse.Namespace, protocol: str) -> list["Edit"]:
     from ordercast.model.epochs import UseBuilder, UseProtocol
-    from ordercast.model.names import nearest
+    from ordercast.model.names import nearest, require_name
     from ordercast.plan.candidates import BUILDERS
 
-    site = args.site or ""
+    site = "" if args.site is None else require_name(args.site, "--site")
     edits: list[Edit] = [UseProtocol(protocol, site)]
     if args.builder is not None:
         known = ("auto", *BUILDERS)

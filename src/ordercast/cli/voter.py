@@ -5,6 +5,7 @@ import argparse
 from ordercast.cli.asking import ask_for, asking_arguments
 from ordercast.cli.frame import UsageError
 from ordercast.cli.runtime import action_and_cluster, dir_argument
+from ordercast.model.names import require_name
 
 ACTIONS = ("add", "remove")
 
@@ -36,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"voter {action}: SITE is missing; see 'ordercast voter --help'")
     if len(sites) > 1:
         raise UsageError(f"voter {action}: one argument too many: {sites[1]!r}")
-    edit = AddVoter(sites[0]) if action == "add" else RemoveVoter(sites[0])
+    site = require_name(sites[0], f"voter {action}")
+    edit = AddVoter(site) if action == "add" else RemoveVoter(site)
     cluster = read_cluster(file)
     return ask_for(args, cluster, cluster.directory(args.dir), [edit])

@@ -20,10 +20,15 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error, FrameError
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Placed
-from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES, LARGEST_NUMBER, MEMBERS
+from ordercast.wire.limits import (
+    BATCH_MESSAGES,
+    BODY_BYTES,
+    LARGEST_NUMBER,
+    MEMBERS,
+    RECORDS,
+)
 
 VERSION = 2
-EDITS = 1_000  # of one change
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 CLIENT_BYTES = 16  # of a client's id, drawn at random
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
@@ -111,8 +116,8 @@ class Change(_Frame, frozen=True, tag=9):
     """Change the cluster; repeated on a new connection under the same name, so it is done once."""
 
     id: Number
-    name: Name
-    edits: Annotated[tuple[Edit, ...], Meta(min_length=1, max_length=EDITS)]
+    name: Text
+    edits: Annotated[tuple[Edit, ...], Meta(min_length=1, max_length=RECORDS)]
 
 
 Request: TypeAlias = (

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, FrameError
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.admin_frames import (
@@ -49,6 +49,7 @@ from ordercast.net.config import Cluster, read_cluster
 from ordercast.net.places import KnownPlaces
 from ordercast.net.processes import require_site
 from ordercast.net.stream import GapBatch
+from ordercast.wire.epoch_checks import check_change
 
 _log = logging.getLogger("ordercast.net.client")
 
@@ -251,8 +252,13 @@ class Client(Changing):
         """Change the cluster (`Changing`): returns when the daemon's site has seen it done."""
         if not edits:
             raise ConfigError("change: there is no edit in it")
+        name = name or new_change_name()
+        try:
+            check_change(name, edits)  # the daemon drops who says what no frame carries
+        except FrameError as error:
+            raise ConfigError(str(error)) from None
         number = self._next_id()
-        await self._ask(number, Change(number, name or new_change_name(), edits))
+        await self._ask(number, Change(number, name, edits))
 
     async def status(self) -> dict[str, Any]:
         number = self._next_id()
