@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from pathlib import Path
 
 import pytest
@@ -379,3 +380,63 @@ def test_data_within_an_epoch_arrives_as_it_was() -> None:
                 assert (found.epoch, found.frame.number) == (number, number)
 
     on_asyncio(main())
+
+
+# --- anything, in any order -----------------------------------------------------------------------
+
+
+@both_loops
+@pytest.mark.parametrize("seed", range(6))
+def test_after_any_meeting_parting_cutting_and_restarting_those_who_met_are_connected(
+    run: Runner, seed: int
+) -> None:
+    rng = random.Random(seed)
+
+    async def main() -> None:
+        names = anywhere("abc")
+        ends = {name: End(name, names) for name in names}
+        boots = dict.fromkeys(names, 1)
+        past: list[End] = []
+        await alone(*ends.values())
+        for end in ends.values():
+            end.knows(*(other for other in ends.values() if other is not end))
+        for _ in range(150):
+            name, peer = rng.sample(sorted(names), 2)
+            end, address = ends[name], ends[peer].transport.address
+            what = rng.choice(("part", "meet", "meet", "connect", "send", "send", "start", "rest"))
+            if what == "part":
+                end.transport.part(peer)
+            elif what == "meet":
+                end.transport.meet(peer, address)
+            elif what == "connect" and peer in [link.peer for link in end.transport.links()]:
+                end.transport.connect(peer)
+            elif what == "send":
+                end.transport.send(peer, [frame(1, rng.choice((10, 100_000)))])
+            elif what == "start" and rng.random() < 0.3:
+                await end.transport.close()
+                past.append(end)
+                boots[name] += 1
+                again = Identity(CLUSTER, boot=boots[name], terms=TERMS)
+                ends[name] = End(name, {**names, name: end.transport.address}, again)
+                await alone(ends[name])
+            else:
+                await asyncio.sleep(rng.random() * 0.02)
+        for name, end in ends.items():
+            for peer, other in ends.items():
+                end.transport.meet(peer, other.transport.address)
+                if peer > name:
+                    end.transport.connect(peer)
+        await until(lambda: connected(*ends.values()), "all are connected")
+        await until(lambda: all(e.transport.connections == 2 for e in ends.values()), "no more")
+        for end in (*ends.values(), *past):
+            assert all(end.paired(peer) for peer in names)
+        for end in ends.values():
+            end.frames.clear()
+            for peer in names:
+                if peer != end.name:
+                    end.transport.send(peer, [frame(7)])
+        for end in ends.values():
+            await until(lambda: len(end.frames) == 2, "a frame from each")  # noqa: B023
+            await end.transport.close()
+
+    run(main())

@@ -39,6 +39,7 @@ from ordercast.net.peers import (
     Unneeded,
     check_crowd,
 )
+from ordercast.net.sockets import close_server
 from ordercast.net.tls import Certificates, Session, TlsConfig, certificate_uri
 from ordercast.wire.codec import FrameEncoder, WireFrame
 
@@ -47,7 +48,7 @@ log = logging.getLogger("ordercast.net.transport")
 HUNG_UP: Final = "it hung up before its hello"
 WRONG_ANSWER: Final = "another site answers"
 NOT_DIALLED: Final = "not dialled"
-NO_PEER: Final = "frames for it are dropped"
+NO_PEER: Final = "no site of this cluster, frames for it are dropped"
 
 CERTIFICATES_EVERY_S: Final = 1.0
 CLOSING_S: Final = 1.0
@@ -169,8 +170,7 @@ class Transport:
         """All of them in one write; without a connection they are dropped, and one is made."""
         known = self._peers.get(peer)
         if known is None:
-            refused = Refused(NO_PEER, "it is no site of this cluster", usual=True)
-            self._complaints.say(peer, refused)
+            self._complaints.say(peer, Refused(NO_PEER, usual=True))
         elif known.current is not None:
             known.current.send(frames)
         else:
@@ -208,7 +208,7 @@ class Transport:
         if self._tick is not None:
             self._tick.cancel()
         await self._dialler.close()
-        self._server.close()
+        await close_server(self._server)
         for connection in list(self._connections):
             connection.close()
         for peer in list(self._peers.values()):
