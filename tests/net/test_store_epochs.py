@@ -117,6 +117,19 @@ def test_what_no_epoch_takes_is_told_as_refused(tmp_path: Path) -> None:
     store.close_sync()
 
 
+def test_what_was_refused_is_forgotten_with_its_rows(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    write(store, accepted(1, group="gone"), at_ns=1)
+    write(store, forget=anew(0, engine(2), lasts={}), at_ns=1)
+    write(store, accepted(2, group="gone"), accepted(1), at_ns=1)
+    write(store, forget=anew(0, engine(2, [accepted(1)], own_seqs={}), lasts={}), at_ns=1)
+    assert refused(store) == [("gone", 1), ("gone", 2)]
+    flush(store)
+    store = reopened(store)
+    assert refused(store) == []
+    store.close_sync()
+
+
 def test_a_refused_number_may_be_used_again(tmp_path: Path) -> None:
     """A restart has refused it before a checkpoint could: then the second use tells."""
     store = open_store(tmp_path / "a.db")

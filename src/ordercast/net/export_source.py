@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ordercast.core.epochs.member import REFUSED
 from ordercast.core.epochs.packing import included_in
-from ordercast.core.epochs.records import Anew, EpochOpened, Kept, MemberRecord
+from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, Kept, MemberRecord
 from ordercast.core.outbox import Accepted
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site

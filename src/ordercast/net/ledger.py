@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ordercast.core.epochs.member import REFUSED
 from ordercast.core.epochs.packing import included_in
-from ordercast.core.epochs.records import Anew, EngineState, Kept
+from ordercast.core.epochs.records import REFUSED, Anew, EngineState, Kept
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from ordercast.core.epochs.records import EpochOpened, MemberRecord
+from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch as DeliveredBatch
@@ -300,9 +300,16 @@ def _recover(
         " AND n <= (SELECT max(n) FROM events) - ?",
         (_EVENTS,),
     )
+    db.executemany("DELETE FROM events WHERE n = ?", _told_of_gone_rows(db, found.first))
     db.execute("COMMIT")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return found
+
+
+def _told_of_gone_rows(db: sqlite3.Connection, first: int) -> list[tuple[int]]:
+    """Events about refused batches whose rows are no longer there."""
+    told = db.execute("SELECT n, detail FROM events WHERE kind = ?", (REFUSED,))
+    return [(n,) for n, detail in told if json.loads(detail)["row"] < first]
 
 
 def _close(db: sqlite3.Connection | None, held: IO[bytes]) -> None:
