@@ -13,7 +13,7 @@ from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.node import Node
 from ordercast.net.stream import EpochOpened
 from support.loops import in_loop
-from support.sites import GROUPS, is_quiet, read, until
+from support.sites import GROUPS, is_quiet, read, turns, until
 
 QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}}
 APART = {"alpha": ["a", "b"], "beta": ["c", "d"]}
@@ -319,15 +319,23 @@ def test_a_site_is_added_joins_restarts_and_is_retired(stored: bool, tmp_path: P
                 assert told(await read(d, 3))[1:] == [b"to d", b"again"]
             with pytest.raises(ConfigError, match="site 'd' runs already"):
                 await cluster.add("d")
-            seen: list[bool] = []
-            d.on_layout.append(lambda: seen.append(d.retired))
-            await cluster.retire("d")
-            assert seen[-1]
+            await a.retire_site("d")
+            await until(lambda: d.retired)
+            await turns()
             assert not d.admitted
-            await say(a, "alpha", b"without d")
+            with pytest.raises(UnknownGroup, match="site 'd' is retired"):
+                await d.multicast("alpha", b"")
             with pytest.raises(ConfigError, match="there is no site 'd'"):
-                _ = cluster["d"]
-            last = (await read(cluster["b"], 6 if stored else 5))[-1]
+                await cluster.retire("d")
+            await cluster.kill("d")
+            e = await cluster.add("e")
+            await e.join("alpha")
+            await cluster.retire("e")
+            assert e.retired
+            await say(a, "alpha", b"without d")
+            with pytest.raises(ConfigError, match="there is no site 'e'"):
+                _ = cluster["e"]
+            last = (await read(cluster["b"], 8 if stored else 7))[-1]
             assert last.payload == b"without d"
 
     run()

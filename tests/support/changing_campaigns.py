@@ -48,6 +48,7 @@ class ChangingCampaign(Campaign):
         self.added: list[str] = []
         self.retired: list[str] = []
         self.openings: dict[str, dict[int, EpochOpened]] = {}
+        self.founders = sorted({site for members in self.groups.values() for site in members})
         self._down: list[str] = []
 
     def _options(self) -> dict[str, Any]:
@@ -80,7 +81,7 @@ class ChangingCampaign(Campaign):
         receipt = await node.multicast_many(group, payloads)
         if rng.random() < 0.3:
             await receipt.accepted()
-            if group in self.groups:  # never removed, so it will be in the history
+            if group in self.groups and node.site in self.founders:  # never removed or retired
                 self.notes[node.site].append(accepted(receipt, payloads))
 
     async def _read(self, site: str, node: Node) -> None:
@@ -123,7 +124,7 @@ class ChangingCampaign(Campaign):
             await changing
 
     async def _kill_some(self, cluster: LocalCluster) -> None:
-        up = sorted(cluster.nodes)
+        up = [site for site in sorted(cluster.nodes) if site in self.tasks]
         everybody = self.rng.random() < 0.15  # a power cut
         for site in self.rng.sample(up, len(up) if everybody else 1):
             await self._kill(cluster, site)

@@ -350,14 +350,14 @@ class Outgoing:
             if batch.group not in apart and not self._is_open(batch):
                 apart[batch.group] = None
         refused: dict[Group, int] = {}
+        layout = self._core.layout
+        groups = layout.groups if self._core.name in layout.roster else {}
         for last in (self._last, self._last_listed):
             for group, seq in list(last.items()):
                 taken = self._own.last_seq(group)  # all that was sent, but for what was refused
                 if group in apart or taken + waits[group] != seq:
                     refused[group] = taken + 1
-                if group in refused or (
-                    last is self._last and group not in self._core.layout.groups
-                ):
+                if group in refused or (last is self._last and group not in groups):
                     del last[group]
         if refused:
             self._drop(refused)
