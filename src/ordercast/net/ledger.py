@@ -70,6 +70,7 @@ class Ledger:
         # the row says; of the batches that passed in each epoch.
         self._accepted = found.accepted
         self._passed = {epoch: deque(rows) for epoch, rows in found.passed.items()}
+        self._open: tuple[int, deque[int]] = (0, deque())
         self._own = found.own  # rows of own batches that are expected back, the oldest first
         self._elsewhere: set[Group] = set()  # groups whose messages do not come back here
         self.upto = found.mark.upto
@@ -129,7 +130,7 @@ class Ledger:
         records = box.records
         n, logged = self.last, self.logged
         size = skip = 0
-        epoch, rows = 0, deque[int]()  # those that passed in the epoch
+        epoch, rows = self._open  # the epoch of the last batch that passed, and its rows
         for i, record in enumerate(records):
             if skip:
                 skip = 0
@@ -171,7 +172,7 @@ class Ledger:
             else:
                 of, count = kept.epoch, batch.count
                 if of != epoch:
-                    epoch, rows = of, self._passed.setdefault(of, deque())
+                    epoch, rows = self._open = of, self._passed.setdefault(of, deque())
                 rows.append(n)
                 if kept.mine:
                     kind |= MINE
@@ -211,7 +212,7 @@ class Ledger:
         for key in self._lost(anew, accepted):
             commit.events.append(self._refused(self._accepted[key][0], key, at))
         self._accepted = dict(sorted(accepted.items(), key=_row))
-        self._passed = passed
+        self._passed, self._open = passed, (0, deque())
         self.upto = self.last
         self._expect_back()
         state = encode(Marked(replace(anew, engines=tuple(engines)), tuple(rows), pasts))
