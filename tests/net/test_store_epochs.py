@@ -229,6 +229,33 @@ def test_a_checkpoint_that_is_not_of_this_version_is_told(tmp_path: Path) -> Non
         open_store(store.path)
 
 
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE batches SET epoch = 2 WHERE n = 3", "row 3 of table batches: the checksum"),
+        ("UPDATE batches SET crc = crc + 1 WHERE n = 2", "row 2 of table batches: the checksum"),
+        ("DELETE FROM batches WHERE n = 1", "row 1 of table batches is missing"),
+        ("UPDATE checkpoint SET needed = 2", "the checkpoint: the checksum"),
+        ("UPDATE state SET value = 1 WHERE key = 'store_number'", "value 'store_number'"),
+    ],
+)
+def test_damage_of_what_a_member_needs_is_refused(
+    statement: str, told: str, tmp_path: Path
+) -> None:
+    """An own batch that a checkpoint names, a record between batches, what came after."""
+    store = open_store(tmp_path / "a.db")
+    write(store, accepted(1), Ballot(1, None), at_ns=1)
+    write(store, forget=anew(0, engine(1, [accepted(1)], own_seqs={})), at_ns=1)
+    write(store, kept(1, origin="b"), at_ns=1)
+    store.close_sync()
+    db = sqlite3.connect(store.path)
+    db.execute(statement)
+    db.commit()
+    db.close()
+    with pytest.raises(StoreCorrupt, match=told):
+        open_store(store.path)
+
+
 def test_own_batches_that_came_back_before_a_kill_are_not_expected_again(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     for seq in range(1, 41):
