@@ -102,7 +102,9 @@ def test_the_code_of_the_runtime_page_prints_what_it_says(tmp_path: Path) -> Non
         )
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
-    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", "red\nblue\n"]
+    opened = "epoch 3 joined alpha members {'alpha': ('a', 'b', 'c'), 'beta': ('c',)}\n"
+    changed = f"{opened}1 3 b'to three'\n"
+    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", changed, "red\nblue\n"]
     assert printed == [*shown, "b'payload'\n"]
     for said in shown:
         assert f"```text\n{said}```" in RUNTIME
