@@ -232,7 +232,7 @@ def test_a_manager_that_is_far_behind_begins_with_the_snapshot() -> None:
 # 4454, 4912: a restart placed again what it had placed first in the new epoch.
 # 5384: the first manager crashed before anybody had its first record.
 # 10058: a restart counted positions twice in a domain that went on while another changed.
-@pytest.mark.parametrize("seed", [*range(12), 2439, 4454, 4912, 5384, 10058])
+@pytest.mark.parametrize("seed", [*range(12), 2439, 4454, 4912, 5384, 10058, 15396])
 def test_random_changes_under_faults(seed: int) -> None:
     world = schedule(seed)
     assert world.judge() == [], f"seed {seed}"

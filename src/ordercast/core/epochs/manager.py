@@ -57,7 +57,13 @@ class Manager:
             self._wanted[frame.change] = frame.edits
 
     def fed(self, peer: Site, frame: Fed) -> None:
+        layout = self._member.layout
         if not self.leads:
+            if peer not in layout.roster and frame.count < layout.count:
+                # It is retired, and may know none of the present voters: nobody else tells it.
+                self._member.say(
+                    peer, Feed(layout.count, (), layout.count, (), pack_layout(layout))
+                )
             return
         self._fed[peer] = frame.count
         self._detector.heard(self._member.now, peer)
