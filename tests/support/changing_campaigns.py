@@ -66,7 +66,7 @@ class ChangingCampaign(Campaign):
             self.left[site] -= len(payloads)
             try:
                 await self._send_one(rng, node, payloads)
-            except (UnknownGroup, CrossDomain):
+            except (UnknownGroup, CrossDomain, ConfigError):  # ConfigError: of a list of sites
                 self.messages_refused += len(payloads)
             await asyncio.sleep(rng.random() * (0.01 if self.left[site] > 0 else 0.2))
 

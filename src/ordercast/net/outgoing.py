@@ -288,6 +288,8 @@ class Outgoing:
             self.may_have_room()
             raise
         self._leave(waiter)
+        # The group may have gone meanwhile: then it takes nothing, and others wait behind it.
+        asyncio.get_running_loop().call_soon(self.may_have_room)
 
     def _leave(self, waiter: _InLine) -> None:
         self._line.remove(waiter)
