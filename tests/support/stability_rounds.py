@@ -68,9 +68,7 @@ class Group:
         self, protocol: str, layout: Layout[int], parts: Parts = PROTOCOLS.__getitem__
     ) -> None:
         self.layout = layout
-        self.members = {
-            name: Member(name, (0,) * layout.count, self.told) for name in layout.ring
-        }
+        self.members = {name: Member(name, (0,) * layout.count, self.told) for name in layout.ring}
         make = parts(protocol)
         self.parts = {
             name: make(name, layout, Tuples(), member) for name, member in self.members.items()

@@ -224,13 +224,14 @@ class _Round:
         ]
         make = parts(setting.protocol)
         self.parts = [make(each.node, self.layout, arrays, each) for each in self.members]
+        self.receivers = [part.receive for part in self.parts]
         for member in self.members:
             member.truth = truth
 
     def _hear(self, node: int, packet: Packet) -> None:
         self.heard[node] += 1
         self.members[node].hears(packet)
-        self.parts[node].receive(packet.source, packet.message)
+        self.receivers[node](packet.source, packet.message)
 
     def run(self) -> Tracked:
         first = self.members[self.layout.first]
