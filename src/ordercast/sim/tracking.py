@@ -128,10 +128,15 @@ def distances(tree: Tree, links: str) -> list[int]:
     return found
 
 
-def track(setting: Setting, seed: int, parts: Parts = PROTOCOLS.__getitem__) -> Tracked:
+def track(
+    setting: Setting,
+    seed: int,
+    parts: Parts = PROTOCOLS.__getitem__,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tracked:
     """A whole round; `parts` gives other than the registered protocols, to see them caught."""
     setting.check()
-    return _Round(setting, seed, parts).run()
+    return _Round(setting, seed, parts).run(progress)
 
 
 class Member(Environment[int, "Vector"]):
@@ -233,12 +238,12 @@ class _Round:
         self.members[node].hears(packet)
         self.receivers[node](packet.source, packet.message)
 
-    def run(self) -> Tracked:
+    def run(self, progress: Callable[[int, int], None] | None) -> Tracked:
         first = self.members[self.layout.first]
         if self.setting.protocol in ("full_dist", "train"):
             first.joined = 0  # there is no START: it takes part from the beginning
         self.parts[first.node].begin()
-        self.network.run()
+        self.network.run(progress=progress)
         times = []
         for member in self.members:
             if member.finished is None or member.joined is None:

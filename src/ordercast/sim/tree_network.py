@@ -136,8 +136,11 @@ class TreeNetwork:
                 target = parent[target]
         return up + down[::-1]
 
-    def run(self, until: int | None = None) -> None:
-        """To the end, or to the first thing after `until`."""
+    def run(
+        self, until: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """To the end, or to the first thing after `until`. `progress` hears of the time and of the
+        messages on hops now and then."""
         times, agenda = self._times, self._agenda
         steps = (self._done, self._arrived, self._entering, self._called)
         last = -1 if until is None else until << 2 | _CALL
@@ -147,6 +150,8 @@ class TreeNetwork:
             key = heappop(times)
             self.now = key >> 2
             steps[key & 3](agenda.pop(key))
+            if progress is not None:
+                progress(self.now, sum(self.hops))
 
     def _done(self, events: list[tuple[int, Packet, int]]) -> None:
         """Processors have sent or received, and take up what waits for them."""
