@@ -59,7 +59,12 @@ class Received:
         self._shared = True
 
     def now(self) -> "Vector":
+        """To keep: it will not change."""
         self._shared = True
+        return self._vector
+
+    def seen(self) -> "Vector":
+        """To look at and let go."""
         return self._vector
 
     def set(self, sender: int, number: int) -> None:

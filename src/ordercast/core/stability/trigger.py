@@ -28,39 +28,55 @@ def never_stops(buffer: int, meanwhile: int, stable: int, asked: int) -> bool:
 
 
 class Trigger:
-    """One member's. `limit` fixes X; otherwise it follows from what was measured.
+    """One member's. `limit` fixes X; otherwise it follows from what was measured, and is half the
+    buffer as long as nothing was.
 
-    Measurements fade: the last round counts as much as all before it together.
+    The longest round fades by an eighth with each that is shorter; of α the last round counts as
+    much as all before it.
     """
 
     def __init__(self, buffer: int, patience: int, limit: int | None = None) -> None:
         self.buffer = buffer
         self.patience = patience  # nanoseconds
         self._fixed = limit
-        self._sent_at = 0  # when the round began
-        self._asked_at = 0
-        self._meanwhile = 0
+        self._measured = False
+        self._begun = 0  # when
+        self._held = 0  # then
+        self._sending = (0, 1)  # the rate r then: so many messages in so many nanoseconds
+        self._round = 0  # f, in nanoseconds
         self._stable = 0
         self._asked = 0
+
+    @property
+    def meanwhile(self) -> int:
+        """Q = rf, rounded up."""
+        messages, took = self._sending
+        return -(-messages * self._round // took)
 
     @property
     def limit(self) -> int:
         if self._fixed is not None:
             return self._fixed
-        return best_limit(self.buffer, self._meanwhile, self._stable, self._asked)
+        if not self._measured:
+            return max(1, self.buffer // 2)
+        return best_limit(self.buffer, self.meanwhile, self._stable, self._asked)
 
     def due(self, held: int, oldest: int, now: int) -> bool:
         """Whether a round should begin: `held` messages are not stable, the first of them was sent
         at `oldest`."""
         return held > 0 and (held >= self.limit or now >= oldest + self.patience)
 
-    def begun(self, held: int, sent: int) -> None:
-        """A round begins, with so many messages held and sent so far."""
-        self._asked_at = held
-        self._sent_at = sent
+    def begun(self, held: int, oldest: int, newest: int, now: int) -> None:
+        """A round begins while so many messages are held, the first and the last of them sent at
+        these times (of which the rate follows: a sender that had to stop sends nothing newer)."""
+        self._begun = now
+        self._held = held
+        if held > 1 and newest > oldest:
+            self._sending = (held - 1, newest - oldest)
 
-    def ended(self, released: int, sent: int) -> None:
+    def ended(self, released: int, now: int) -> None:
         """It has ended, and so many of those held when it began are released."""
-        self._meanwhile = max(sent - self._sent_at, (self._meanwhile + sent - self._sent_at) // 2)
+        self._measured = True
+        self._round = max(now - self._begun, self._round - self._round // 8)
         self._stable = self._stable // 2 + released
-        self._asked = self._asked // 2 + self._asked_at
+        self._asked = self._asked // 2 + self._held
