@@ -72,6 +72,7 @@ class Tracked:
 
     setting: Setting
     members: int
+    height: int
     rtt_ns: int
     slowest_rtt_ns: int
     rounds: int
@@ -94,6 +95,7 @@ class Tracked:
         return {
             "protocol": self.setting.protocol,
             "members": self.members,
+            "height": self.height,
             "rtt_ms": self.rtt_ns / 1e6,
             "slowest_rtt_ms": self.slowest_rtt_ns / 1e6,
             "messages_on_hops": self.messages_on_hops,
@@ -252,6 +254,7 @@ class _Round:
         return Tracked(
             setting=self.setting,
             members=self.tree.count,
+            height=self.tree.height,
             rtt_ns=times[first.node],
             slowest_rtt_ns=max(times),
             rounds=max(member.deepest for member in self.members),

@@ -31,7 +31,8 @@ class Buffers:
 class Triggered:
     """`rounds` are those begun while data was sent; `stops`: how often a sender found its buffer
     full, of which `first_stops` are the first member's; `stopped_ns`: how long senders waited for
-    room, all together. α, f and Q are the first member's, as means over its rounds."""
+    room, all together, up to `end_ns`, when all could have been sent or later. α, f and Q are the
+    first member's, as means over its rounds."""
 
     rounds: int
     stops: int
@@ -42,7 +43,7 @@ class Triggered:
     round_ms: float
     alpha: float
     meanwhile: float
-    seconds: float
+    end_ns: int
 
 
 def measure_trigger(setting: Setting, data: Data, buffers: Buffers, seed: int) -> Triggered:
@@ -66,7 +67,6 @@ class _Triggering:
         self.waiting_for: dict[int, int] = {}  # members yet to hear: what was stable when it began
         self.stopped: dict[int, int] = {}  # since when
         self.stops = self.first_stops = self.stopped_ns = self.rounds = 0
-        self.last_sent = 0
         self.begun_at = self.held_then = self.sent_then = 0
         self.measured: list[tuple[int, float, int]] = []  # the first member's f, α and Q
 
@@ -77,7 +77,8 @@ class _Triggering:
                 self.network.call(at, partial(self._send, member))
         self.network.run(until=MOST_SECONDS * SECOND)
         known = self.traffic.known
-        waiting = sum(self.network.now - since for since in self.stopped.values())
+        end = max(self.network.now, self.buffers.messages * self.traffic.data.gap)
+        waiting = sum(end - since for since in self.stopped.values())
         rounds, shares, meanwhile = (
             zip(*self.measured, strict=True) if self.measured else ((0,),) * 3
         )
@@ -91,7 +92,7 @@ class _Triggering:
             round_ms=fmean(rounds) / 1e6,
             alpha=fmean(shares),
             meanwhile=fmean(meanwhile),
-            seconds=self.last_sent / SECOND,
+            end_ns=end,
         )
 
     def _send(self, member: Sender) -> None:
@@ -104,7 +105,6 @@ class _Triggering:
             self.stopped[member.node] = now
             return  # it goes on when some of them are stable
         member.send_data()
-        self.last_sent = now
         self.network.call(now + self.traffic.data.gap, partial(self._send, member))
         if len(member.held) == 1:
             self._be_patient(member)
