@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PLACEMENTS = ("same", "shuffled")
 LINKS = ("lan", "wan")
 KINDS = ("start", "ack", "info")
+ROLES = ("root", "internal", "leaf")
 FULL_DIST_MOST = 5_000  # members: beyond that a round of n² messages takes minutes
 _SENT = 10  # messages that everybody has sent, and those who are not behind have received
 _BEHIND = 8  # members
@@ -87,11 +88,9 @@ class Tracked:
         return sum(self.on_hops.values())
 
     def as_json(self) -> dict[str, Any]:
-        roles = ("root", "internal", "leaf")
-        most = {role: self.processed[role][1] if role in self.processed else None for role in roles}
-        least = {
-            role: self.processed[role][0] if role in self.processed else None for role in roles
-        }
+        nobody = (None, None)
+        least = {role: self.processed.get(role, nobody)[0] for role in ROLES}
+        most = {role: self.processed.get(role, nobody)[1] for role in ROLES}
         return {
             "protocol": self.setting.protocol,
             "members": self.members,

@@ -30,14 +30,15 @@ class Buffers:
 @dataclass(frozen=True, slots=True)
 class Triggered:
     """`rounds` are those begun while data was sent; `stops`: how often a sender found its buffer
-    full, of which `first_stops` are the first member's; `stopped_ns`: how long senders waited for
-    room, all together, up to `end_ns`, when all could have been sent or later. α, f and Q are the
-    first member's, as means over its rounds."""
+    full, `stopped_ns` how long senders waited for room, all together, up to `end_ns`, when all
+    could have been sent or later. What is the first member's alone is named so; α, f and Q are its
+    own too, as means over its rounds."""
 
     rounds: int
     stops: int
     first_stops: int
     stopped_ns: int
+    first_stopped_ns: int
     stable: int
     time_to_stable_ms: float
     round_ms: float
@@ -66,7 +67,8 @@ class _Triggering:
         self.asking: dict[int, None] = {}
         self.waiting_for: dict[int, int] = {}  # members yet to hear: what was stable when it began
         self.stopped: dict[int, int] = {}  # since when
-        self.stops = self.first_stops = self.stopped_ns = self.rounds = 0
+        self.stopped_for = [0] * len(self.triggers)
+        self.stops = self.first_stops = self.rounds = 0
         self.begun_at = self.held_then = self.sent_then = 0
         self.measured: list[tuple[int, float, int]] = []  # the first member's f, α and Q
 
@@ -78,7 +80,8 @@ class _Triggering:
         self.network.run(until=MOST_SECONDS * SECOND)
         known = self.traffic.known
         end = max(self.network.now, self.buffers.messages * self.traffic.data.gap)
-        waiting = sum(end - since for since in self.stopped.values())
+        for node, since in self.stopped.items():
+            self.stopped_for[node] += end - since
         rounds, shares, meanwhile = (
             zip(*self.measured, strict=True) if self.measured else ((0,),) * 3
         )
@@ -86,7 +89,8 @@ class _Triggering:
             rounds=self.rounds,
             stops=self.stops,
             first_stops=self.first_stops,
-            stopped_ns=self.stopped_ns + waiting,
+            stopped_ns=sum(self.stopped_for),
+            first_stopped_ns=self.stopped_for[self.first.node],
             stable=len(known),
             time_to_stable_ms=fmean(known) / 1e6 if known else 0.0,
             round_ms=fmean(rounds) / 1e6,
@@ -152,7 +156,7 @@ class _Triggering:
         if before is not None:
             self.triggers[member.node].ended(member.stable_ - before, now)
         if member.node in self.stopped and len(member.held) < self.buffers.buffer:
-            self.stopped_ns += now - self.stopped.pop(member.node)
+            self.stopped_for[member.node] += now - self.stopped.pop(member.node)
             self.network.call(now, partial(self._send, member))
         if member is self.first:
             if self.held_then and before is not None:

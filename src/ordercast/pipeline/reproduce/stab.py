@@ -62,8 +62,8 @@ REPRODUCTIONS = (
         source="[STAB] §3, §4, Tables 1 and 2",
         says=(
             "Rounds: 3 (CoordP), 2 (FullDist), 2n (Train), p + 2 (S_CoordP), bp + 2 (S_Train)."
-            " Messages processed: n + 3 at the coordinator, 3 elsewhere; n + 1; 4; at most b + 4; at"
-            " most 5. The structured protocols leave every member with O(1).",
+            " Messages processed: n + 3 at the coordinator, 3 elsewhere; n + 1; 4; at most b + 4;"
+            " at most 5. The structured protocols leave every member with O(1).",
         ),
         how="One round on complete trees. A message's round is one more than that of the messages"
         " its sender waited for; a multicast is one message sent and one received by its sender.",
@@ -243,17 +243,18 @@ REPRODUCTIONS = (
         how="15 members, s_coordp, on a tree whose root's links are 31 and 38 ms long; each sends"
         " 60 messages of 200 bytes a second and holds at most g = 40 that are not stable. A lost"
         " copy comes 300 ms later. Green: the largest X with which no member stops, and the lesser"
-        " of the two bounds, with the f and α of the same runs (errata STAB-6). Grey: every member"
-        " measures r, f and α and asks for a round at its own X, or when its oldest message is 2 s"
-        " old.",
+        " of the two bounds, with the f and α of the same runs (errata STAB-6). Yellow: every"
+        " member measures r, f and α and asks for a round at its own X, or when its oldest message"
+        " is 2 s old.",
         family="stab-trigger",
         experiment=trigger_costs,
         split="protocol",
         points=limits,
         repeats=lambda quick: Repeats(1, 1) if quick else Repeats(4, 4),
         measures=(
-            "rounds", "rounds_formula", "stops", "first_stops", "stopped_share", "stable_share",
-            "time_to_stable_ms", "round_ms", "alpha", "meanwhile", "mended_limit", "printed_limit",
+            "rounds", "rounds_formula", "stops", "first_stops", "stopped_share",
+            "first_stopped_share", "stable_share", "time_to_stable_ms", "round_ms", "alpha",
+            "meanwhile", "mended_limit", "printed_limit",
         ),
         draw=trigger_figure,
         find=trigger_findings,

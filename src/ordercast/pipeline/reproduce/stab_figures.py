@@ -11,7 +11,6 @@ from ordercast.pipeline.reproduce.figures import (
     legend,
     log_axis,
     new_figure,
-    reference,
     title,
 )
 from ordercast.pipeline.reproduce.kinds import Spot, curve, values
@@ -29,6 +28,7 @@ COLOURS = {
     "coordp": PALETTE[0], "full_dist": PALETTE[3], "train": PALETTE[4], "s_coordp": PALETTE[2],
     "s_train": PALETTE[1],
 }  # fmt: skip
+_LINES = {"full_dist": "--", "s_train": "--"}  # where two lie on each other, both can be seen
 _MARKERS = {"coordp": "o", "full_dist": "D", "train": "s", "s_coordp": "^", "s_train": "v"}
 _PAIRS = (("coordp", "s_coordp"), ("full_dist", "s_coordp"), ("train", "s_train"))
 _MEMBERS = "members"
@@ -51,10 +51,15 @@ def random_spots(results: Results, measure: str, protocol: str) -> list[Spot]:
     ]
 
 
+def draw(ax: "Axes", spots: Sequence[Spot], protocol: str, line: str | None = None) -> None:
+    style = _LINES.get(protocol, "-") if line is None else line
+    draw_curve(ax, spots, protocol, COLOURS[protocol], _MARKERS[protocol], style)
+
+
 def draw_protocol(ax: "Axes", results: Results, measure: str, protocol: str) -> None:
     """A line for complete trees, dots for random ones."""
     spots = complete(results, measure, protocol)
-    draw_curve(ax, spots, protocol, COLOURS[protocol], _MARKERS[protocol])
+    draw(ax, spots, protocol)
     drawn = random_spots(results, measure, protocol)
     ax.plot(
         [spot.x for spot in drawn], [spot.y for spot in drawn], ls="none", marker=".", ms=3.5,
@@ -67,7 +72,7 @@ def table1_figure(results: Results) -> "Figure":
     for protocol in PROTOCOLS:
         for ax, measure in ((left, "rounds"), (right, "processed_root")):
             spots = complete(results, measure, protocol)
-            draw_curve(ax, spots, protocol, COLOURS[protocol], _MARKERS[protocol], "none")
+            draw(ax, spots, protocol, "none")
     title(left, "Rounds of one execution, complete trees")
     label(left, "members", "rounds")
     title(right, "Messages that the first member sends and receives")
@@ -85,7 +90,7 @@ def kinds_figure(results: Results) -> "Figure":
         for protocol in PROTOCOLS:
             spots = [s for s in complete(results, f"on_hops_{kind}", protocol) if s.y]
             if spots:
-                draw_curve(ax, spots, protocol, COLOURS[protocol], _MARKERS[protocol])
+                draw(ax, spots, protocol)
         title(ax, f"{kind.upper()} on all hops")
         label(ax, "members", "messages" if kind == "start" else "")
     for ax in axes:
@@ -99,7 +104,7 @@ def messages_figure(results: Results) -> "Figure":
     figure, (ax,) = new_figure(6.8, 4.6)
     for protocol in PROTOCOLS:
         spots = complete(results, "messages_on_hops", protocol)
-        draw_curve(ax, spots, protocol, COLOURS[protocol], _MARKERS[protocol])
+        draw(ax, spots, protocol)
     title(ax, "Messages on all hops, one execution")
     label(ax, "members", "messages")
     _log_log(ax)
@@ -110,7 +115,7 @@ def messages_figure(results: Results) -> "Figure":
 def pairs_figure(measure: str, unit: str, what: str) -> Draw:
     """Figures 7 and 10: a basic protocol and the structured one that belongs to it."""
 
-    def draw(results: Results) -> "Figure":
+    def draw_pairs(results: Results) -> "Figure":
         figure, axes = new_figure(12.6, 4.2, 1, 3)
         for ax, letter, pair in zip(axes, "ABC", _PAIRS, strict=True):
             for protocol in pair:
@@ -123,7 +128,7 @@ def pairs_figure(measure: str, unit: str, what: str) -> Draw:
             legend(ax)
         return figure
 
-    return draw
+    return draw_pairs
 
 
 def queues_figure(results: Results) -> "Figure":
@@ -135,7 +140,7 @@ def queues_figure(results: Results) -> "Figure":
     ):
         for protocol in PROTOCOLS:
             spots = complete(results, measure, protocol)
-            draw_curve(ax, spots, protocol, COLOURS[protocol], _MARKERS[protocol])
+            draw(ax, spots, protocol)
         title(ax, f"Longest queue {what}")
         label(ax, "members", "messages, with the one in service")
     for ax in axes:
@@ -180,7 +185,7 @@ def scale_figure(results: Results) -> "Figure":
             if where.get("links") or where.get("placement"):
                 near = complete(results, measure, protocol)
                 ax.plot([s.x for s in near], [s.y for s in near], color=colour, lw=0.8, ls=":")
-            draw_curve(ax, spots, protocol, colour, _MARKERS[protocol])
+            draw(ax, spots, protocol)
         title(ax, what)
         label(ax, "members", unit)
         _log_log(ax)
@@ -196,7 +201,7 @@ def load_figure(results: Results) -> "Figure":
     for ax, members in zip(axes, counts, strict=True):
         for protocol in PROTOCOLS:
             spots = curve(results, "busy", "rtt_ms", protocol=protocol, members=members)
-            draw_curve(ax, spots, protocol, COLOURS[protocol], _MARKERS[protocol])
+            draw(ax, spots, protocol)
         title(ax, f"f(r), {members:,} members")
         label(ax, "share of a processor's time that data takes", "round-trip time, ms")
         log_axis(ax, "y")
@@ -207,54 +212,56 @@ def load_figure(results: Results) -> "Figure":
 def trigger_figure(results: Results) -> "Figure":
     """Rounds, stops and time to stable against X; above without loss, below with it."""
     losses = values(results, "loss")
-    figure, axes = new_figure(12.6, 3.9 * len(losses), len(losses), 3)
+    figure, axes = new_figure(13.2, 4.1 * len(losses), len(losses), 3)
     for row, loss in enumerate(losses):
-        rounds, stops, stable = axes[3 * row : 3 * row + 3]
-        where = {"loss": loss}
-        draw_curve(rounds, by_limit(results, "rounds", **where), "measured", PALETTE[0])
-        formula = by_limit(results, "rounds_formula", **where)
+        rounds, stopped, stable = axes[3 * row : 3 * row + 3]
+        formula = _held(results, "rounds_formula", loss)
         rounds.plot([s.x for s in formula], [s.y for s in formula], color=GREY, ls="--", lw=1.2,
                     label="K/(αX)")  # fmt: skip
-        log_axis(rounds, "y")
-        for measure, name, colour in (
-            ("stops", "a member, on average", PALETTE[4]),
-            ("first_stops", "the first member", PALETTE[0]),
+        for ax, measure, name, colour in (
+            (rounds, "rounds", "X fixed", PALETTE[0]),
+            (stopped, "stopped_share", "X fixed: all members", PALETTE[4]),
+            (stopped, "first_stopped_share", "X fixed: first member", PALETTE[0]),
+            (stable, "time_to_stable_ms", "X fixed", PALETTE[0]),
         ):
-            draw_curve(stops, by_limit(results, measure, **where), name, colour)
-        draw_curve(stable, by_limit(results, "time_to_stable_ms", **where), "fixed X", PALETTE[0])
+            draw_curve(ax, _held(results, measure, loss), name, colour)
+        log_axis(rounds, "y")
         lost = f"{100 * loss:g} % of copies lost" if loss else "nothing lost"
         title(rounds, f"Rounds T(X), {lost}")
-        title(stops, "How often a sender stops")
+        title(stopped, "Time for which senders are stopped")
         title(stable, "Time to stable")
         label(rounds, "X, messages", "rounds")
-        label(stops, "X, messages", "stops")
-        label(stable, "X, messages", "ms, known at the sender")
-        for ax, measure in ((rounds, "rounds"), (stops, "stops"), (stable, "time_to_stable_ms")):
-            chosen = curve(results, "limit", measure, limit=MEASURED_LIMIT, **where)
-            if chosen:
-                reference(ax, chosen[0].y, "X as each member measures it")
+        label(stopped, "X, messages", "share of the time")
+        label(stable, "X, messages", "ms until the sender knows")
+        for ax, measure in (
+            (rounds, "rounds"), (stopped, "stopped_share"), (stable, "time_to_stable_ms"),
+        ):  # fmt: skip
+            chosen = curve(results, "limit", measure, limit=MEASURED_LIMIT, loss=loss)[0].y
+            ax.axhline(chosen, color=PALETTE[1], lw=1.6, label="X measured by each")
             _mark_limits(ax, results, loss)
-            legend(ax)
+            ax.legend(loc="upper right" if ax is rounds else "upper left", fontsize=8)
     return figure
 
 
+def _held(results: Results, measure: str, loss: float) -> list[Spot]:
+    """Of the X that a buffer can hold."""
+    return [spot for spot in by_limit(results, measure, loss=loss) if spot.x <= BUFFER]
+
+
 def _mark_limits(ax: "Axes", results: Results, loss: float) -> None:
-    """The best X by measurement and by the mended formula, and the buffer that the printed one
-    overflows."""
-    found = best_measured(results, loss)
-    if found is not None:
-        ax.axvline(found, color=PALETTE[2], lw=1.6, label=f"best X measured: {found:g}")
-    mended = mended_limit(results, loss)
-    ax.axvline(mended, color=PALETTE[2], lw=1.2, ls=":", label=f"by the bounds: {mended:.0f}")
-    ax.axvspan(BUFFER, BUFFER + 7, color=PALETTE[4], alpha=0.12, lw=0)
-    ax.set_xlim(0, BUFFER + 7)
-    if loss:
-        printed = printed_limit(results, loss)
-        ax.annotate(
-            f"X > g: overflows\nprinted X: {printed:.0f} →", (BUFFER + 6.7, 0.5),
-            xycoords=("data", "axes fraction"), ha="right", va="center", fontsize=8,
-            color=PALETTE[4], rotation=90,
-        )  # fmt: skip
+    """The best X by measurement and by the mended formula, and where the printed one lies."""
+    best, mended = best_measured(results, loss), mended_limit(results, loss)
+    if best is not None:
+        ax.axvline(best, color=PALETTE[2], lw=1.6, label=f"best X measured: {best:g}")
+    ax.axvline(mended, color=PALETTE[2], lw=1.4, ls=":", label=f"lesser bound: {mended:.0f}")
+    ax.axvspan(BUFFER, 1.25 * BUFFER, color=PALETTE[4], alpha=0.12, lw=0)
+    ax.set_xlim(0, 1.25 * BUFFER)
+    printed = f"\nprinted X: {printed_limit(results, loss):.0f}" if loss else ""
+    ax.annotate(
+        f"X > g: no round begins{printed}", (1.125 * BUFFER, 0.03),
+        xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=8.5,
+        color=PALETTE[4], rotation=90,
+    )  # fmt: skip
 
 
 def best_measured(results: Results, loss: float) -> float | None:

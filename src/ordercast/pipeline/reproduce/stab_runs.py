@@ -9,9 +9,9 @@ from typing import Any
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.core.stability.trigger import best_limit
-from ordercast.pipeline.sweep_measure import Measured, Measures
+from ordercast.pipeline.sweep_measure import Measured, Measures, of_round
 from ordercast.pipeline.sweep_options import Config
-from ordercast.sim.tracking import Setting, Tracked, track
+from ordercast.sim.tracking import Setting, track
 from ordercast.sim.traffic import SECOND, Data, measure_load
 from ordercast.sim.tree import Shape, parse_random_tree, parse_tree
 from ordercast.sim.tree_network import Costs
@@ -114,29 +114,6 @@ def shape_of(config: Config) -> Shape:
     return parse_tree(config["tree"])
 
 
-def of_round(found: Tracked) -> Measures:
-    """Everything that a round is measured by, as numbers."""
-    measures: dict[str, float] = {
-        "members": found.members,
-        "rtt_ms": found.rtt_ns / 1e6,
-        "slowest_rtt_ms": found.slowest_rtt_ns / 1e6,
-        "rounds": found.rounds,
-        "messages_on_hops": found.messages_on_hops,
-        "messages_per_member": found.messages_on_hops / found.members,
-        "queue_link": found.longest_link,
-        "queue_cpu": found.longest_cpu,
-        "height": found.height,
-    }
-    for kind, count in found.on_hops.items():
-        measures[f"on_hops_{kind}"] = count
-    for kind, count in found.sent.items():
-        measures[f"sent_{kind}"] = count
-    for role, (least, most) in found.processed.items():
-        measures[f"processed_{role}"] = most
-        measures[f"processed_{role}_least"] = least
-    return {name: float(value) for name, value in measures.items()}
-
-
 # --- data beside them -----------------------------------------------------------------------------
 
 
@@ -193,7 +170,8 @@ def trigger_costs(config: Config, seed: int, _run: str) -> Measured:
         "rounds": found.rounds,
         "stops": found.stops / members,
         "first_stops": found.first_stops,
-        "stopped_share": found.stopped_ns / max(1, found.end_ns) / members,
+        "stopped_share": found.stopped_ns / found.end_ns / members,
+        "first_stopped_share": found.first_stopped_ns / found.end_ns,
         "stable_share": found.stable / (members * config["messages"]),
     }
     if found.rounds:
