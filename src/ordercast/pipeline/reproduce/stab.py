@@ -250,7 +250,7 @@ REPRODUCTIONS = (
         experiment=trigger_costs,
         split="protocol",
         points=limits,
-        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(4, 4),
+        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(3, 3),
         measures=(
             "rounds", "rounds_formula", "stops", "first_stops", "stopped_share",
             "first_stopped_share", "stable_share", "time_to_stable_ms", "round_ms", "alpha",
