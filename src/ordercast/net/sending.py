@@ -117,3 +117,4 @@ class Sending:
             self.stages.refuse(group, first)
         if refused:
             self.voucher = self.voucher.refuse(refused)
+        self.outgoing.may_have_room()
