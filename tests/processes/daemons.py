@@ -116,14 +116,15 @@ class Daemons:
             text=True,
         )
 
-    def run_newcomer(self, site: str) -> str:
+    def run_newcomer(self, site: str, *options: str) -> str:
         """The daemon of a site that is not in the file, in the background; where it listens."""
         if self.tls:
             self.good("certs", "cluster.toml", "--site", site)
         (port,) = free_ports(1)
         address = f"127.0.0.1:{port}"
         with (self.dir / f"{site}.log").open("ab") as log:
-            node = self.command("node", "cluster.toml", "--site", site, "--address", address)
+            words = ("node", "cluster.toml", "--site", site, "--address", address, *options)
+            node = self.command(*words)
             self._added.append(
                 subprocess.Popen(
                     node, cwd=self.place, stdin=subprocess.DEVNULL, stdout=log, stderr=log
