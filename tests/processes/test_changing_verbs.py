@@ -264,3 +264,7 @@ def test_an_unknown_newcomer_is_refused_with_what_to_do(tmp_path: Path) -> None:
         assert "Traceback" not in log.read_text(encoding="utf-8")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert 'ordercast_epoch{cluster="demo",site="d"} 0.0' in answer.read().decode()
+        daemons.good("send", FILE, "alpha", "x", "--until", "stable")
+        assert verdict_on(daemons)["ok"]  # with a store that has nothing in it
+        daemons.good("cluster", "down", FILE)
+        assert verdict_on(daemons)["ok"]
