@@ -23,7 +23,7 @@ from ordercast.net.admin_frames import (
 )
 from ordercast.net.admin_stream import Subscription
 from ordercast.net.node import Node
-from ordercast.net.receipts import Receipt, refusal
+from ordercast.net.receipts import Receipt
 
 MOST_REFUSED = 4_096  # remembered
 PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
@@ -190,11 +190,7 @@ class Session:
 
     def _follow_accepted(self, number: int, group: Group, seq: int, count: int) -> None:
         """What was accepted on an earlier connection, maybe before a restart."""
-        last = seq + count - 1
-        if last > self.node.core.window.last_seq(group):
-            self._refuse(number, refusal(group, last))
-        else:
-            self._follow(number, Receipt(self.node.voucher, group, last), count)
+        self._follow(number, Receipt(self.node.voucher, group, seq + count - 1), count)
 
     def _follow(self, number: int, receipt: Receipt, count: int) -> None:
         self._reached[number] = (0, receipt.group, receipt.seq - count + 1)
