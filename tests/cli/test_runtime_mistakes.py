@@ -90,6 +90,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("epoch", "the following arguments are required: CLUSTER"),
         ("epoch c.toml", "no site of cluster 'demo' runs here"),
         ("epoch c.toml --via d", "c.toml: there is no site 'd'"),
+        ("epoch c.toml --via a", "--via: site 'a' does not run from"),
+        ("group join c.toml alpha b --via a", "--via: site 'a' does not run from"),
         ("certs c.toml", "c.toml: has no [tls] dir; name a directory with --out"),
         ("certs c.toml --out x --site d", "x: has no authority (ca.pem, ca.key)"),
         ("certs c.toml --out x --host h", "--host: goes with exactly one --site"),
@@ -116,7 +118,7 @@ def test_groups_are_listed_with_their_primaries(capsys: pytest.CaptureFixture[st
 
 
 def test_the_list_says_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main("group list c.toml --json".split()) == 0
+    assert main(["group", "list", "c.toml", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["cluster"], told["source"], told["via"]) == ("demo", "file", None)
     assert told["groups"]["alpha"] == {
@@ -131,7 +133,7 @@ def test_protocols_are_listed_without_a_cluster(capsys: pytest.CaptureFixture[st
             "propagation  builders: any",
             "centralized  builders: star",
         ]
-    assert main("protocol list --json".split()) == 0
+    assert main(["protocol", "list", "--json"]) == 0
     names = [each["name"] for each in json.loads(capsys.readouterr().out)["protocols"]]
     assert names == ["propagation", "centralized"]
 
