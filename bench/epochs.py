@@ -1,4 +1,4 @@
-"""The pause that a join costs its domain, and what another domain notices.
+"""The pause that a join costs its domain, and what another domain notices; also of one that dies.
 
     python bench/epochs.py [--sites 9 50 200] [--json]
 
@@ -47,16 +47,20 @@ def table_of(sites: int) -> GroupTable:
     return GroupTable.of(groups, sites=[*names, *apart, "new"])
 
 
-def run(sites: int, *, join: bool) -> tuple[Seen, int]:
-    """What was seen, and how many epochs there were."""
+def run(sites: int, *, join: bool = False, dead: bool = False) -> tuple[Seen, int]:
+    """What was seen, and how many epochs there were. `dead`: all of the domain apart crashes."""
     table = table_of(sites)
-    fault = Fault("join", count=1, start=AT, stop=AT + 1, sites=("z0",))
+    apart = tuple(site for site in table.sites if site.startswith("z"))
+    faults = [Fault("join", count=1, start=AT, stop=AT + 1, sites=("z0",))]
+    if dead:
+        faults.append(Fault("crash", count=len(apart), start=AT, stop=AT + 1, sites=apart))
     config = SimConfig(
         table,
         builder="balanced",
         messages=int(RATE * SECONDS),
         rate=RATE,
-        faults=(fault,),
+        faults=tuple(faults),
+        on_failure="wait",
     )
     structure = Structure(1, table, advise(table, "balanced").forest)
     world = World(config, structure, seed=1)
@@ -82,6 +86,7 @@ def measure(sites: int) -> dict[str, float]:
     quiet, before = run(sites, join=False)
     changed, after = run(sites, join=True)
     assert after == before + 1, (before, after)
+    beside, _ = run(sites, dead=True)
     return {
         "sites": sites,
         "pause_ms": round(changed.changed - quiet.changed, 3),
@@ -89,6 +94,7 @@ def measure(sites: int) -> dict[str, float]:
         "slowest_without_ms": round(quiet.changed, 3),
         "other_domain_ms": round(changed.other, 3),
         "other_domain_without_ms": round(quiet.other, 3),
+        "beside_a_dead_domain_ms": round(beside.changed, 3),
     }
 
 
@@ -101,12 +107,14 @@ def main() -> None:
     if args.json:
         print(json.dumps(rows, indent=2))
         return
-    print("sites   pause   slowest  without   other domain  without   (ms, virtual)")
+    print(
+        "sites   pause   slowest  without   other domain  without   beside a dead one (virtual ms)"
+    )
     for row in rows:
         print(
             f"{row['sites']:5.0f} {row['pause_ms']:7.2f} {row['slowest_ms']:9.2f}"
             f" {row['slowest_without_ms']:8.2f} {row['other_domain_ms']:14.2f}"
-            f" {row['other_domain_without_ms']:8.2f}"
+            f" {row['other_domain_without_ms']:8.2f} {row['beside_a_dead_domain_ms']:19.2f}"
         )
 
 
