@@ -70,7 +70,7 @@ class OneChildIsEnough(StructuredCoordP[int, Array]):
 
     def receive(self, peer: int, message: Message[Array]) -> None:
         super().receive(peer, message)
-        if self._open and self._below:
+        if self._open and self._heard:
             self._open = False
             self._report()
 
@@ -79,10 +79,10 @@ class OnlyForTheChildren(StructuredCoordP[int, Array]):
     """An inner member passes its children's arrays on, and not its own."""
 
     def _report(self) -> None:
-        if not self._below or self.name == self.layout.first:
+        if not self._heard or self.name == self.layout.first:
             super()._report()
             return
-        least = self.arrays.least(self._below.values())
+        least = self.arrays.least(self._heard.values())
         self.member.send(self.layout.parent[self.name], Ack(self.round, least))
 
 

@@ -7,56 +7,18 @@ children. (`full_dist` on a tree would be the same: a multicast among siblings t
 what one ACK tells it.)
 """
 
-from ordercast.core.stability.arrays import A, Arrays
-from ordercast.core.stability.rounds import (
-    Ack,
-    Environment,
-    Info,
-    Layout,
-    Message,
-    N,
-    Part,
-    Start,
-)
+from collections.abc import Sequence
+
+from ordercast.core.stability.arrays import A
+from ordercast.core.stability.gathering import Gathering
+from ordercast.core.stability.rounds import N
 
 
-class StructuredCoordP(Part[N, A]):
-    __slots__ = ("_below", "_open")
+class StructuredCoordP(Gathering[N, A]):
+    __slots__ = ()
 
-    def __init__(
-        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
-    ) -> None:
-        super().__init__(name, layout, arrays, member)
-        self._below: dict[N, A] = {}  # what the children have sent
-        self._open = False  # this round has not left here yet
+    def _sources(self) -> Sequence[N]:
+        return self.layout.children[self.name]
 
-    def begin(self) -> None:
-        self._take_part(self.round + 1)
-        self.member.multicast(Start(self.round))
-
-    def receive(self, peer: N, message: Message[A]) -> None:
-        if isinstance(message, Info):
-            self._finish(message)
-            return
-        if message.round > self.round and self.name != self.layout.first:
-            self._take_part(message.round)  # an ACK may overtake START
-        if message.round != self.round:
-            return
-        if isinstance(message, Ack) and self.layout.parent.get(peer) == self.name:
-            self._below[peer] = message.array
-        if self._open and len(self._below) == len(self.layout.children[self.name]):
-            self._open = False
-            self._report()
-
-    def _take_part(self, number: int) -> None:
-        self.round = number
-        self._below = {}
-        self._open = True
-
-    def _report(self) -> None:
-        least = self.arrays.least([self.member.received(), *self._below.values()])
-        self._below = {}
-        if self.name == self.layout.first:
-            self.member.multicast(Info(self.round, least))
-        else:
-            self.member.send(self.layout.parent[self.name], Ack(self.round, least))
+    def _next(self) -> N:
+        return self.layout.parent[self.name]

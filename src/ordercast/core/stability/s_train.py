@@ -9,63 +9,38 @@ heard from its last child, multicasts INFO: b rounds for each level, bp + 2 in a
 ACK1 and ACK2 differ in whom they come from only.
 """
 
+from collections.abc import Sequence
+
 from ordercast.core.stability.arrays import A, Arrays
-from ordercast.core.stability.rounds import (
-    Ack,
-    Environment,
-    Info,
-    Layout,
-    Message,
-    N,
-    Part,
-    Start,
-)
+from ordercast.core.stability.gathering import Gathering
+from ordercast.core.stability.rounds import Environment, Layout, Message, N, Start
 
 
-class StructuredTrain(Part[N, A]):
-    __slots__ = ("_awaited", "_heard", "_open", "_started")
+class StructuredTrain(Gathering[N, A]):
+    __slots__ = ("_started",)
 
     def __init__(
         self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
     ) -> None:
         super().__init__(name, layout, arrays, member)
-        before = [layout.elder[name]] if name in layout.elder else []
-        self._awaited = (*before, *layout.children[name][-1:])  # whose ACK1 and ACK2 come here
-        self._heard: dict[N, A] = {}
         self._started = False
-        self._open = False  # this round has not left here yet
 
-    def begin(self) -> None:
-        self._take_part(self.round + 1)
-        self.member.multicast(Start(self.round))
+    def _sources(self) -> Sequence[N]:
+        layout = self.layout
+        before = [layout.elder[self.name]] if self.name in layout.elder else []
+        return (*before, *layout.children[self.name][-1:])
 
-    def receive(self, peer: N, message: Message[A]) -> None:
-        if isinstance(message, Info):
-            self._finish(message)
-            return
-        if message.round > self.round and self.name != self.layout.first:
-            self._take_part(message.round)  # an ACK may overtake START
-        if message.round != self.round:
-            return
-        if isinstance(message, Start):
-            self._started = True
-        elif peer in self._awaited:
-            self._heard[peer] = message.array
-        if self._open and self._started and len(self._heard) == len(self._awaited):
-            self._open = False
-            self._report()
+    def _next(self) -> N:
+        return self.layout.younger.get(self.name, self.layout.parent[self.name])
 
     def _take_part(self, number: int) -> None:
-        self.round = number
-        self._heard = {}
+        super()._take_part(number)
         self._started = False
-        self._open = True
 
-    def _report(self) -> None:
-        least = self.arrays.least([self.member.received(), *self._heard.values()])
-        self._heard = {}
-        if self.name == self.layout.first:
-            self.member.multicast(Info(self.round, least))
-        else:
-            after = self.layout.younger.get(self.name, self.layout.parent[self.name])
-            self.member.send(after, Ack(self.round, least))
+    def _hear(self, peer: N, message: Message[A]) -> None:
+        if isinstance(message, Start):
+            self._started = True
+        super()._hear(peer, message)
+
+    def _ready(self) -> bool:
+        return self._started and super()._ready()

@@ -1,0 +1,77 @@
+"""What the protocols on a spanning tree share ([STAB] §4).
+
+When all the arrays that a member waits for have come, the least of them and its own leaves it; at
+the root that ends the round.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from ordercast.core.stability.arrays import A, Arrays
+from ordercast.core.stability.rounds import (
+    Ack,
+    Environment,
+    Info,
+    Layout,
+    Message,
+    N,
+    Part,
+    Start,
+)
+
+
+class Gathering(Part[N, A]):
+    __slots__ = ("_awaited", "_heard", "_open")
+
+    def __init__(
+        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+    ) -> None:
+        super().__init__(name, layout, arrays, member)
+        self._awaited = self._sources()
+        self._heard: dict[N, A] = {}
+        self._open = False  # this round has not left here yet
+
+    @abstractmethod
+    def _sources(self) -> Sequence[N]:
+        """Whose ACKs come here in every round."""
+
+    @abstractmethod
+    def _next(self) -> N:
+        """Who gets what has gathered here; not asked of the root."""
+
+    def begin(self) -> None:
+        self._take_part(self.round + 1)
+        self.member.multicast(Start(self.round))
+
+    def receive(self, peer: N, message: Message[A]) -> None:
+        if isinstance(message, Info):
+            self._finish(message)
+            return
+        if message.round > self.round and self.name != self.layout.first:
+            self._take_part(message.round)  # an ACK may overtake START
+        if message.round != self.round:
+            return
+        self._hear(peer, message)
+        if self._open and self._ready():
+            self._open = False
+            self._report()
+
+    def _hear(self, peer: N, message: Message[A]) -> None:
+        if isinstance(message, Ack) and peer in self._awaited:
+            self._heard[peer] = message.array
+
+    def _ready(self) -> bool:
+        return len(self._heard) == len(self._awaited)
+
+    def _take_part(self, number: int) -> None:
+        self.round = number
+        self._heard = {}
+        self._open = True
+
+    def _report(self) -> None:
+        least = self.arrays.least([self.member.received(), *self._heard.values()])
+        self._heard = {}
+        if self.name == self.layout.first:
+            self.member.multicast(Info(self.round, least))
+        else:
+            self.member.send(self._next(), Ack(self.round, least))
