@@ -21,7 +21,7 @@ from ordercast.pipeline.sweep_draw import (
     site_names,
 )
 from ordercast.plan.advice import AUTO, check_options
-from ordercast.plan.candidates import BUILDERS
+from ordercast.plan.candidates import NAMED
 from ordercast.plan.objectives import OBJECTIVES
 from ordercast.sim.config import DURABILITIES, LEVELS, POLICIES, SimConfig, check_config
 from ordercast.sim.networks import parse_network
@@ -126,7 +126,7 @@ def _settings(name: str) -> Check:
     return check
 
 
-_BUILDER = _one_of(*BUILDERS, AUTO)
+_BUILDER = _one_of(*NAMED, AUTO)
 _DRAWN: Mapping[str, Check] = {
     "sites": _whole(1),
     "groups": _groups,

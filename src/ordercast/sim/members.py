@@ -14,6 +14,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.epochs.records import Anew, Kept, MemberBox, MemberRecord
+from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Accepted
 from ordercast.forest.forest import Forest
 from ordercast.history.rows import EpochRow, GroupRow
@@ -42,7 +43,8 @@ _MANNERS: tuple[Edit, ...] = (
 
 def build_forest(table: GroupTable, builder: str, protocol: str) -> Forest:
     """Of one domain; a protocol that needs a certain builder gets it."""
-    chosen = "star" if protocol == "centralized" else builder
+    fit = protocol_named(protocol).builders
+    chosen = fit[0] if fit and builder not in fit else builder
     return advise(table, chosen).forest
 
 

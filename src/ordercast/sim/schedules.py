@@ -7,6 +7,7 @@ sites in no group); options, limits, network, workload and faults are drawn as w
 
 from dataclasses import replace
 
+from ordercast.core.order.registry import protocol_named
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
 from ordercast.sim.chance import Stream
@@ -113,8 +114,12 @@ def _table(stream: Stream) -> GroupTable:
 
 
 def _builder(stream: Stream, protocol: str) -> str:
+    """Any, or one of those that the protocol runs on, its first choice as often as not."""
     drawn = stream.choice(("greedy", "greedy", "balanced", "star"))
-    return drawn if protocol == "propagation" else ""
+    fit = protocol_named(protocol).builders
+    if not fit:
+        return drawn
+    return fit[-1] if len(fit) > 1 and drawn != "greedy" else ""
 
 
 def _messages(stream: Stream, table: GroupTable, network: NetworkSpec, *, long: bool) -> int:

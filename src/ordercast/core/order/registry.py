@@ -2,6 +2,7 @@
 
 from ordercast.core.order.centralized import Centralized
 from ordercast.core.order.interface import ProtocolInfo, Registry
+from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
@@ -11,6 +12,7 @@ PROTOCOLS: Registry = {
     for info in (
         ProtocolInfo("propagation", Propagation),
         ProtocolInfo("centralized", Centralized, builders=("star",)),
+        ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
     )
 }
 
