@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from ordercast.forest.forest import problems
 from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
@@ -32,6 +32,7 @@ def test_sites_are_of_one_metagroup_just_when_they_are_in_the_same_groups(
 
 
 @both
+@settings(deadline=None, max_examples=60)
 @given(table=tables())
 def test_managers_have_their_members_and_child_managers_below_them(
     builder: str, table: GroupTable

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ordercast.forest.forest import Forest
+from ordercast.forest.labels import Labels
 from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
 from ordercast.model.groups import Group, GroupTable, Site
@@ -42,6 +43,10 @@ class Structure:
             for site in self.groups[group]:
                 of[site].append(group)
         return of
+
+    @cached_property
+    def labels(self) -> Labels:
+        return Labels.of(self.forest.parent)
 
     def parent(self, site: Site) -> Site | None:
         return self.forest.parent[site]
