@@ -22,10 +22,15 @@ def observe(site: "Site") -> list[Observation]:
         ("unstable bytes", own.unstable_bytes, max(limits.window_bytes, size)),
         ("held batches", retention.held(), max(limits.held_batches, retention.restored)),
     ]
+    queued = (most, limits.link_items)
+    if site.direct is not None:
+        peers = len(site.links) + 1
+        queued = (site.direct.most_queued(most + 1, peers),) * 2
+        seen.append(("unplaced batches", site.direct.held(), (most + 1) * peers))
     for peer, link in site.links.items():
         for lane, name in ((UP, "up"), (DOWN, "down")):
             out, inc = link.outgoing[lane], link.incoming[lane]
-            bound = max(most if lane == UP else limits.link_items, out.restored)
+            bound = max(queued[lane], out.restored)
             seen.append((f"{name} to {peer}", len(out.items), bound))
             seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
     return seen

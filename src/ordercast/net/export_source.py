@@ -126,7 +126,8 @@ class Pinned:
                 expected += 1
                 if row.kind & kind and row.position >= start:
                     for record in records_of(self._db, row, self.path):
-                        yield row, record
+                        if isinstance(record, (Accepted, Passed)):
+                            yield row, record
         except sqlite3.Error as error:
             raise told(self.path, error) from None
 

@@ -16,6 +16,7 @@ from ordercast.model.messages import Batch, Placed
 from ordercast.net.rows import (
     ACCEPTED,
     MINE,
+    NOTE,
     PASSED,
     Value,
     checkpoint_checksum,
@@ -135,8 +136,13 @@ class Ledger:
                 elif self._mine(batch):  # it will come back
                     own[batch.group, batch.seq] = n
                     oldest = oldest or n
+            elif type(record) is not Passed:
+                body = encode(record)
+                crc = checksum(n, NOTE, position, 0, at, after, low, 0, body)
+                add((n, NOTE, position, 0, at, after, low, 0, crc, body))
+                size += len(body)
+                continue
             else:
-                assert type(record) is Passed
                 batch = record.placed.batch
                 kind = PASSED
                 self._passed.append(n)

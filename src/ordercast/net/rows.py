@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from ordercast.core.outbox import Accepted, Passed, Record
+from ordercast.core.outbox import Record
 from ordercast.model.errors import StoreCorrupt
 
 APPLICATION = 0x6F726463  # "ordc": SQLite's application_id
@@ -21,6 +21,8 @@ SCHEMA_VERSION = 1
 
 ACCEPTED, PASSED, MINE = 1, 2, 4
 """What a row stands for, added up: `MINE` is a passed batch of this site's own ordered log."""
+NOTE = 0
+"""A note of the ordering object: no batch of its own. What precedes a checkpoint is never read."""
 
 SCHEMA = """
 CREATE TABLE batches(
@@ -54,7 +56,7 @@ INSERT_EVENT = "INSERT INTO events(kind, position, at_ns, detail) VALUES (?,?,?,
 Value: TypeAlias = int | str
 
 encode = msgspec.msgpack.Encoder().encode
-_records: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Accepted | Passed)
+_records: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 _header = struct.Struct("<8q").pack
 
 

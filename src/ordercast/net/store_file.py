@@ -264,6 +264,10 @@ def _note(found: Found, row: Row, record: Record, early: tuple[list[Record], lis
         found.accepted.append(row.n)
         found.own[record.batch.group, record.batch.seq] = row.n
         kept = early[0]
+    elif not isinstance(record, Passed):
+        if row.n > mark.upto:
+            found.records.append(record)
+        return
     else:
         if row.n < mark.passed_from and row.n <= mark.upto:
             return
@@ -295,6 +299,8 @@ def _with_payloads(db: sqlite3.Connection, record: Record, ref: int, path: Path)
     if values is None or not isinstance(record, Passed):
         raise _lacks(path, ref)
     referred = record_of(Row(*values), path)
+    if not isinstance(referred, (Accepted, Passed)):
+        raise _lacks(path, ref)
     body = (referred.placed.batch if isinstance(referred, Passed) else referred.batch).body
     placed = record.placed
     batch = msgspec.structs.replace(placed.batch, body=body)

@@ -7,7 +7,8 @@ pass, several times quicker, and never accepts what the rules refuse.
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
+from typing import Final as Constant
 
 from ordercast.model.errors import FrameError
 from ordercast.model.messages import Batch, Key, Vector
@@ -20,13 +21,19 @@ from ordercast.wire.frames import (
     Ack,
     Acks,
     Data,
+    Final,
     Frame,
     Item,
+    Null,
+    Offer,
+    Proposal,
     Relay,
     Repair,
     Report,
     Settled,
     Submit,
+    Timed,
+    Wanted,
 )
 from ordercast.wire.limits import (
     ACKS,
@@ -41,9 +48,9 @@ from ordercast.wire.limits import (
 )
 
 IMPLICIT_PATTERN = re.compile(r"@[0-9a-f]{16}", re.ASCII)
-LANE_ITEMS: Final[dict[int, tuple[type, ...]]] = {
-    UP: (Submit,),
-    DOWN: (Relay,),
+LANE_ITEMS: Constant[dict[int, tuple[type, ...]]] = {
+    UP: (Submit, Offer, Timed, Null, Wanted),
+    DOWN: (Relay, Proposal, Final),
     CONTROL: (Report, Settled),
 }
 _SHOWN = 64  # characters of a wrong value that a message repeats
@@ -144,11 +151,37 @@ def _settled(item: Settled, where: str) -> None:
         _number(seq, 0, f"{where}.seqs: of {group!r}")
 
 
-ITEM_RULES: Final[dict[type, Callable[[Any, str], None]]] = {
+def _with_clock(item: Offer | Timed, where: str) -> None:
+    _batch(item.batch, where)
+    _number(item.clock, 0, f"{where}.clock")
+
+
+def _numbered(item: Proposal | Final, where: str) -> None:
+    _number(item.incarnation, 0, f"{where}.incarnation")
+    check_group(item.group, f"{where}.group")
+    _number(item.seq, 1, f"{where}.seq")
+    _number(item.clock, 1, f"{where}.clock")
+    if type(item) is Final:
+        _site(item.site, f"{where}.site")
+
+
+def _timestamp(item: Null | Wanted, where: str) -> None:
+    _number(item.clock, 1, f"{where}.clock")
+    if type(item) is Wanted:
+        _site(item.site, f"{where}.site")
+
+
+ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Submit: _submit,
     Relay: _relay,
     Report: _report,
     Settled: _settled,
+    Offer: _with_clock,
+    Timed: _with_clock,
+    Proposal: _numbered,
+    Final: _numbered,
+    Null: _timestamp,
+    Wanted: _timestamp,
 }
 
 

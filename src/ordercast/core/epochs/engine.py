@@ -1,8 +1,9 @@
 """A site within one epoch: as `core.site`, and it can be closed ([GS] §5.1).
 
 The Close is a message of incarnation 0, which no application has, from the root of the domain's
-tree to all its sites. Who has passed it is sealed: it places and takes nothing more; what its
-application sends is accepted and kept for the next epoch.
+tree to all its sites. Who has passed it is sealed: it places and takes nothing more (a direct
+protocol goes on answering, but lets nothing pass); what its application sends is accepted and kept
+for the next epoch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
+from ordercast.core.order.interface import CLOSING
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.core.site import Site
 from ordercast.model.epochs import Included
@@ -19,7 +21,7 @@ from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.wire.frames import DOWN, UP, Item
 
-CLOSING = 0  # incarnation
+__all__ = ["CLOSING", "Engine", "opening"]
 
 
 class Engine(Site):
@@ -67,8 +69,15 @@ class Engine(Site):
         else:
             super().passed(entry, children, mine=mine)
 
+    def ordered(self, batch: Batch) -> None:
+        if batch.incarnation != CLOSING:
+            super().ordered(batch)
+
     def room(self) -> bool:
         return not self.sealed and super().room()
+
+    def may_log(self) -> bool:
+        return not self.sealed and super().may_log()
 
     def observations(self) -> list[Observation]:
         """The Close, which is never refused, comes on top of what the limits bound."""
@@ -86,7 +95,8 @@ class Engine(Site):
             super()._order(batch)
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
-        return not (self.sealed and lane == UP) and super()._take(peer, lane, item)
+        refused = self.sealed and lane == UP and self.direct is None
+        return not refused and super()._take(peer, lane, item)
 
 
 def opening(
@@ -94,7 +104,7 @@ def opening(
 ) -> Checkpoint:
     """What a site starts an epoch with: positions go on; the rest begins anew."""
     state: dict[str, Any] = {
-        "ordering": {"base": (), "counter": 0, "numbers": {}, "seqs": lasts, "inherited": lasts},
+        "ordering": {"inherited": lasts},
         "position": position,
         "logged": {},
         "implicit": {},

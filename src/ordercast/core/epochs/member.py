@@ -25,13 +25,14 @@ from ordercast.core.epochs.records import (
     Kept,
     MemberBox,
     MemberRecord,
+    Noted,
 )
 from ordercast.core.epochs.restoring import first_checkpoint, restore, whole
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
-from ordercast.core.outbox import Checkpoint, Outbox, Passed, Receipt, Record
+from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Receipt, Record
 from ordercast.model.epochs import Edit, EpochRecord, Finish, Included
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group
@@ -244,9 +245,9 @@ class Member:
         self._persist.extend(
             Kept(epoch, record, engine.is_mine(record.placed.batch))
             if isinstance(record, Passed)
-            else record
+            else record if isinstance(record, Accepted) else Noted(epoch, record)
             for record in box.persist
-        )
+        )  # fmt: skip
         self._deliver.extend(box.deliver)
         self._receipts.extend(box.receipts)
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
-from ordercast.core.outbox import Accepted, Checkpoint, Passed, Receipt
+from ordercast.core.outbox import Accepted, Checkpoint, Note, Passed, Receipt
 from ordercast.model.epochs import EpochRecord
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
@@ -25,6 +25,13 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
     epoch: int
     passed: Passed
     mine: bool
+
+
+class Noted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="N"):
+    """What an epoch's ordering object must know after a restart beside what passed."""
+
+    epoch: int
+    note: Note
 
 
 class Folded(msgspec.Struct, frozen=True, array_like=True, tag="O"):
@@ -52,7 +59,9 @@ class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
     voter: tuple[VoterRecord, ...]
 
 
-MemberRecord: TypeAlias = Accepted | Kept | Folded | Caught | Anew | Ballot | Appendix | LogSnapshot
+MemberRecord: TypeAlias = (
+    Accepted | Kept | Noted | Folded | Caught | Anew | Ballot | Appendix | LogSnapshot
+)
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):

@@ -10,7 +10,15 @@ from ordercast.core.epochs.engine import opening
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
-from ordercast.core.epochs.records import Anew, Caught, EngineState, Folded, Kept, MemberRecord
+from ordercast.core.epochs.records import (
+    Anew,
+    Caught,
+    EngineState,
+    Folded,
+    Kept,
+    MemberRecord,
+    Noted,
+)
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Record
 from ordercast.model.epochs import Finish
@@ -28,6 +36,8 @@ def restore(member: "Member", records: Sequence[MemberRecord]) -> list[VoterReco
     for record in records:
         if isinstance(record, Kept):
             past.later.setdefault(record.epoch, []).append(record.passed)
+        elif isinstance(record, Noted):
+            past.later.setdefault(record.epoch, []).append(record.note)
         elif isinstance(record, Accepted):
             domain = member.domain(record.batch.group, record.batch.members)
             past.later.setdefault(domain.epoch, []).append(record)

@@ -88,6 +88,8 @@ class Propagation:
             key = Key((*self._base, self._level, self._counter), self.site)
             placed = Placed(key, self._numbers.get(batch.group, 0) + 1, batch)
             self._pass(Passed(placed, peer, False), Relay(placed))
+            if peer == self.site:
+                self.environment.ordered(batch)
         if peer != self.site:
             self.environment.dealt_with(peer)
 
@@ -118,6 +120,9 @@ class Propagation:
     def resume(self) -> None:
         if self._waiting:
             self._release()
+
+    def way(self, batch: Batch) -> str:
+        return self.structure.primary(batch.group, batch.members)
 
     def log(self) -> Sequence[Placed]:
         return self._log
@@ -184,13 +189,14 @@ class Propagation:
     # --- what survives a restart ------------------------------------------------------------------
 
     def restore(self, state: State) -> None:
-        self._base = self._old_base = tuple(state["base"])
-        self._counter = self._old_counter = state["counter"]
-        self._old_numbers = dict(state["numbers"])
-        self._numbers = dict(self._old_numbers)
-        self._old_seqs = {(o, i, g): seq for o, i, g, seq in state["seqs"]}
-        self._seqs = dict(self._old_seqs)
         self._inherited = {(o, i, g): seq for o, i, g, seq in state["inherited"]}
+        self._base = self._old_base = tuple(state.get("base", ()))
+        self._counter = self._old_counter = state.get("counter", 0)
+        self._old_numbers = dict(state.get("numbers", {}))
+        self._numbers = dict(self._old_numbers)
+        seqs = state["seqs"] if "seqs" in state else state["inherited"]
+        self._old_seqs = {(o, i, g): seq for o, i, g, seq in seqs}
+        self._seqs = dict(self._old_seqs)
 
     def replay(self, record: Passed) -> None:
         placed, batch = record.placed, record.placed.batch
