@@ -239,6 +239,9 @@ class OwnMessages:
                 self._released += 1
                 self._last_way = self.way(batch)
                 self.placed(batch)
+            elif self._direct is not None and self._direct.known(batch):
+                self._released += 1
+                self.submit(batch)
             else:
                 self._leave(batch)
 

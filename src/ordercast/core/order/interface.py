@@ -106,6 +106,9 @@ class DirectOrdering(Ordering, Protocol):
     def note(self, record: Note) -> None:
         """Replay a record of its own, among the others in the order in which they were written."""
 
+    def known(self, batch: Batch) -> bool:
+        """Whether this site's own batch, to be submitted again, had its place before a restart."""
+
     def restarted(self, peer: Site | None) -> None:
         """The peer has started anew: what it had not acknowledged is sent again; what it had, it
         has durably. None: this site has, and all is replayed and submitted: tell what is owed."""

@@ -4,6 +4,7 @@ from ordercast.core.order.centralized import Centralized
 from ordercast.core.order.interface import ProtocolInfo, Registry
 from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
+from ordercast.core.order.symmetric import Symmetric
 from ordercast.core.order.two_phase import TwoPhase
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
@@ -14,6 +15,7 @@ PROTOCOLS: Registry = {
         ProtocolInfo("propagation", Propagation),
         ProtocolInfo("centralized", Centralized, builders=("star",)),
         ProtocolInfo("two_phase", TwoPhase, direct=True),
+        ProtocolInfo("symmetric", Symmetric, direct=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
     )
 }

@@ -220,6 +220,9 @@ class TwoPhase(Direct):
         self._fixed = {mine: n for mine, n in self._fixed.items() if mine[0] == CLOSING}
         self._advance()
 
+    def known(self, batch: Batch) -> bool:
+        return (batch.incarnation, batch.group, batch.seq) in self._fixed
+
     def note(self, record: Note) -> None:
         if isinstance(record, Promised):
             self._clock = max(self._clock, record.clock)
