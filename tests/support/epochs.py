@@ -50,6 +50,7 @@ class World:
         deliver: str = "safe",
         causal: bool = False,
         builder: str = "greedy",
+        protocol: str = "propagation",
         checkpoint_batches: int = 16,
         log_entries: int = 128,
         burst: float = 0.0,
@@ -62,7 +63,7 @@ class World:
         self.now = 0
         self.make = make
         self.first: Layout = first_layout(
-            sites, voters, {g: tuple(m) for g, m in groups.items()}, builder, "propagation", build,
+            sites, voters, {g: tuple(m) for g, m in groups.items()}, builder, protocol, build,
             whole=causal, open_groups=False,
         )  # fmt: skip
         self.newcomers: set[str] = set()

@@ -179,6 +179,9 @@ class OwnMessages:
         """The last seq of this site's to the group that is known here to be final."""
         return self._stable_seq.get(group, 0)
 
+    def stable_seqs(self) -> dict[Group, int]:
+        return dict(self._stable_seq)
+
     def forgettable(self) -> list[Batch]:
         """Batches, oldest first, that need no longer be kept."""
         gone = []

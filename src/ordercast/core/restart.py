@@ -44,8 +44,9 @@ def restore(site: "Site", checkpoint: Checkpoint | None, records: Sequence[Recor
         else:
             placed_here.add((record.placed.batch.group, record.placed.batch.seq))
         site.ordering.replay(record)
-    site.replaying = False
+    site.replaying, site.resuming = False, True
     site.own.resume(placed_here)
+    site.resuming = False
     if site.direct is not None:
         site.direct.restarted(None)
     site.retention.restored = site.retention.held()
@@ -74,6 +75,8 @@ def _load(site: "Site", state: dict[str, Any]) -> None:
         site.stability.logged(group, number, members)
         site.stability.settled(group, number)
     final_here = dict(retention.final_seqs(site.name))
+    if site.direct is not None:  # which has forgotten their places
+        final_here.update(state.get("own_stable", {}))
     site.own.restore(retention.own_seqs, final_here, state["past"])
     if site.direct is not None:
         return

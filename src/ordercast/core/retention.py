@@ -153,6 +153,7 @@ class Retention:
             "from_parent": self.from_parent,
             "from_origin": dict(self.from_origin),
             "own_seqs": dict(self.own_seqs),
+            "own_stable": self.own.stable_seqs(),
             # Of a forgotten batch's own past not all need be stable: its groups may be others.
             "past": self.own.past(),
             "final_seqs": {origin: dict(seqs) for origin, seqs in self._final_seqs.items()},

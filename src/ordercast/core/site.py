@@ -76,7 +76,7 @@ class Site:
         self._timers: list[tuple[int, SiteName]] = []
         self.resumes = options.on_failure == "wait"
         self._relay_before_durable = not self.resumes and not info.direct  # else it is a promise
-        self.replaying = False
+        self.replaying = self.resuming = False
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options.timing, eager=options.deliver == "safe"
         )

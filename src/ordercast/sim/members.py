@@ -14,7 +14,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.epochs.records import Anew, Kept, MemberBox, MemberRecord
-from ordercast.core.order.registry import protocol_named
+from ordercast.core.order.registry import PROTOCOLS, protocol_named
 from ordercast.core.outbox import Accepted
 from ordercast.forest.forest import Forest
 from ordercast.history.rows import EpochRow, GroupRow
@@ -36,8 +36,7 @@ _MANNERS: tuple[Edit, ...] = (
     UseBuilder("star"),
     UseBuilder("greedy"),
     UseBuilder("balanced"),
-    UseProtocol("propagation"),
-    UseProtocol("centralized"),
+    *(UseProtocol(name) for name in PROTOCOLS),
 )
 
 

@@ -91,7 +91,8 @@ class Engine(Site):
         return self.sealed or super().room()
 
     def _order(self, batch: Batch) -> None:
-        if not self.sealed:
+        """Sealed, a direct protocol still tells again what others may wait for."""
+        if not self.sealed or (self.direct is not None and self.resuming):
             super()._order(batch)
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
