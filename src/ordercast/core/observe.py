@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, TypeAlias
 
 from ordercast.core.link import NEVER
+from ordercast.core.order.bodies import EARLY_BODIES
 from ordercast.wire.frames import DOWN, UP
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def observe(site: "Site") -> list[Observation]:
         peers = len(site.links) + 1
         queued = (site.direct.most_queued(most + 1, peers),) * 2
         seen.append(("unplaced batches", site.direct.held(), (most + 1) * peers))
+    if site.heading is not None:
+        seen.append(("early bodies", site.heading.early(), EARLY_BODIES))
     for peer, link in site.links.items():
         for lane, name in ((UP, "up"), (DOWN, "down")):
             out, inc = link.outgoing[lane], link.incoming[lane]

@@ -73,11 +73,19 @@ class Clocked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="c"):
     clock: int
 
 
-Note: TypeAlias = Promised | Decided | Stamped | Clocked
+class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
+    """`tom`: a header that passed, as `Passed`, while its batch or one before it lacks its body."""
+
+    placed: Placed
+    source: Site
+    from_parent: bool
+
+
+Note: TypeAlias = Promised | Decided | Stamped | Clocked | Headed
 """What an ordering object must know after a restart beside what passed. A checkpoint has what is
 still needed of it in its state, so the notes before one are never asked for again."""
 
-NOTES = (Promised, Decided, Stamped, Clocked)
+NOTES = (Promised, Decided, Stamped, Clocked, Headed)
 
 Record: TypeAlias = Accepted | Passed | Note
 

@@ -10,7 +10,7 @@ comes again. A direct protocol's lanes begin anew: it is asked to tell again wha
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ordercast.core.outbox import NOTES, Accepted, Checkpoint, Passed, Record
+from ordercast.core.outbox import NOTES, Accepted, Checkpoint, Headed, Passed, Record
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.wire.frames import CONTROL, DOWN, UP, Report
@@ -30,20 +30,23 @@ def restore(site: "Site", checkpoint: Checkpoint | None, records: Sequence[Recor
         if type(record) is Accepted:
             site.own.replay(record)
     placed_here: set[tuple[Group, int]] = set()
+    heading = site.heading
+    if heading is not None:
+        for head in heading.heads():
+            _came(site, head, placed_here)
     for record in records:
-        if type(record) is not Passed:
+        if heading is not None and type(record) is Headed:
+            _came(site, record, placed_here)
+            heading.note(record)
+        elif type(record) is not Passed:
             if site.direct is not None and isinstance(record, NOTES):
                 site.direct.note(record)
-            continue
-        if site.direct is not None:
-            pass  # lanes begin anew
-        elif record.from_parent:
-            _received(site, record.source, DOWN, 1)
-        elif record.source != site.name:
-            _received(site, record.source, UP, 1)
         else:
-            placed_here.add((record.placed.batch.group, record.placed.batch.seq))
-        site.ordering.replay(record)
+            if site.direct is None and (heading is None or not heading.completes(record)):
+                _came(site, record, placed_here)  # a direct protocol's lanes begin anew
+            site.ordering.replay(record)
+    if heading is not None:
+        heading.replayed()
     site.replaying, site.resuming = False, True
     site.own.resume(placed_here)
     site.resuming = False
@@ -53,6 +56,16 @@ def restore(site: "Site", checkpoint: Checkpoint | None, records: Sequence[Recor
     for link in site.links.values():
         for out in link.outgoing:
             out.restored = len(out.items)
+
+
+def _came(site: "Site", record: Passed | Headed, placed_here: set[tuple[Group, int]]) -> None:
+    """On which lane it did, or that it was this site's own."""
+    if record.from_parent:
+        _received(site, record.source, DOWN, 1)
+    elif record.source != site.name:
+        _received(site, record.source, UP, 1)
+    else:
+        placed_here.add((record.placed.batch.group, record.placed.batch.seq))
 
 
 def announce(site: "Site") -> None:

@@ -23,6 +23,18 @@ Owed: TypeAlias = tuple[Outgoing, int, Site]
 """The lane to a child, the number under which it gets the batch, and its name."""
 
 
+class Held:
+    """A batch that passed; `position`: its last here, if it is for this site."""
+
+    __slots__ = ("entry", "owed", "pending", "position")
+
+    def __init__(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
+        self.entry = entry
+        self.owed = owed
+        self.position = position
+        self.pending = False  # its header has passed, but it is not complete (`core.heads`)
+
+
 class Retention:
     def __init__(
         self, site: Site, ordering: Ordering, own: OwnMessages, stability: Stability, gate: Gate
@@ -32,7 +44,7 @@ class Retention:
         self.own = own
         self.stability = stability
         self.gate = gate
-        self.batches: deque[tuple[Passed, Sequence[Owed], int]] = deque()
+        self.batches: deque[Held] = deque()
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
         self._forgotten = 0  # records since the last checkpoint
@@ -49,9 +61,10 @@ class Retention:
         self.from_origin: dict[Site, int] = {}
         self.own_seqs: dict[Group, int] = {}
 
-    def hold(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
+    def hold(self, entry: Passed, owed: Sequence[Owed], position: int) -> Held:
         """`owed`: under which number each child gets it; `position`: its last here, if ours."""
-        self.batches.append((entry, owed, position))
+        held = Held(entry, owed, position)
+        self.batches.append(held)
         if len(self.batches) >= self._look_at:
             self.due = True
         if not entry.from_parent:
@@ -59,6 +72,7 @@ class Retention:
             self._not_final.setdefault(batch.group, deque()).append(
                 (entry.placed.number + batch.count - 1, batch.origin, batch.seq + batch.count - 1)
             )
+        return held
 
     def grown(self) -> None:
         if len(self.batches) + len(self.own.kept) >= self._look_at:
@@ -100,13 +114,13 @@ class Retention:
         """A checkpoint now, whether it pays or not."""
         self._forgotten = 0
         records: list[Record] = [Accepted(batch) for batch in self.own.kept]
-        records.extend(entry for entry, _, _ in self.batches)
+        records.extend(held.entry for held in self.batches if not held.pending)
         return Checkpoint(self._state(), tuple(records))
 
     def _fold_all(self) -> None:
         held = self.batches
-        while held and self._done_with(*held[0]):
-            self._fold(*held.popleft())
+        while held and self._done_with(held[0]):
+            self._fold(held.popleft())
         for batch in self.own.forgettable():
             self.own_seqs[batch.group] = batch.seq + batch.count - 1
             primary = self.own.structure.primary(batch.group, batch.members)
@@ -114,28 +128,29 @@ class Retention:
                 self.sent_up[primary] = self.sent_up.get(primary, 0) + 1
             self._forgotten += 1
 
-    def _done_with(self, entry: Passed, owed: Sequence[Owed], position: int) -> bool:
-        if position > self.gate.settled:
+    def _done_with(self, held: Held) -> bool:
+        if held.position > self.gate.settled or held.pending:
             return False
-        for out, number, _ in owed:
+        for out, number, _ in held.owed:
             if out.done < number:
                 return False
-        placed = entry.placed
+        placed = held.entry.placed
         last = placed.number + placed.batch.count - 1
-        return entry.from_parent or self.stability.final(placed.batch.group) >= last
+        return held.entry.from_parent or self.stability.final(placed.batch.group) >= last
 
-    def _fold(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
+    def _fold(self, held: Held) -> None:
+        entry = held.entry
         self._forgotten += 1
         self.ordering.forget(entry)
         batch = entry.placed.batch
-        for _, number, child in owed:
+        for _, number, child in held.owed:
             self.sent_down[child] = number
         if entry.from_parent:
             self.from_parent += 1
         elif entry.source != self.site:
             self.from_origin[entry.source] = self.from_origin.get(entry.source, 0) + 1
-        if position:
-            self.position = position
+        if held.position:
+            self.position = held.position
             self.logged[batch.group] = entry.placed.number + batch.count - 1
             if batch.members:
                 self.implicit[batch.group] = batch.members

@@ -9,8 +9,10 @@ import heapq
 from collections.abc import Sequence
 from typing import cast
 
+from ordercast.core.control import take_control
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
+from ordercast.core.heads import HeadOrdering, Heads
 from ordercast.core.link import NEVER, Link, Sends
 from ordercast.core.observe import Observation, is_quiet, observe
 from ordercast.core.order.interface import DirectOrdering
@@ -38,7 +40,6 @@ from ordercast.wire.frames import (
     Frame,
     Item,
     Repair,
-    Report,
     Settled,
     Submit,
 )
@@ -82,6 +83,8 @@ class Site:
         )
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
+        self.heading = cast(HeadOrdering, self.ordering) if info.headers else None
+        self.heads = Heads(self)
         self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
         self.own = OwnMessages(
             structure, options.limits, self.stability, self._order, self.ordering.way,
@@ -203,6 +206,8 @@ class Site:
             self.flow.refused = False
             self._resume()
         at = self.stability.flush(self.now)
+        if self.heading is not None:
+            at = min(at, self.heading.flush(self.now))
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
         if self._touched:
@@ -294,15 +299,8 @@ class Site:
             if type(item) is Submit and not placeable(self.structure, item.batch):
                 return False
             self.ordering.receive(peer, item)
-        elif type(item) is Settled:
-            for group, seq in item.seqs:
-                self.own.stable(group, seq)
         else:
-            news = self.stability.receive(peer, item)
-            if news:
-                self._settle(news)
-            if type(item) is Report and not item.counts:
-                self.tell_settled(peer, self.retention.final_seqs(peer))
+            take_control(self, peer, item)
         return True
 
     def _peer_restarted(self, link: Link) -> None:
@@ -327,13 +325,11 @@ class Site:
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
         placed = entry.placed
         batch = placed.batch
-        self.retention.hold(
-            entry,
-            [(out := self.links[child].outgoing[DOWN], out.last, child) for child in children],
-            self.gate.logged + batch.count if mine else 0,
-        )
-        if not entry.from_parent and batch.members:
-            self.stability.concerns(batch.group, batch.members)
+        if self.heads.completed is None:
+            position = self.gate.logged + batch.count if mine else 0
+            self.retention.hold(entry, self.heads.owed(children), position)
+            if not entry.from_parent and batch.members:
+                self.stability.concerns(batch.group, batch.members)
         if mine:
             news = self.gate.append(placed)
             if not self.gate.safe:
@@ -341,7 +337,7 @@ class Site:
             elif self.replaying and self.own.carries_past:
                 self.own.delivered(placed)  # before the restart, perhaps: what is sent now follows
             if news:
-                self._settle([batch.group])
+                self.settle([batch.group])
 
     def ordered(self, batch: Batch) -> None:
         self.own.placed(batch)
@@ -370,7 +366,7 @@ class Site:
             self.own.delivered(placed)
         self._deliveries.append(self.gate.deliver(placed))
 
-    def _settle(self, groups: Sequence[Group]) -> None:
+    def settle(self, groups: Sequence[Group]) -> None:
         news = dict.fromkeys(groups)
         for placed in self.gate.settle():
             news[placed.batch.group] = None

@@ -46,12 +46,13 @@ from ordercast.wire.limits import (
     NAMES_KEPT,
     VECTOR_ENTRIES,
 )
+from ordercast.wire.tom import Bid, Body, Fetch
 
 IMPLICIT_PATTERN = re.compile(r"@[0-9a-f]{16}", re.ASCII)
 LANE_ITEMS: Constant[dict[int, tuple[type, ...]]] = {
     UP: (Submit, Offer, Timed, Null, Wanted),
     DOWN: (Relay, Proposal, Final),
-    CONTROL: (Report, Settled),
+    CONTROL: (Report, Settled, Body, Bid, Fetch),
 }
 _SHOWN = 64  # characters of a wrong value that a message repeats
 
@@ -125,7 +126,7 @@ def _item(item: Item, lane: int, where: str) -> None:
     ITEM_RULES[kind](item, where)
 
 
-def _submit(item: Submit, where: str) -> None:
+def _submit(item: Submit | Body, where: str) -> None:
     _batch(item.batch, where)
 
 
@@ -171,6 +172,24 @@ def _timestamp(item: Null | Wanted, where: str) -> None:
         _site(item.site, f"{where}.site")
 
 
+def _bid(item: Bid, where: str) -> None:
+    _name(item.origin, item.incarnation, item.group, item.seq, where)
+    _site(item.to, f"{where}.to")
+
+
+def _fetch(item: Fetch, where: str) -> None:
+    _length(item.wanted, 1, ITEMS, f"{where}.wanted")
+    for name in item.wanted:
+        _name(*name, f"{where}.wanted")
+
+
+def _name(origin: str, incarnation: int, group: str, seq: int, where: str) -> None:
+    _site(origin, f"{where}.origin")
+    _number(incarnation, 0, f"{where}.incarnation")
+    check_group(group, f"{where}.group")
+    _number(seq, 1, f"{where}.seq")
+
+
 ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Submit: _submit,
     Relay: _relay,
@@ -182,6 +201,9 @@ ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Final: _numbered,
     Null: _timestamp,
     Wanted: _timestamp,
+    Body: _submit,
+    Bid: _bid,
+    Fetch: _fetch,
 }
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.wire.tom import Bid, Body, Fetch
 
 UP, DOWN, CONTROL = 0, 1, 2
 LANES = (UP, DOWN, CONTROL)
@@ -118,7 +119,19 @@ class Wanted(
 
 
 Item: TypeAlias = (
-    Submit | Relay | Report | Settled | Offer | Proposal | Final | Timed | Null | Wanted
+    Submit
+    | Relay
+    | Report
+    | Settled
+    | Offer
+    | Proposal
+    | Final
+    | Timed
+    | Null
+    | Wanted
+    | Body
+    | Bid
+    | Fetch
 )
 
 Acks: TypeAlias = tuple[tuple[int, int, int], ...]

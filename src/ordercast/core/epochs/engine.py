@@ -13,19 +13,21 @@ from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.order.interface import CLOSING
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
+from ordercast.core.retention import Held
 from ordercast.core.site import Site
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, pack_payloads
-from ordercast.wire.frames import DOWN, UP, Item
+from ordercast.wire.frames import UP, Item
 
 __all__ = ["CLOSING", "Engine", "opening"]
 
 
 class Engine(Site):
     sealed = False  # also while the constructor replays
+    all_logged = False  # up to the Close
 
     def close(self, now: int, sites: tuple[SiteName, ...]) -> None:
         """This site is the root: order the Close, once."""
@@ -61,13 +63,16 @@ class Engine(Site):
 
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
         if entry.placed.batch.incarnation == CLOSING:
-            owed = [
-                (out := self.links[child].outgoing[DOWN], out.last, child) for child in children
-            ]
-            self.retention.hold(entry, owed, NEVER)  # kept: a restart must be sealed again
-            self.sealed = True
+            if self.heads.completed is None:
+                self.hold_close(entry, children)
+            self.all_logged = True
         else:
             super().passed(entry, children, mine=mine)
+
+    def hold_close(self, entry: Passed, children: Sequence[SiteName]) -> Held:
+        """Kept: a restart must be sealed again."""
+        self.sealed = True
+        return self.retention.hold(entry, self.heads.owed(children), NEVER)
 
     def ordered(self, batch: Batch) -> None:
         if batch.incarnation != CLOSING:

@@ -261,7 +261,7 @@ class Member:
         for epoch in self.layout.closing[change].epochs:
             if self.name in self.layout.domains[epoch].sites:
                 engine = self.engines[epoch]
-                if not engine.sealed:
+                if not engine.all_logged:
                     return None
                 included += [entry for entry in engine.ordering.placed_here() if entry[1]]
         return tuple(included)

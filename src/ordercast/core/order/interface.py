@@ -143,6 +143,7 @@ class ProtocolInfo:
     wait: bool = True
     causal: bool = True
     direct: bool = False  # `make` makes a DirectOrdering
+    headers: bool = False  # `make` makes a HeadOrdering (`core.heads`)
 
 
 Registry = Mapping[str, ProtocolInfo]

@@ -140,12 +140,15 @@ class Propagation:
             again = False
             for origin in sorted(self._waiting):
                 queue = self._waiting[origin]
-                while queue and room() and self._past_has_passed(queue[0].past):
-                    self._place_after_own(origin, queue.popleft())
+                while queue and room() and self._ready(origin, queue[0]):
+                    self._place_next(origin, queue.popleft())
                     again = True
                 if not queue:
                     del self._waiting[origin]
         self._releasing = False
+
+    def _ready(self, origin: Site, batch: Batch) -> bool:  # noqa: ARG002
+        return self._past_has_passed(batch.past)
 
     def _past_has_passed(self, past: Vector) -> bool:
         return all(
@@ -171,7 +174,7 @@ class Propagation:
                 self._passes[group] = known
         return known
 
-    def _place_after_own(self, origin: Site, batch: Batch) -> None:
+    def _place_next(self, origin: Site, batch: Batch) -> None:
         """Add to the past what this site gave the origin's earlier messages, then place."""
         given = self._given.setdefault(origin, {})
         for group in [
