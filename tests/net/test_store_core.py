@@ -13,7 +13,7 @@ from ordercast.history.rows import CRASH, END, RESTART, Meta
 from ordercast.net.config import Retention
 from support.stored_schedules import exported, forgets, run, stormy
 
-PROTOCOLS = ("propagation", "centralized")
+PROTOCOLS = ("propagation", "centralized", "two_phase", "symmetric")
 KEEP_ALL = Retention("size", 1 << 40)
 
 

@@ -13,13 +13,19 @@ from ordercast.wire.frames import (
     Ack,
     Acks,
     Data,
+    Final,
     Frame,
     Item,
+    Null,
+    Offer,
+    Proposal,
     Relay,
     Repair,
     Report,
     Settled,
     Submit,
+    Timed,
+    Wanted,
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
 
@@ -60,9 +66,13 @@ relays = st.builds(Relay, placed_batches)
 any_groups = st.one_of(NAMES, IMPLICIT)
 reports = st.builds(Report, st.lists(st.tuples(any_groups, COUNTS, COUNTS), max_size=5).map(tuple))
 settleds = st.builds(Settled, st.lists(st.tuples(any_groups, COUNTS), max_size=5).map(tuple))
+offers = st.one_of(st.builds(Offer, batches(), COUNTS), st.builds(Timed, batches(), COUNTS))
+timestamps = st.one_of(st.builds(Null, NUMBERS), st.builds(Wanted, NUMBERS, NAMES))
+proposals = st.builds(Proposal, COUNTS, any_groups, NUMBERS, NUMBERS)
+finals = st.builds(Final, COUNTS, any_groups, NUMBERS, NUMBERS, NAMES)
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
-    UP: submits,
-    DOWN: relays,
+    UP: st.one_of(submits, offers, timestamps),
+    DOWN: st.one_of(relays, proposals, finals),
     CONTROL: st.one_of(reports, settleds),
 }
 
@@ -130,6 +140,8 @@ def random_frame(rng: random.Random) -> Frame:
 
 def random_item(rng: random.Random, lane: int) -> Item:
     groups = ("alpha", "beta", "gamma.9", "@0123456789abcdef")[: rng.randint(0, 4)]
+    if lane != CONTROL and rng.random() < 0.3:
+        return random_direct_item(rng, lane)
     if lane == UP:
         return Submit(random_batch(rng))
     if lane == DOWN:
@@ -140,6 +152,20 @@ def random_item(rng: random.Random, lane: int) -> Item:
     if rng.random() < 0.5:
         return Report(tuple((group, rng.randint(0, 300), rng.randint(0, 300)) for group in groups))
     return Settled(tuple((group, rng.randint(0, 10**6)) for group in groups))
+
+
+def random_direct_item(rng: random.Random, lane: int) -> Item:
+    """Of the protocols without a tree."""
+    clock, site, group = rng.randint(1, 10**6), rng.choice("abcd"), rng.choice(("alpha", "beta"))
+    seq = rng.randint(1, 10**6)
+    if lane == DOWN:
+        answers: tuple[Item, ...] = (
+            Proposal(1, group, seq, clock),
+            Final(1, group, seq, clock, site),
+        )
+        return rng.choice(answers)
+    body = random_batch(rng)
+    return rng.choice((Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site)))
 
 
 def random_batch(rng: random.Random) -> Batch:

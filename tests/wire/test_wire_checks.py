@@ -15,13 +15,19 @@ from ordercast.wire.frames import (
     UP,
     Ack,
     Data,
+    Final,
     Frame,
     Item,
+    Null,
+    Offer,
+    Proposal,
     Relay,
     Repair,
     Report,
     Settled,
     Submit,
+    Timed,
+    Wanted,
 )
 from ordercast.wire.limits import LARGEST_NUMBER, NAMES_KEPT
 from wire import samples
@@ -32,6 +38,8 @@ SUBMIT = Submit(batch())
 RELAY = Relay(Placed(Key((0, 1), "d"), 1, batch()))
 REPORT = Report((("alpha", 3, 2),))
 SETTLED = Settled((("alpha", 3),))
+OFFERS = (Offer(batch(), 0), Timed(batch(), 7), Null(7), Wanted(7, "d"))
+ANSWERS = (Proposal(1, "alpha", 3, 7), Final(1, "alpha", 3, 7, "d"))
 IMPLICIT = "@0123456789abcdef"
 
 
@@ -75,6 +83,15 @@ IMPLICIT = "@0123456789abcdef"
         (relay_frame(batch(), path=()), "path has 0 entries"),
         (relay_frame(batch(), site="a b"), r"items\[0\].key.site: 'a b' is not a site's name"),
         (relay_frame(batch(seq=-1)), "seq is -1"),
+        (Data(1, 1, UP, 1, (Offer(batch(), -1),)), r"items\[0\].clock is -1"),
+        (Data(1, 1, UP, 1, (Timed(batch(seq=0), 1),)), "seq is 0"),
+        (Data(1, 1, UP, 1, (Null(0),)), "clock is 0"),
+        (Data(1, 1, UP, 1, (Wanted(1, "a b"),)), "'a b' is not a site's name"),
+        (Data(1, 1, DOWN, 1, (Proposal(-1, "alpha", 1, 1),)), "incarnation is -1"),
+        (Data(1, 1, DOWN, 1, (Proposal(1, "@", 1, 1),)), "'@' is not a group's name"),
+        (Data(1, 1, DOWN, 1, (Proposal(1, "alpha", 0, 1),)), "seq is 0"),
+        (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 0, "a"),)), "clock is 0"),
+        (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 1, ""),)), "'' is not a site's name"),
         (Data(1, 1, CONTROL, 1, (Report((("alpha", -1, 0),)),)), "counts: of 'alpha' is -1"),
         (Data(1, 1, CONTROL, 1, (Report((("alpha", 0, -1),)),)), "counts: of 'alpha' is -1"),
         (Data(1, 1, CONTROL, 1, (Report((("@", 1, 1),)),)), "'@' is not a group's name"),
@@ -89,9 +106,12 @@ def test_each_rule_names_what_is_wrong(frame: Frame, complaint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lane", "right"), [(UP, (SUBMIT,)), (DOWN, (RELAY,)), (CONTROL, (REPORT, SETTLED))]
+    ("lane", "right"),
+    [(UP, (SUBMIT, *OFFERS)), (DOWN, (RELAY, *ANSWERS)), (CONTROL, (REPORT, SETTLED))],
 )
-@pytest.mark.parametrize("item", [SUBMIT, RELAY, REPORT, SETTLED], ids=lambda i: type(i).__name__)
+@pytest.mark.parametrize(
+    "item", [SUBMIT, RELAY, REPORT, SETTLED, *OFFERS, *ANSWERS], ids=lambda i: type(i).__name__
+)
 def test_items_travel_on_their_own_lane_only(
     lane: int, right: tuple[Item, ...], item: Item
 ) -> None:

@@ -149,14 +149,16 @@ class Symmetric(Direct):
             return  # of another domain
         if type(item) is Timed:
             self._clock = max(self._clock, item.clock)
-            if item.clock > self._heard[peer]:
-                if Key((item.clock,), peer) > self.last_key:
-                    if self.environment.resumes:
-                        self.environment.persist(Stamped(item.batch, item.clock, peer))
-                    self._wait((item.clock, peer), item.batch)
-                self._hear(peer, item.clock)
+            if self._hear(peer, item.clock) and Key((item.clock,), peer) > self.last_key:
+                if self.environment.resumes:
+                    self.environment.persist(Stamped(item.batch, item.clock, peer))
+                self._wait((item.clock, peer), item.batch)
+            self._ask(peer)
+            self._advance()
         elif type(item) is Null:
             self._hear(peer, item.clock)
+            self._ask(peer)
+            self._advance()
         elif type(item) is Wanted:
             self._wanted(peer, (item.clock, item.site))
         elif type(item) is Offer:
@@ -167,13 +169,14 @@ class Symmetric(Direct):
             if batch is not None:
                 self.has_place(batch)
 
-    def _hear(self, peer: Site, clock: int) -> None:
-        if clock > self._heard[peer]:
-            self._heard[peer] = clock
-            if peer in self._asked and (clock, peer) > self._asked[peer]:
-                del self._asked[peer]
-            self._ask(peer)
-            self._advance()
+    def _hear(self, peer: Site, clock: int) -> bool:
+        """Whether that is later than all before."""
+        if clock <= self._heard[peer]:
+            return False
+        self._heard[peer] = clock
+        if peer in self._asked and (clock, peer) > self._asked[peer]:
+            del self._asked[peer]
+        return True
 
     def _wait(self, stamp: Timestamp, batch: Batch) -> None:
         heapq.heappush(self._heap, (stamp, batch))
