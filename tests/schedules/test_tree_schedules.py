@@ -7,7 +7,7 @@ from support.schedules import failures
 
 CHUNK = 10
 SCHEDULES, CHANGING = 100, 40
-PROTOCOLS = ("metagroup",)
+PROTOCOLS = ("metagroup", "tom")
 
 every = pytest.mark.parametrize("protocol", PROTOCOLS)
 
