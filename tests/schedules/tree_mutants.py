@@ -5,10 +5,16 @@ mistake can matter, and no faults: the order alone must give it away.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
+from unittest.mock import patch
 
+from ordercast.core import site as site_module
 from ordercast.core.order.metagroup import Metagroup
+from ordercast.core.order.propagation import Propagation
+from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Passed
+from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.wire.frames import DOWN, Item, Relay
@@ -16,7 +22,15 @@ from schedules.mutants import TWO_LEVELS, Broken
 
 
 class BrokenTree(Broken):
-    breaks = "pairwise_order"  # the check that must complain
+    breaks: ClassVar[tuple[str, ...]] = ("pairwise_order",)  # one of these checks must complain
+    tree_kind: ClassVar[type[Propagation] | None] = None
+
+    def __init__(self, name: SiteName, structure: Structure, *args: Any, **options: Any) -> None:
+        info = protocol_named(options["protocol"])
+        if self.tree_kind is not None:
+            info = replace(info, make=self.tree_kind)
+        with patch.object(site_module, "protocol_named", lambda _: info):
+            super().__init__(name, structure, *args, **options)
 
 
 TREE_MUTANTS: dict[str, type[BrokenTree]] = {}
@@ -55,7 +69,7 @@ class StraightToTheMembers(BrokenTree):
         "table": doubled(TWO_LEVELS),
     }
 
-    class ordering_kind(Metagroup):  # noqa: N801
+    class tree_kind(Metagroup):  # noqa: N801
         def _pass(self, entry: Passed, item: Relay) -> None:
             batch, structure = entry.placed.batch, self.structure
             members = batch.members or structure.members(batch.group)
