@@ -122,8 +122,8 @@ class DirectOrdering(Ordering, Protocol):
     def waits_for(self, batch: Batch) -> list[Site]:
         """Whose word is missing for this site's own batch to have its place."""
 
-    def most_queued(self, windows: int, peers: int) -> int:
-        """The most items on a lane to one peer, when each of so many peers has at most `windows`
+    def most_queued(self, window: int, origins: int) -> int:
+        """The most items on a lane to one peer, when each of so many origins has at most `window`
         batches that are not stable."""
 
 

@@ -107,17 +107,15 @@ class Symmetric(Direct):
 
     def _give(self, batch: Batch, clock: int) -> None:
         """The batch has its timestamp: to its members, this site among them."""
-        given = self._given[clock] = _Given(batch)
-        for member in self.members(batch):
-            if member == self.site:
-                if Key((clock,), self.site) > self.last_key:  # else logged before a restart
-                    self._wait((clock, self.site), batch)
-            else:
-                given.owed[member] = None
-                self._send(member, Timed(batch, clock))
+        others = self._others(batch)
+        given = self._given[clock] = _Given(batch, dict.fromkeys(others))
+        for member in others:
+            self._send(member, Timed(batch, clock))
         if batch.origin != self.site:
             given.owed[batch.origin] = None
             self._answer(batch, clock)
+        if self.site in self.members(batch) and Key((clock,), self.site) > self.last_key:
+            self._wait((clock, self.site), batch)  # else it was logged before a restart
         self._advance()
 
     def _send(self, peer: Site, item: Timed | Null) -> None:
@@ -249,9 +247,9 @@ class Symmetric(Direct):
         least = min(self._heard.values(), default=0)
         return [peer for peer, clock in self._heard.items() if self._heap and clock == least]
 
-    def most_queued(self, windows: int, peers: int) -> int:
+    def most_queued(self, window: int, origins: int) -> int:
         """Own batches and those stamped for others; a question and an answer."""
-        return windows * peers + 2
+        return window * origins + 2
 
     # --- what survives a restart ------------------------------------------------------------------
 

@@ -202,9 +202,9 @@ class TwoPhase(Direct):
             return []
         return [member for member in own.members if member not in own.proposals]
 
-    def most_queued(self, windows: int, peers: int) -> int:  # noqa: ARG002
+    def most_queued(self, window: int, origins: int) -> int:  # noqa: ARG002
         """One for each own batch, one for each of the peer's."""
-        return 2 * windows
+        return 2 * window
 
     # --- what survives a restart ------------------------------------------------------------------
 
