@@ -28,6 +28,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
+from ordercast.wire.tom import Bid, Body, Fetch
 
 NAMES = st.one_of(
     st.sampled_from(["a", "b", "site-1", "x.y_z"]),
@@ -70,10 +71,16 @@ offers = st.one_of(st.builds(Offer, batches(), COUNTS), st.builds(Timed, batches
 timestamps = st.one_of(st.builds(Null, NUMBERS), st.builds(Wanted, NUMBERS, NAMES))
 proposals = st.builds(Proposal, COUNTS, any_groups, NUMBERS, NUMBERS)
 finals = st.builds(Final, COUNTS, any_groups, NUMBERS, NUMBERS, NAMES)
+names = st.tuples(NAMES, COUNTS, any_groups, NUMBERS)
+toms = st.one_of(
+    st.builds(Body, batches()),
+    st.builds(Bid, NAMES, COUNTS, any_groups, NUMBERS, NAMES),
+    st.builds(Fetch, st.lists(names, min_size=1, max_size=4).map(tuple)),
+)
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
     UP: st.one_of(submits, offers, timestamps),
     DOWN: st.one_of(relays, proposals, finals),
-    CONTROL: st.one_of(reports, settleds),
+    CONTROL: st.one_of(reports, settleds, toms),
 }
 
 acks = st.lists(st.tuples(st.sampled_from(LANES), COUNTS, COUNTS), max_size=3).map(tuple)

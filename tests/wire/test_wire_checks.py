@@ -30,6 +30,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.limits import LARGEST_NUMBER, NAMES_KEPT
+from ordercast.wire.tom import Bid, Body, Fetch
 from wire import samples
 from wire.mutations import HOSTILE, places, with_value
 from wire.samples import batch, relay_frame, submit_frame
@@ -40,6 +41,7 @@ REPORT = Report((("alpha", 3, 2),))
 SETTLED = Settled((("alpha", 3),))
 OFFERS = (Offer(batch(), 0), Timed(batch(), 7), Null(7), Wanted(7, "d"))
 ANSWERS = (Proposal(1, "alpha", 3, 7), Final(1, "alpha", 3, 7, "d"))
+TOM = (Body(batch()), Bid("a", 1, "alpha", 3, "d"), Fetch((("a", 1, "alpha", 3),)))
 IMPLICIT = "@0123456789abcdef"
 
 
@@ -96,6 +98,14 @@ IMPLICIT = "@0123456789abcdef"
         (Data(1, 1, CONTROL, 1, (Report((("alpha", 0, -1),)),)), "counts: of 'alpha' is -1"),
         (Data(1, 1, CONTROL, 1, (Report((("@", 1, 1),)),)), "'@' is not a group's name"),
         (Data(1, 1, CONTROL, 1, (Report(((IMPLICIT + "\n", 1, 1),)),)), "is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (Body(batch(seq=0)),)), "seq is 0"),
+        (Data(1, 1, CONTROL, 1, (Bid("a b", 1, "alpha", 1, "d"),)), "'a b' is not a site's name"),
+        (Data(1, 1, CONTROL, 1, (Bid("a", -1, "alpha", 1, "d"),)), "incarnation is -1"),
+        (Data(1, 1, CONTROL, 1, (Bid("a", 1, "@", 1, "d"),)), "'@' is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (Bid("a", 1, "alpha", 0, "d"),)), "seq is 0"),
+        (Data(1, 1, CONTROL, 1, (Bid("a", 1, "alpha", 1, ""),)), "to: '' is not a site's name"),
+        (Data(1, 1, CONTROL, 1, (Fetch(()),)), "wanted has 0 entries"),
+        (Data(1, 1, CONTROL, 1, (Fetch((("a", 1, "alpha", 0),)),)), "wanted.seq is 0"),
         (Data(1, 1, CONTROL, 1, (Settled((("alpha", -1),)),)), "seqs: of 'alpha' is -1"),
         (Data(1, 1, CONTROL, 1, (REPORT, Settled((("@", 1),)))), r"items\[1\].seqs: '@' is not"),
     ],
@@ -107,10 +117,12 @@ def test_each_rule_names_what_is_wrong(frame: Frame, complaint: str) -> None:
 
 @pytest.mark.parametrize(
     ("lane", "right"),
-    [(UP, (SUBMIT, *OFFERS)), (DOWN, (RELAY, *ANSWERS)), (CONTROL, (REPORT, SETTLED))],
+    [(UP, (SUBMIT, *OFFERS)), (DOWN, (RELAY, *ANSWERS)), (CONTROL, (REPORT, SETTLED, *TOM))],
 )
 @pytest.mark.parametrize(
-    "item", [SUBMIT, RELAY, REPORT, SETTLED, *OFFERS, *ANSWERS], ids=lambda i: type(i).__name__
+    "item",
+    [SUBMIT, RELAY, REPORT, SETTLED, *OFFERS, *ANSWERS, *TOM],
+    ids=lambda i: type(i).__name__,
 )
 def test_items_travel_on_their_own_lane_only(
     lane: int, right: tuple[Item, ...], item: Item
