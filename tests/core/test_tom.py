@@ -3,7 +3,7 @@
 import pytest
 
 from ordercast.core.order.bodies import EarlyBodies
-from ordercast.core.order.tom import Tom
+from ordercast.core.order.tom import MOST_BIDS, MOST_FETCHED, Tom
 from ordercast.core.outbox import Headed, Passed
 from ordercast.core.structure import Structure
 from ordercast.forest.star import build_star
@@ -244,3 +244,35 @@ def test_a_forest_whose_primaries_are_not_prefixes_is_refused() -> None:
     structure = Structure(1, table, build_star(table))
     with pytest.raises(ConfigError, match="group 'alone' is ordered by 'a', not by 'b'"):
         Stage(structure, AGREED)
+
+
+def test_a_lost_bid_is_sent_again_also_while_other_messages_of_the_origin_are_placed() -> None:
+    sites = stage()
+    sites.lost = lambda _s, _t, item: type(item) is Bid and item.group == "rec"
+    sites.send("x", "rec")
+    sites.carry()
+    sites.lost = lambda *_: False
+    for _ in range(20):
+        sites.send("x", "left")
+        sites.wait(100)
+    assert ("x", "rec", 1) in sites.delivered["d"]
+    assert sites.sites["x"].link("c").peer_boot == 1  # nobody restarted: the bid alone was lost
+
+
+def test_many_missing_bodies_are_fetched_one_round_after_the_other_without_waiting() -> None:
+    sites = stage()
+    ordering(sites, "c")._bodies = EarlyBodies(bodies=0)
+    for _ in range(3 * MOST_FETCHED):
+        sites.send("z", "rec")
+    sites.carry()
+    assert sites.delivered["c"] == []
+    sites.wait(260)
+    assert len(sites.delivered["c"]) == 3 * MOST_FETCHED
+    assert sites.items(Fetch) == [("c", "d")] * 3
+
+
+def test_bids_without_bodies_are_bounded() -> None:
+    sites = stage()
+    for seq in range(1, MOST_BIDS + 100):
+        ordering(sites, "d").control("e", Bid("z", 1, "rec", seq, "d"))
+    assert ordering(sites, "d").held() == MOST_BIDS

@@ -87,14 +87,14 @@ class Heads:
         links = self._site.links
         return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
 
-    def unplaced(self) -> list[Batch]:
-        """This site's own batches that their ordering nodes have not placed."""
-        return [
-            item.batch
-            for link in self._site.links.values()
-            for item in link.outgoing[UP].items
-            if type(item) is Submit
-        ]
+    def unplaced(self) -> dict[SiteName, list[Batch]]:
+        """This site's own batches that their ordering nodes have not placed, the oldest first."""
+        found: dict[SiteName, list[Batch]] = {}
+        for peer, link in self._site.links.items():
+            batches = [i.batch for i in link.outgoing[UP].items if type(i) is Submit]
+            if batches:
+                found[peer] = batches
+        return found
 
 
 class HeadEnvironment(Environment, Protocol):

@@ -40,8 +40,9 @@ from ordercast.wire.tom import Bid, Body, Fetch, MessageName
 
 NEVER = 1 << 62
 FETCH_AFTER, BID_AFTER = 200 * MILLISECOND, 500 * MILLISECOND
-WAIT_AT_MOST = 4 * SECOND
+FETCH_AT_MOST = 4 * SECOND
 MOST_FETCHED = 64  # bodies asked for at once
+MOST_BIDS = 16_384  # that wait for their bodies; what is dropped is bid again
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Headed).decode
@@ -81,9 +82,11 @@ class Tom(Propagation):
         self._old_heard: dict[tuple[Site, int, Group], int] = {}
         self._restored: deque[Headed] = deque()  # of a checkpoint, until the records are replayed
         self._fetch_at, self._fetch_wait = NEVER, FETCH_AFTER
-        self._bid_at, self._bid_wait = NEVER, BID_AFTER
-        self._oldest: MessageName | None = None  # own batch that waited when the time was set
-        self._bidding = False
+        self._fetched: dict[MessageName, None] = {}  # asked for, not here yet
+        self._bid_at = NEVER
+        self._bidding = False  # own batches may be without a place
+        # Per ordering node: the oldest of them, and how many looks it has been that one.
+        self._stuck: dict[Site, tuple[MessageName, int]] = {}
 
     # --- TOM_send: the body to all receivers, the header to the ordering node --------------------
 
@@ -130,7 +133,7 @@ class Tom(Propagation):
 
     def _bid_arrives(self, bid: Bid) -> None:
         stream = (bid.origin, bid.incarnation, bid.group)
-        if bid.seq > self._seqs.get(stream, 0):  # else it is placed already
+        if bid.seq > self._seqs.get(stream, 0) and len(self._bids) < MOST_BIDS:
             self._bids[*stream, bid.seq] = None
             if self._waiting and not self._releasing:
                 self._release()
@@ -198,6 +201,9 @@ class Tom(Propagation):
         head = self._missing.pop(name_of(batch), None)
         if head is not None:
             head.entry = _completed(head.entry, batch)
+            self._fetch_wait = FETCH_AFTER
+            if self._fetched.pop(name_of(batch), 0) is None and not self._fetched:
+                self._fetch_at = 0  # all that was asked for is here: ask for the rest
             self._advance()
         elif batch.seq > self._heard.get((batch.origin, batch.incarnation, batch.group), 0):
             self._bodies.add(batch)
@@ -231,13 +237,13 @@ class Tom(Propagation):
             self._fetch_at = now + self._fetch_wait
         elif self._fetch_at <= now:
             self._fetch()
-            self._fetch_wait = min(2 * self._fetch_wait, WAIT_AT_MOST)
             self._fetch_at = now + self._fetch_wait
-        if self._bidding and self._bid_at <= now:
+            self._fetch_wait = min(2 * self._fetch_wait, FETCH_AT_MOST)
+        if self._bid_at <= now:
             self._bid_again()
-            self._bid_at = now + self._bid_wait if self._bidding else NEVER
+            self._bid_at = now + BID_AFTER if self._bidding else NEVER
         elif self._bidding and self._bid_at == NEVER:
-            self._bid_at = now + self._bid_wait
+            self._bid_at = now + BID_AFTER
         return min(self._fetch_at, self._bid_at)
 
     def _fetch(self) -> None:
@@ -246,22 +252,23 @@ class Tom(Propagation):
             names = wanted.setdefault(head.entry.placed.key.site, [])
             if len(names) < MOST_FETCHED:
                 names.append(name)
+        self._fetched = {name: None for names in wanted.values() for name in names}
         for node, names in wanted.items():
             self.environment.send(node, CONTROL, Fetch(tuple(names)))
 
     def _bid_again(self) -> None:
-        """If the oldest own batch that is not placed was so long ago: its bid may be lost."""
-        unplaced = cast(HeadEnvironment, self.environment).heads.unplaced()
-        oldest = name_of(unplaced[0]) if unplaced else None
-        if oldest is None or oldest != self._oldest:
-            self._bid_wait = BID_AFTER
-        else:
-            self._bid_wait = min(2 * self._bid_wait, WAIT_AT_MOST)
-            for batch in unplaced:
-                node = self.structure.primary(batch.group, batch.members)
-                self._bid(Bid(*name_of(batch), node))
-        self._oldest = oldest
-        self._bidding = oldest is not None
+        """Where the oldest own batch without a place is the same as before, bids may be lost: send
+        them again at the second look, the fourth, and every eighth."""
+        before, self._stuck = self._stuck, {}
+        for node, batches in cast(HeadEnvironment, self.environment).heads.unplaced().items():
+            oldest = name_of(batches[0])
+            known, looks = before.get(node, (oldest, 0))
+            looks = looks + 1 if known == oldest else 1
+            self._stuck[node] = (oldest, looks)
+            if looks in (2, 4) or looks % 8 == 0:
+                for batch in batches:
+                    self._bid(Bid(*name_of(batch), node))
+        self._bidding = bool(self._stuck)
 
     # --- what survives a restart ------------------------------------------------------------------
 
