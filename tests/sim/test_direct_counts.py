@@ -45,18 +45,18 @@ class Counting(World):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.items: Counter[str] = Counter()
+        self.transmissions: set[tuple[int, str, Any]] = set()  # one where the medium is shared
 
     def _transmit(self, now: int, source: str, sends: Sequence[tuple[str, Any]]) -> None:
         for _, frame in sends:
             if type(frame) is Data and frame.lane != CONTROL:
                 self.items.update(type(item).__name__ for item in frame.items)
+                self.transmissions.update((now, source, item) for item in frame.items)
         super()._transmit(now, source, sends)
 
 
-def cost_of_one(
-    structure: Structure, group: str, protocol: str, origin: str
-) -> tuple[int, dict[str, int], int]:
-    """Data frames, their items by kind, and when the last member delivered."""
+def run_one(structure: Structure, group: str, protocol: str, origin: str) -> tuple[Counting, int]:
+    """One message, and when the last member delivered it."""
     only = {name: float(name == group) for name in structure.groups}
     config = SimConfig(
         GroupTable(structure.table.sites, structure.groups, only),
@@ -74,7 +74,7 @@ def cost_of_one(
     (sent,) = world.recorder.sent()
     times = [log[0][0] for log in world.recorder.seen.values() if log]
     assert len(times) == len(structure.groups[group])
-    return world.data, dict(world.items), max(times) - sent.sent_ns
+    return world, max(times) - sent.sent_ns
 
 
 @pytest.mark.parametrize("chunk", range(4))
@@ -84,9 +84,9 @@ def test_two_phase_takes_3n_frames_from_outside_and_3l_and_2n_and_1_p(chunk: int
         structure = seeded_structure(seed)
         for group, members in structure.groups.items():
             n = len(members)
-            frames, items, delay = cost_of_one(structure, group, "two_phase", OUTSIDE)
-            assert frames == 3 * n, (seed, group)
-            assert items == {"Offer": n, "Proposal": n, "Final": n}, (seed, group)
+            world, delay = run_one(structure, group, "two_phase", OUTSIDE)
+            assert world.data == 3 * n, (seed, group)
+            assert world.items == {"Offer": n, "Proposal": n, "Final": n}, (seed, group)
             assert delay == 3 * L + (2 * n + 1) * P, (seed, group)
 
 
@@ -94,8 +94,17 @@ def test_two_phase_takes_3n_less_3_frames_from_a_member() -> None:
     for seed in range(25):
         structure = seeded_structure(seed)
         for group, members in structure.groups.items():
-            frames, _, _ = cost_of_one(structure, group, "two_phase", members[0])
-            assert frames == 3 * (len(members) - 1), (seed, group)
+            world, _ = run_one(structure, group, "two_phase", members[0])
+            assert world.data == 3 * (len(members) - 1), (seed, group)
+
+
+def test_two_phase_takes_n_and_2_transmissions_where_one_reaches_all() -> None:
+    """[GS] Table 2: N = n + 2. What leaves a site at one time for several peers counts once."""
+    for seed in range(25):
+        structure = seeded_structure(seed)
+        for group, members in structure.groups.items():
+            world, _ = run_one(structure, group, "two_phase", OUTSIDE)
+            assert len(world.transmissions) == len(members) + 2, (seed, group)
 
 
 @pytest.mark.parametrize("chunk", range(4))
@@ -116,5 +125,5 @@ def test_symmetric_asks_every_site_of_the_domain_for_every_member(chunk: int) ->
                     "Offer": int(origin == OUTSIDE),
                     "Final": int(origin == OUTSIDE),
                 }
-                _, items, _ = cost_of_one(structure, group, "symmetric", origin)
-                assert items == {kind: n for kind, n in expected.items() if n}, (seed, group)
+                world, _ = run_one(structure, group, "symmetric", origin)
+                assert world.items == {kind: n for kind, n in expected.items() if n}, (seed, group)
