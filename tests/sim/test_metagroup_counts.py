@@ -20,7 +20,7 @@ from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, 
 from ordercast.forest.metrics import measure
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
-from ordercast.plan.tom_costs import metagroup_printed
+from ordercast.plan.tom_costs import Setting, metagroup, metagroup_printed
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
@@ -158,15 +158,21 @@ def test_with_multicast_the_printed_cost_is_met_missed_and_exceeded() -> None:
         metrics = measure(structure.forest, table)
         for place, group in enumerate(sorted(structure.groups)):
             traffic = one_message(structure, group)
-            transmissions = 1
+            transmissions, forwarding = 1, 0
             for sender, receivers in traffic.to.items():
                 if sender != OUTSIDE:
                     own = {r for r in receivers if found.manager[r] != r}
                     transmissions += bool(own) + bool(receivers - own)
+                    forwarding += bool(receivers - own)
             managers = found.table.groups[group]
             lone = sum(1 for manager in managers if len(inner[manager]) == 1)
             depth = max(len(path(structure, m, structure.primary(group))) for m in managers)
-            printed = metagroup_printed(1, depth, len(managers))
+            setting = Setting(
+                1, len(structure.groups[group]), len(table.sites), depth, len(managers),
+                forwarding=forwarding, serving=len(managers) - lone,
+            )  # fmt: skip
+            assert transmissions == metagroup(setting)
+            printed = metagroup_printed(setting)
             assert transmissions >= printed - lone  # a level has at least one that forwards
             assert metrics.depth[place] >= depth
             equal += transmissions == printed

@@ -116,10 +116,8 @@ def test_with_multicast_it_takes_the_path_and_the_edges_more_than_one_transmissi
         items = one_message(structure, group, origin)
         members = structure.groups[group]
         path = structure.labels.path(origin, structure.primary(group))
-        setting = Setting(
-            1, len(members), len(structure.table.sites), depth=0, metagroups=0,
-            path=len(path), edges=edges,
-        )  # fmt: skip
+        hosts = len(structure.table.sites)
+        setting = Setting(1, len(members), hosts, path=len(path), edges=edges)
         spread = bool(items[Submit] + items[Body])  # none: an origin that is all receivers
         assert spread + items[Bid] + items[Relay] == tom(setting) - (not spread)
         met += tom(setting) == tom_printed(setting)
