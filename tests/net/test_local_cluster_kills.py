@@ -35,6 +35,18 @@ CASES += [
     )
 ]
 
+CASES += [
+    Case(protocol, deliver, durability, causal=causal, seed=seed)
+    for seed, (protocol, deliver, durability, causal) in enumerate(
+        [
+            ("metagroup", "safe", "os", True),
+            ("tom", "safe", "sync", False),
+            ("tom", "agreed", "os", True),
+        ],
+        31,
+    )
+]
+
 CASES.append(Case("propagation", "safe", unread=(10,), slow_member="shed", seed=8))
 
 
