@@ -22,6 +22,7 @@ from ordercast.core.epochs.layout import first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
 from ordercast.core.structure import Structure
+from ordercast.core.tellers import Tellers
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.options import SECOND, Options
@@ -75,13 +76,14 @@ class Model:
         kinds: Sequence[str] = ("crash", "loss", "double"),
         fifo: bool = False,
         deliver: str = "agreed",
+        protocol: str = "propagation",
     ) -> None:
         self.sites = tuple(sites)
         self.calls = tuple(calls)
         self.faults, self.kinds, self.fifo = faults, kinds, fifo
         self.options = Options(deliver=deliver, on_failure="wait")
         self.first = first_layout(
-            sites, voters, {g: tuple(m) for g, m in groups.items()}, "greedy", "propagation", build
+            sites, voters, {g: tuple(m) for g, m in groups.items()}, "greedy", protocol, build
         )
         self._shared: dict[Any, Structure] = {}
         self._blobs: list[bytes] = []
@@ -101,7 +103,7 @@ class Model:
             number = self._ids[key] = len(self._blobs)
             out = io.BytesIO()
             pickler = pickle.Pickler(out, protocol=5)
-            pickler.dispatch_table = {Structure: self._reduce}
+            pickler.dispatch_table = {Structure: self._reduce, Tellers: self._reduce}
             pickler.dump(local)
             self._blobs.append(out.getvalue())
             member = local.member
@@ -112,7 +114,7 @@ class Model:
         return number
 
     def _reduce(self, structure: Structure) -> Any:
-        key = (structure.epoch, repr(structure.forest), repr(structure.table))
+        key = (type(structure), structure.epoch, repr(structure.forest), repr(structure.table))
         self._shared.setdefault(key, structure)
         _STRUCTURES[key] = self._shared[key]
         return _structure, (key,)

@@ -54,6 +54,18 @@ CASES: dict[str, Callable[[], Model]] = {
     "join, 3 voters, 1 crash": partial(
         three, "join", 0, "abc", fifo=True, faults=1, kinds=("crash",)
     ),
+    **{
+        f"{protocol}: {change}, {what}": partial(
+            three, change, messages, "a", fifo=True, protocol=protocol, **faults
+        )
+        for protocol in ("two_phase", "symmetric")
+        for change, what, messages, faults in (
+            ("switch", "1 message", 1, {}),
+            ("leave", "1 loss", 0, {"faults": 1, "kinds": ("loss",)}),
+            ("leave", "1 crash", 0, {"faults": 1, "kinds": ("crash",)}),
+            ("leave", "1 message, 1 crash", 1, {"faults": 1, "kinds": ("crash",)}),
+        )
+    },
     "merge of two domains": partial(merge, 0, fifo=True),
     "merge of two domains, 1 message": partial(merge, 1, fifo=True),
 }
@@ -69,4 +81,7 @@ SHORT = {
     "merge of two domains": 2_334,
     "join, 1 fault": 39_741,
     "leave, 1 fault": 39_741,
+    "two_phase: switch, 1 message": 5_498,
+    "two_phase: leave, 1 loss": 6_021,
+    "symmetric: leave, 1 loss": 11_759,
 }

@@ -96,8 +96,8 @@ class Engine(Site):
         return self.sealed or super().room()
 
     def _order(self, batch: Batch) -> None:
-        """Sealed, a direct protocol still tells again what others may wait for."""
-        if not self.sealed or (self.direct is not None and self.resuming):
+        """Sealed, a direct protocol that resumes still tells again what others may wait for."""
+        if not self.sealed or (self.direct is not None and self.resuming and self.resumes):
             super()._order(batch)
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:

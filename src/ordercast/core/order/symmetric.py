@@ -311,8 +311,8 @@ class Symmetric(Direct):
     def replay(self, record: Passed) -> None:
         key = record.placed.key
         self._clock = max(self._clock, key.path[0])
-        self._heap = [entry for entry in self._heap if entry[0] != (key.path[0], key.site)]
-        heapq.heapify(self._heap)
+        while self._heap and self._heap[0][0] <= (key.path[0], key.site):
+            heapq.heappop(self._heap)
         super().replay(record)
 
     def restore(self, state: State) -> None:
