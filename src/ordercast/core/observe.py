@@ -34,6 +34,8 @@ def observe(site: "Site") -> list[Observation]:
         for lane, name in ((UP, "up"), (DOWN, "down")):
             out, inc = link.outgoing[lane], link.incoming[lane]
             bound = max(queued[lane], out.restored)
+            if site.direct is not None:  # of what was told again some was stable, and new ones go
+                bound = queued[lane] + out.restored
             seen.append((f"{name} to {peer}", len(out.items), bound))
             seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
     return seen
