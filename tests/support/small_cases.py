@@ -58,7 +58,7 @@ CASES: dict[str, Callable[[], Model]] = {
         f"{protocol}: {change}, {what}": partial(
             three, change, messages, "a", fifo=True, protocol=protocol, **faults
         )
-        for protocol in ("two_phase", "symmetric")
+        for protocol in ("two_phase", "symmetric", "tom")
         for change, what, messages, faults in (
             ("switch", "1 message", 1, {}),
             ("leave", "1 loss", 0, {"faults": 1, "kinds": ("loss",)}),
@@ -84,4 +84,6 @@ SHORT = {
     "two_phase: switch, 1 message": 5_498,
     "two_phase: leave, 1 loss": 6_021,
     "symmetric: leave, 1 loss": 11_759,
+    "tom: switch, 1 message": 2_592,
+    "tom: leave, 1 loss": 4_160,
 }
