@@ -55,7 +55,7 @@ class Heads:
     def __init__(self, site: "Site") -> None:
         self._site = site
         self.ahead = 0  # messages for this site whose headers have passed, and that are not logged
-        self.completed: Held | None = None  # what passes now, if its header was held before
+        self._completes = False  # what passes next is held already, since its header passed
 
     def headed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> Held:
         """A header passes; `Site.passed` comes when it and all before it are complete."""
@@ -78,9 +78,13 @@ class Heads:
         batch = entry.placed.batch
         if mine and batch.incarnation != CLOSING:
             self.ahead -= batch.count
-        self.completed = held
+        self._completes = True
         self._site.passed(entry, (), mine=mine)
-        self.completed = None
+
+    def were_held(self) -> bool:
+        """Whether what passes now is held since its header passed; asked once."""
+        completes, self._completes = self._completes, False
+        return completes
 
     def owed(self, children: Sequence[SiteName]) -> list[tuple[Outgoing, int, SiteName]]:
         """Under which number each child gets what was last sent to it."""

@@ -325,7 +325,7 @@ class Site:
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
         placed = entry.placed
         batch = placed.batch
-        if self.heads.completed is None:
+        if not self.heads.were_held():
             position = self.gate.logged + batch.count if mine else 0
             self.retention.hold(entry, self.heads.owed(children), position)
             if not entry.from_parent and batch.members:

@@ -63,7 +63,7 @@ class Engine(Site):
 
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
         if entry.placed.batch.incarnation == CLOSING:
-            if self.heads.completed is None:
+            if not self.heads.were_held():
                 self.hold_close(entry, children)
             self.all_logged = True
         else:
