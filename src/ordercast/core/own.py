@@ -73,7 +73,7 @@ class OwnMessages:
         self.way = way
         self.causal = causal
         self.carries_past = causal and direct is None
-        self._direct = direct
+        self.direct = direct
         self._until_placed = direct is not None
         self.receipts: list[Receipt] = []
         self.last_seq: dict[Group, int] = {}
@@ -149,8 +149,8 @@ class OwnMessages:
         """Everything sent from here to the group up to `seq` is final."""
         if seq > self._stable_seq.get(group, 0):
             self._stable_seq[group] = seq
-            if self._direct is not None:
-                self._direct.final(group, seq)
+            if self.direct is not None:
+                self.direct.final(group, seq)
             self._settle(group)
 
     def _settle(self, group: Group) -> None:
@@ -242,7 +242,7 @@ class OwnMessages:
                 self._released += 1
                 self._last_way = self.way(batch)
                 self.placed(batch)
-            elif self._direct is not None and self._direct.known(batch):
+            elif self.direct is not None and self.direct.known(batch):
                 self._released += 1
                 self.submit(batch)
             else:

@@ -104,6 +104,8 @@ class Retention:
         self.due = False
         self._fold_all()
         kept = len(self.batches) + len(self.own.kept)
+        if self.own.direct is not None:  # its state has the batches without a place
+            kept += self.own.direct.held()
         least = self.own.limits.checkpoint_batches
         self._look_at = max(least, 2 * kept)
         if self._forgotten < max(least // 2, kept):
