@@ -294,7 +294,8 @@ class Symmetric(Direct):
             self._heard[site] = max(self._heard[site], clock)
         elif batch.origin != self.site:
             stream = (batch.origin, batch.incarnation, batch.group)
-            self._through[stream] = batch.seq + batch.count - 1
+            last = batch.seq + batch.count - 1
+            self._through[stream] = max(last, self._through.get(stream, 0))
             self._given[clock] = _Given(batch, dict.fromkeys([*self._others(batch), batch.origin]))
         elif batch.incarnation == CLOSING:
             self._clocks.setdefault((CLOSING, batch.group), {})[batch.seq] = clock
