@@ -33,7 +33,8 @@ def judge(world: "World") -> list[tuple[Any, ...]]:
 
 
 def members_in(world: "World", epoch: int, group: str) -> tuple[str, ...]:
-    named: dict[str, tuple[str, ...]] = world.epochs[epoch][0]
+    """All that are to have the group's messages of the epoch, at last: absent ones too."""
+    named: dict[str, tuple[str, ...]] = world.nominal.get(epoch) or world.epochs[epoch][0]
     return named.get(group) or world.listed.get(group, ())
 
 
@@ -45,12 +46,12 @@ def each_alone(world: "World", site: str) -> Found:
     epochs = [epoch for epoch, _, _ in seen]
     if epochs != sorted(epochs):
         yield ("epochs go down", site)
-    last: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, str], tuple[int, int]] = {}
     for epoch, message, _ in seen:
-        origin, _, group, seq = message
-        if seq <= last.get((origin, group), 0):
+        origin, incarnation, group, seq = message
+        if (incarnation, seq) <= last.get((origin, group), (0, 0)):
             yield ("fifo", site, message)
-        last[origin, group] = seq
+        last[origin, group] = (incarnation, seq)
         if site not in members_in(world, epoch, group):
             yield ("no member", site, message, epoch)
     for opened in world.opened[site]:
@@ -68,6 +69,8 @@ def agreement(world: "World", order: dict[str, dict[Message, int]]) -> Found:
                 yield ("two epochs", message)
     for message, (epoch, _) in place.items():
         for member in members_in(world, epoch, message[2]):
+            if member in world.down or epoch < world.first_epoch.get(member, 0):
+                continue  # away for good, or what it had seen was lost with its store
             if message not in order[member]:
                 yield ("agreement", member, message, epoch)
 
@@ -77,10 +80,13 @@ def one_order(world: "World", order: dict[str, dict[Message, int]]) -> Found:
         common = [order[b][message] for message in order[a] if message in order[b]]
         if common != sorted(common):
             yield ("order", a, b)
-    if not world.options.causal:
+    yield from acyclic(order)
+    if not world.options.causal or (world.options.on_failure, world.options.deliver) == (
+        "exclude", "agreed",
+    ):  # fmt: skip
         return
     for (origin, group, seq), count in world.before.items():
-        message = (origin, 1, group, seq)
+        message = (origin, world.incarnation(origin), group, seq)
         for site, places in order.items():
             at = places.get(message)
             if at is None:
@@ -90,10 +96,30 @@ def one_order(world: "World", order: dict[str, dict[Message, int]]) -> Found:
                     yield ("causal", site, earlier, message)
 
 
+def acyclic(order: dict[str, dict[Message, int]]) -> Found:
+    """The union of all sites' orders has no cycle."""
+    after: dict[Message, list[Message]] = {}
+    before: dict[Message, int] = {}
+    for places in order.values():
+        for one, following in itertools.pairwise(places):
+            after.setdefault(one, []).append(following)
+            before[following] = before.get(following, 0) + 1
+            before.setdefault(one, 0)
+    free = [message for message, count in before.items() if not count]
+    for message in free:  # grows while it is read
+        for following in after.get(message, ()):
+            before[following] -= 1
+            if not before[following]:
+                free.append(following)
+    if len(free) < len(before):
+        yield ("cycle", [message for message, count in before.items() if count][:6])
+
+
 def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
     """What was accepted is delivered, or refused because its group is gone."""
     for (site, group, seq), stages in world.stages.items():
-        there = any((site, 1, group, seq) in places for places in order.values())
+        named = (site, world.incarnation(site), group, seq)
+        there = any(named in places for places in order.values())
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
         if there and REFUSED in stages:

@@ -373,6 +373,13 @@ class Ended:
                 if self.epochs.setdefault(epoch, what) != what:
                     self.violations.append(("one decision per number", epoch, site))
 
+        self.nominal: dict[int, dict[str, tuple[str, ...]]] = {}
+        self.down: set[str] = set()
+        self.first_epoch: dict[str, int] = {}
+
+    def incarnation(self, site: str) -> int:
+        return 1
+
     def quiet(self) -> bool:
         return True
 

@@ -30,6 +30,7 @@ class Timing:
     repair_again: int = 50 * MILLISECOND
     report_delay: int = 20 * MILLISECOND  # of what nobody waits for
     report_every: int = 2_048  # messages to a group before a report is sent without delay
+    suspect: int = SECOND  # of silence, before a site is excluded
 
 
 @dataclass(frozen=True, slots=True)

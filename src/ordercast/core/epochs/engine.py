@@ -5,30 +5,55 @@ tree to all its sites. Who has passed it is sealed: it places and takes nothing 
 application sends is accepted and kept for the next epoch.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
-from ordercast.core.outbox import Accepted, Checkpoint, Passed
+from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
+from ordercast.core.restart import restore
 from ordercast.core.site import Site
+from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, pack_payloads
-from ordercast.wire.frames import DOWN, UP, Item
+from ordercast.model.messages import Batch, Placed, pack_payloads
+from ordercast.model.options import Options
+from ordercast.wire.frames import DOWN, UP, Frame, Item
 
 CLOSING = 0  # incarnation
 
 
 class Engine(Site):
     sealed = False  # also while the constructor replays
+    frozen = False  # for a flush, or since a restart: nothing more happens in this epoch
+
+    def __init__(
+        self,
+        name: SiteName,
+        structure: Structure,
+        options: Options,
+        *,
+        protocol: str,
+        incarnation: int,
+        boot: int,
+        checkpoint: Checkpoint,
+        records: Sequence[Record] = (),
+        attempt: int = 1,
+        remember: Callable[[Placed], None] | None = None,
+    ) -> None:
+        super().__init__(
+            name, structure, options, protocol=protocol, incarnation=incarnation, boot=boot
+        )
+        self.gate.attempt = attempt
+        self.retention.remember = remember
+        restore(self, checkpoint, records)
 
     def close(self, now: int, sites: tuple[SiteName, ...]) -> None:
         """This site is the root: order the Close, once."""
         self.now = now
-        if not self.sealed:
+        if not (self.sealed or self.frozen):
             body = pack_payloads([b""])
             group = implicit_group(sites)
             self.ordering.submit(Batch(self.name, CLOSING, group, 1, 1, body, (), sites))
@@ -68,7 +93,7 @@ class Engine(Site):
             super().passed(entry, children, mine=mine)
 
     def room(self) -> bool:
-        return not self.sealed and super().room()
+        return not (self.sealed or self.frozen) and super().room()
 
     def observations(self) -> list[Observation]:
         """The Close, which is never refused, comes on top of what the limits bound."""
@@ -79,14 +104,61 @@ class Engine(Site):
         ]
 
     def _may_accept(self) -> bool:
-        return self.sealed or super().room()
+        return self.sealed or self.frozen or super().room()
 
     def _order(self, batch: Batch) -> None:
-        if not self.sealed:
+        if not (self.sealed or self.frozen):
             super()._order(batch)
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
         return not (self.sealed and lane == UP) and super()._take(peer, lane, item)
+
+    # --- what freezing changes --------------------------------------------------------------------
+
+    def freeze(self) -> None:
+        self.frozen = True
+
+    def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
+        if not self.frozen:
+            super().receive(now, peer, frame)
+
+    def alarm(self, now: int) -> None:
+        if not self.frozen:
+            super().alarm(now)
+
+    def drain(self) -> Outbox:
+        """Frozen, a site still accepts what its application sends, and keeps it."""
+        if not self.frozen:
+            return super().drain()
+        persist, deliveries, receipts = self._persist, self._deliveries, self.own.receipts
+        self._persist, self._deliveries, self.own.receipts = [], [], []
+        return Outbox(persist, (), (), deliveries, receipts, None, None)
+
+    def quiet(self) -> bool:
+        return not self.frozen and super().quiet()
+
+    def log(self) -> list[Placed]:
+        """What is still held of the ordered log."""
+        return [p for p in self.ordering.log() if p.batch.incarnation != CLOSING]
+
+    def counts(self) -> dict[Group, tuple[int, tuple[SiteName, ...]]]:
+        """Of each group: the number of its last message in the log, and the members of a list."""
+        found = {
+            group: (number, self.retention.implicit.get(group, ()))
+            for group, number in self.retention.logged.items()
+        }
+        for placed in self.log():
+            batch = placed.batch
+            found[batch.group] = (placed.number + batch.count - 1, batch.members)
+        return found
+
+    def log_seqs(self) -> Included:
+        """Per origin and group, the last seq in the log."""
+        found = dict(self.retention.log_seqs)
+        for placed in self.log():
+            batch = placed.batch
+            found[batch.origin, batch.incarnation, batch.group] = batch.seq + batch.count - 1
+        return tuple((*stream, seq) for stream, seq in found.items())
 
 
 def opening(
@@ -103,6 +175,7 @@ def opening(
         "from_parent": 0,
         "from_origin": {},
         "own_seqs": dict(own),
+        "log_seqs": (),
         "past": (),
         "final_seqs": {},
     }

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ordercast.core.epochs.engine import Engine
+from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
@@ -27,18 +28,30 @@ from ordercast.core.epochs.records import (
     MemberRecord,
 )
 from ordercast.core.epochs.restoring import first_checkpoint, restore, whole
+from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Passed, Receipt, Record
-from ordercast.model.epochs import Edit, EpochRecord, Finish, Included
-from ordercast.model.errors import Error
+from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Included, Open
+from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.model.options import MILLISECOND, Options
-from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
+from ordercast.wire.epochs import (
+    Ask,
+    Fed,
+    Feed,
+    Fetch,
+    InEpoch,
+    Logged,
+    Pages,
+    Past,
+    SiteFrame,
+    Whole,
+)
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
 _LONELY = 1_000 * MILLISECOND
@@ -72,11 +85,12 @@ class Member:
         self.position = 0
         self.engines: dict[int, Engine] = {}
         self.window = Window(self)
+        self.flush = Flusher(self, store)
         self.manager_at: SiteName | None = None  # who fed this site last
         self._early: list[tuple[SiteName, InEpoch]] = []
         self._persist: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
-        self._deliver: list[DeliveredBatch | EpochOpened] = []
+        self._deliver: list[DeliveredBatch | EpochOpened | Rollback] = []
         self._receipts: list[Receipt] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
@@ -92,6 +106,7 @@ class Member:
 
     def start(self, now: int) -> None:
         self.now = now
+        self.flush.restarted()
         for engine in self.engines.values():
             engine.start(now)
         self.raft.start(now)
@@ -109,7 +124,11 @@ class Member:
             boot=self.boot,
             checkpoint=checkpoint,
             records=records,
+            attempt=self.flush.attempt,
+            remember=self.flush.remembering(domain),
         )
+        if self.flush.is_sealed(domain.epoch):
+            engine.freeze()
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
             engine.congest(self.now, peer, congested=congested)
@@ -120,12 +139,14 @@ class Member:
 
     def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
         self.now = now
+        self.flush.require_open()
         return self._engine(self.domain(group, ())).submit(now, group, payloads)
 
     def submit_to(
         self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
     ) -> tuple[Group, int]:
         self.now = now
+        self.flush.require_open()
         return self._engine(self.domain("", sites)).submit_to(now, sites, payloads)
 
     def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
@@ -161,11 +182,17 @@ class Member:
             self.manager.fed(peer, frame)
         elif isinstance(frame, Ask):
             self.manager.ask(frame)
+        elif isinstance(frame, (Logged, Whole)):
+            self.manager.excluding.receive(peer, frame)
+        elif isinstance(frame, (Past, Fetch, Pages)):
+            self.flush.receive(peer, frame)
         else:
             self.raft.receive(now, peer, frame)
 
     def _in_epoch(self, now: int, peer: SiteName, frame: InEpoch) -> None:
         engine = self.engines.get(frame.epoch)
+        if not self.flush.takes_part():
+            return
         if engine is not None:
             engine.receive(now, peer, frame.frame)
         elif frame.epoch > self.layout.last_epoch and len(self._early) < _EARLY:
@@ -209,6 +236,26 @@ class Member:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
         self.say(peer, self._progress())
+        if any(wanted.startswith("log ") for wanted in frame.wanted):
+            self._report_log()
+
+    def _report_log(self) -> None:
+        report = self.flush.report()
+        if report is not None:
+            self.tell_manager(report)
+
+    def tell_manager(self, frame: SiteFrame) -> None:
+        if self.manager_at is not None and not self.manager.leads:
+            self.say(self.manager_at, frame)
+
+    def persist(self, record: MemberRecord) -> None:
+        self._persist.append(record)
+
+    def hand_out(self, items: Sequence[DeliveredBatch | Rollback]) -> None:
+        self._deliver.extend(items)
+
+    def receipt(self, receipt: Receipt) -> None:
+        self._receipts.append(receipt)
 
     def fold_committed(self, raft: Raft) -> None:
         """The manager folds what it has committed itself."""
@@ -222,25 +269,32 @@ class Member:
         self._end_engines(layout)
         self._persist.append(Caught(folded))
         self._change(layout)
+        self._report_log()
         self._wishes.answer(self.layout)
 
     def _fold(self, record: EpochRecord) -> None:
         layout = fold(self.layout, record, self.build)
-        if isinstance(record, Finish):
+        if isinstance(record, (Finish, Open)):
             self._end_engines(layout)
             self._persist.append(Folded(record))
             self._change(layout)
         else:
+            self._end_engines(layout)
             self._persist.append(Folded(record))
             self.layout = layout
+            if isinstance(record, Flush):
+                self._report_log()
         self._wishes.answer(self.layout)
 
     def _end_engines(self, layout: Layout) -> None:
         """What this burst has asked of epochs that are gone is in the records before the change."""
-        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
-            self._collect(epoch, self.engines[epoch], self.engines[epoch].drain())
+        flushed = () if layout.flushing is None else layout.flushing.epochs
+        for epoch, engine in self.engines.items():
+            if epoch not in layout.domains or epoch in flushed:
+                self.collect(epoch, engine, engine.drain())
+                engine.freeze()
 
-    def _collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
+    def collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
         self._persist.extend(
             Kept(epoch, record, engine.is_mine(record.placed.batch))
             if isinstance(record, Passed)
@@ -252,7 +306,10 @@ class Member:
 
     def _progress(self) -> Fed:
         closed = [(change, self.closed(change)) for change in self.layout.closing]
-        return Fed(self.layout.count, tuple((c, lasts) for c, lasts in closed if lasts is not None))
+        return Fed(
+            self.layout.count, tuple((c, lasts) for c, lasts in closed if lasts is not None),
+            self.flush.store, self.flush.stopped(), self.flush.got, self.flush.closing_counts(),
+        )  # fmt: skip
 
     def closed(self, change: str) -> Included | None:
         """What this site reports for a change; None: it has yet to pass a Close."""
@@ -283,14 +340,20 @@ class Member:
             for (origin, incarnation, group), seq in layout.lasts.items()
             if origin == self.name and incarnation == self.incarnation
         }
-        unplaced: list[Batch] = []
+        unplaced, self.flush.parked = self.flush.parked, []
+        self.flush.admitted()
         for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
             engine = self.engines.pop(epoch)
+            at_home = epoch in before.domains and self.name in before.domains[epoch].sites
+            if at_home and self.flush.leave(epoch, engine, mine, unplaced):
+                continue
             engine.end(mine)
-            self._collect(epoch, engine, engine.drain())
+            self.collect(epoch, engine, engine.drain())
             unplaced.extend(engine.unplaced())
-            if epoch in before.domains and self.name in before.domains[epoch].sites:
+            if at_home:
                 self.position = engine.gate.logged
+                self.flush.closed(epoch, engine)
+        unplaced = self.flush.come_back(unplaced)
         again = self._sort_out(unplaced)
         openings: dict[int, Checkpoint] = {}
         for epoch, domain in layout.domains.items():
@@ -318,6 +381,9 @@ class Member:
         for batch in unplaced:
             try:
                 domain = self.domain(batch.group, batch.members)
+            except NotInMajority:
+                self.flush.parked.append(batch)
+                continue
             except Error:
                 self._receipts.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
                 continue
@@ -350,7 +416,7 @@ class Member:
         forget = False
         for epoch, engine in self.engines.items():
             box = engine.drain()
-            self._collect(epoch, engine, box)
+            self.collect(epoch, engine, box)
             send.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.send)
             late.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.then_send)
             forget = forget or box.forget is not None
@@ -396,4 +462,8 @@ class Member:
 
     def quiet(self) -> bool:
         engines = self.engines.values()
-        return not (self._wishes.asked or self.layout.closing) and all(e.quiet() for e in engines)
+        return (
+            not (self._wishes.asked or self.layout.closing)
+            and self.flush.quiet()
+            and all(e.quiet() for e in engines)
+        )

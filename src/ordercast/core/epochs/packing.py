@@ -2,8 +2,16 @@
 
 import msgspec
 
-from ordercast.core.epochs.layout import Build, Closing, Domain, Layout, reopened
-from ordercast.model.epochs import Edit, Included
+from ordercast.core.epochs.layout import (
+    Build,
+    Closing,
+    Domain,
+    Flushing,
+    Layout,
+    living,
+    reopened,
+)
+from ordercast.model.epochs import Counts, Edit, Included
 from ordercast.model.groups import Group, Site
 
 
@@ -22,6 +30,14 @@ class _Closing(msgspec.Struct, frozen=True, array_like=True):
     sites: tuple[Site, ...]
 
 
+class _Flushing(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    epochs: tuple[int, ...]
+    members: tuple[Site, ...]
+    absent: dict[Site, int]
+    fresh: dict[Site, tuple[int, int]]
+
+
 class _Layout(msgspec.Struct, frozen=True, array_like=True):
     count: int
     roster: dict[Site, int]
@@ -36,12 +52,19 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     founding: str
     whole: bool
     open: bool
+    stores: dict[Site, int]
+    absent: dict[Site, int]
+    frozen: dict[Group, tuple[int, tuple[Site, ...]]]
+    pasts: Counts
+    counted: dict[int, tuple[Site, ...]]
+    flushing: _Flushing | None
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
 
 
 def pack_layout(layout: Layout) -> bytes:
+    flush = layout.flushing
     return msgspec.msgpack.encode(
         _Layout(
             layout.count,
@@ -63,6 +86,16 @@ def pack_layout(layout: Layout) -> bytes:
             layout.founding,
             layout.whole,
             layout.open,
+            dict(layout.stores),
+            dict(layout.absent),
+            dict(layout.frozen),
+            tuple((*place, *count) for place, count in layout.pasts.items()),
+            dict(layout.counted),
+            None
+            if flush is None
+            else _Flushing(
+                flush.number, flush.epochs, flush.members, dict(flush.absent), dict(flush.fresh)
+            ),
         )
     )
 
@@ -70,10 +103,15 @@ def pack_layout(layout: Layout) -> bytes:
 def unpack_layout(data: bytes, build: Build) -> Layout:
     packed = _decode(data)
     sites = tuple(sorted(packed.roster))
+    groups = living(packed.groups, packed.absent)
+    flush = packed.flushing
+    flushing = (
+        None
+        if flush is None
+        else Flushing(flush.number, flush.epochs, flush.members, flush.absent, flush.fresh)
+    )
     domains: dict[int, Domain] = {
-        d.epoch: reopened(
-            d.epoch, d.groups, packed.groups, sites, d.builder, d.protocol, d.after, build
-        )
+        d.epoch: reopened(d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, build)
         for d in packed.domains
     }
     return Layout(
@@ -90,4 +128,10 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         packed.founding,
         packed.whole,
         packed.open,
+        packed.stores,
+        packed.absent,
+        packed.frozen,
+        {(epoch, group): (number, members) for epoch, group, number, members in packed.pasts},
+        packed.counted,
+        flushing,
     )

@@ -11,11 +11,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from ordercast.core.epochs.returning import Rollback, Tail
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Passed, Receipt
-from ordercast.model.epochs import EpochRecord
+from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import DeliveredBatch
+from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.epochs import SiteFrame
 
 
@@ -39,6 +40,33 @@ class Caught(msgspec.Struct, frozen=True, array_like=True, tag="C"):
     layout: bytes
 
 
+class Filled(msgspec.Struct, frozen=True, array_like=True, tag="P"):
+    """A batch of an epoch that is being closed, or is, fetched from another site."""
+
+    epoch: int
+    placed: Placed
+
+
+class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
+    """All of the past that a flush asks of this site is here."""
+
+    flush: int
+    epochs: tuple[int, ...]
+    counts: Counts
+
+
+class Aside(msgspec.Struct, frozen=True, array_like=True):
+    """What a member has beside its engines (`flush.Flusher`)."""
+
+    attempt: int
+    tail: Tail | None
+    fetched: tuple[Filled, ...]
+    history: tuple[Filled, ...]
+    holds: tuple[tuple[int, Group], ...]
+    parked: tuple[Batch, ...]
+    confirmed: Confirmed | None
+
+
 class EngineState(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     checkpoint: Checkpoint
@@ -50,9 +78,12 @@ class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
     incarnation: int
     engines: tuple[EngineState, ...]
     voter: tuple[VoterRecord, ...]
+    aside: Aside
 
 
-MemberRecord: TypeAlias = Accepted | Kept | Folded | Caught | Anew | Ballot | Appendix | LogSnapshot
+MemberRecord: TypeAlias = (
+    Accepted | Kept | Folded | Caught | Filled | Confirmed | Anew | Ballot | Appendix | LogSnapshot
+)
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
@@ -72,7 +103,7 @@ class MemberBox(msgspec.Struct):
     persist: Sequence[MemberRecord]
     send: Sequence[tuple[Site, SiteFrame]]
     then_send: Sequence[tuple[Site, SiteFrame]]
-    deliver: Sequence[DeliveredBatch | EpochOpened]
+    deliver: Sequence[DeliveredBatch | EpochOpened | Rollback]
     receipts: Sequence[Receipt]
     outcomes: Sequence[tuple[str, str]]  # of changes asked for here: "" or why not
     forget: Anew | None

@@ -10,10 +10,19 @@ from ordercast.core.epochs.engine import opening
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
-from ordercast.core.epochs.records import Anew, Caught, EngineState, Folded, Kept, MemberRecord
+from ordercast.core.epochs.records import (
+    Anew,
+    Caught,
+    Confirmed,
+    EngineState,
+    Filled,
+    Folded,
+    Kept,
+    MemberRecord,
+)
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Record
-from ordercast.model.epochs import Finish
+from ordercast.model.epochs import Finish, Open
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch
 
@@ -31,9 +40,13 @@ def restore(member: "Member", records: Sequence[MemberRecord]) -> list[VoterReco
         elif isinstance(record, Accepted):
             domain = member.domain(record.batch.group, record.batch.members)
             past.later.setdefault(domain.epoch, []).append(record)
+        elif isinstance(record, Filled):
+            member.flush.fill(record)
+        elif isinstance(record, Confirmed):
+            member.flush.confirmed = record
         elif isinstance(record, Folded):
             layout = fold(member.layout, record.record, member.build)
-            if isinstance(record.record, Finish):
+            if isinstance(record.record, (Finish, Open)):
                 past.change(layout)
             else:
                 member.layout = layout
@@ -60,6 +73,7 @@ class _Past:
         member = self.member
         member.layout = unpack_layout(anew.layout, member.build)
         member.position, member.incarnation = anew.position, anew.incarnation
+        member.flush.restore(anew.aside)
         self.states = {state.epoch: state.checkpoint for state in anew.engines}
         self.later = {}
 
@@ -112,4 +126,5 @@ def whole(member: "Member") -> Anew:
         EngineState(epoch, engine.retention.whole()) for epoch, engine in member.engines.items()
     )
     layout = pack_layout(member.layout)
-    return Anew(layout, member.position, member.incarnation, engines, voter)
+    aside = member.flush.aside()
+    return Anew(layout, member.position, member.incarnation, engines, voter, aside)
