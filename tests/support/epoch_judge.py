@@ -27,6 +27,7 @@ def judge(world: "World") -> list[tuple[Any, ...]]:
     found += one_order(world, order)
     found += nothing_lost(world, order)
     found += logs_differ(world)
+    found += rolled_back(world, order)
     if not world.quiet():
         found.append(("not quiet", sorted(set(world.disks) - set(world.members))))
     return found
@@ -120,10 +121,31 @@ def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
     for (site, group, seq), stages in world.stages.items():
         named = (site, world.incarnation(site), group, seq)
         there = any(named in places for places in order.values())
+        if world.lost and named in world.ever:
+            continue  # who had it may have lost it with its store
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
         if there and REFUSED in stages:
             yield ("refused and delivered", site, group, seq)
+
+
+def rolled_back(world: "World", order: dict[str, dict[Message, int]]) -> Found:
+    """No more than needed: the first that was annulled is not at its place afterwards either; and
+    what the site does not deliver in that epoch after all, nobody does."""
+    for site, rollback in world.rollbacks:
+        if site not in world.members or site in world.lost:
+            continue
+        first, seen = rollback.annulled[0][1], world.seen[site]
+        at = order[site].get(first)
+        if at == rollback.position and seen[at][0] == rollback.epoch:
+            yield ("rolled back too much", site, rollback)
+        for _, message in rollback.annulled:
+            at = order[site].get(message)
+            if at is None or seen[at][0] != rollback.epoch:
+                for other, places in order.items():
+                    where = places.get(message)
+                    if where is not None and world.seen[other][where][0] == rollback.epoch:
+                        yield ("rolled back what others have", site, other, message)
 
 
 def logs_differ(world: "World") -> Found:

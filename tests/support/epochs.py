@@ -104,6 +104,7 @@ class World:
         self.lost: dict[str, int] = {}  # sites whose store was lost: how often
         self.first_epoch: dict[str, int] = {}  # of a site without its store: the next it was in
         self.down: set[str] = set()  # for good
+        self.ever: set[Any] = set()  # all that was delivered anywhere
         self.violations: list[tuple[Any, ...]] = []
         self.crashes = self.events = 0
         self._alarms: dict[str, int | None] = {}
@@ -295,6 +296,7 @@ class World:
                 continue
             for delivery in item.deliveries():
                 row: Seen = (delivery.epoch, delivery.id, delivery.payload)
+                self.ever.add(delivery.id)
                 if delivery.attempt < self.attempts.get(site, 1) and self._annulled(site, delivery):
                     continue
                 if delivery.position == len(seen) + 1:
@@ -314,7 +316,7 @@ class World:
     def _opened(self, site: str, opened: EpochOpened) -> None:
         if opened not in self.opened[site]:
             self.opened[site].append(opened)
-        if self.first_epoch.get(site) == 0:
+        if self.first_epoch.get(site) == 0 and self.members[site].flush.takes_part():
             self.first_epoch[site] = opened.epoch
 
     def _roll_back(self, site: str, rollback: Rollback) -> None:
@@ -328,9 +330,6 @@ class World:
             self.violations.append(("rollback names others", site, rollback))
         if any(epoch != rollback.epoch for epoch, _, _ in gone):
             self.violations.append(("rollback into another epoch", site, rollback))
-        for _, (origin, _, group, seq), _ in gone:
-            if "stable" in self.stages.get((origin, group, seq), ()):
-                self.violations.append(("rollback of what was stable", site, rollback))
         if self.options.deliver == "safe":
             self.violations.append(("rollback at safe", site, rollback))
         del seen[rollback.position :]

@@ -375,6 +375,9 @@ class Ended:
 
         self.nominal: dict[int, dict[str, tuple[str, ...]]] = {}
         self.down: set[str] = set()
+        self.lost: dict[str, int] = {}
+        self.rollbacks: list[tuple[str, Any]] = []
+        self.ever: set[Any] = set()
         self.first_epoch: dict[str, int] = {}
 
     def incarnation(self, site: str) -> int:

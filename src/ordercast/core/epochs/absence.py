@@ -17,16 +17,23 @@ from ordercast.core.epochs.layout import (
     manner,
     reopened,
 )
-from ordercast.model.epochs import AddGroup, Edit, Flush, Open, RetireSite
+from ordercast.model.epochs import AddGroup, Edit, Flush, Open, RemoveGroup, RetireSite
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 
 
+_ALL = 1 << 62  # above every number
+
+
 def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
-    """A change names no absent site, but for one that is retired."""
+    """A change names no absent site, but for one that is retired, and leaves it its groups."""
     for edit in edits:
         if isinstance(edit, RetireSite):
             continue
+        if isinstance(edit, RemoveGroup) and edit.group not in layout.frozen:
+            away = [s for s in layout.groups.get(edit.group, ()) if s in layout.absent]
+            if away:
+                raise ConfigError(f"group {edit.group!r}: its member {away[0]!r} is absent")
         site = getattr(edit, "site", "")
         named = edit.members if isinstance(edit, AddGroup) else (site,)
         away = [name for name in named if name in layout.absent]
@@ -60,6 +67,8 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
         return layout
     _send_away(layout, absent, fresh)
     epochs = _closed(layout, before, absent, touched)
+    if fresh:  # its old store's links may be anywhere, and their numbers are lost
+        epochs = tuple(layout.domains)
     members = {site: None for epoch in epochs for site in layout.domains[epoch].sites}
     members |= dict.fromkeys(layout.absent)
     flushing = Flushing(
@@ -191,6 +200,10 @@ def _counted(layout: Layout, flush: Flushing, old: list[Domain]) -> dict[int, tu
 def pruned(layout: Layout) -> Layout:
     """Without what no absent site will be compared with."""
     away = [site for site in layout.absent if site in layout.roster]
+    pasts = dict(layout.pasts)
+    for group, (epoch, _) in layout.frozen.items():
+        if group not in layout.groups:  # removed: what its members have of it stands
+            pasts[epoch, group] = (_ALL, ())
     first = min((layout.absent[site] for site in away), default=layout.last_epoch + 1)
     concerned = {
         group for group, members in layout.groups.items() if any(site in members for site in away)
@@ -201,7 +214,7 @@ def pruned(layout: Layout) -> Layout:
         frozen={g: frozen for g, frozen in layout.frozen.items() if g in layout.groups},
         pasts={
             (epoch, group): (number, members)
-            for (epoch, group), (number, members) in layout.pasts.items()
+            for (epoch, group), (number, members) in pasts.items()
             if epoch >= first
             and (
                 group in concerned

@@ -35,17 +35,19 @@ class Engine(Site):
         structure: Structure,
         options: Options,
         *,
-        protocol: str,
-        incarnation: int,
-        boot: int,
-        checkpoint: Checkpoint,
+        protocol: str = "propagation",
+        incarnation: int = 1,
+        boot: int = 1,
+        checkpoint: Checkpoint | None = None,
         records: Sequence[Record] = (),
         attempt: int = 1,
         remember: Callable[[Placed], None] | None = None,
+        frozen: bool = False,
     ) -> None:
         super().__init__(
             name, structure, options, protocol=protocol, incarnation=incarnation, boot=boot
         )
+        self.frozen = frozen  # from the start: own messages are sent again at the end of a replay
         self.gate.attempt = attempt
         self.retention.remember = remember
         restore(self, checkpoint, records)

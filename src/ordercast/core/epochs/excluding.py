@@ -84,13 +84,15 @@ class Excluding:
         inside = {site: None for domain in layout.domains.values() for site in domain.sites}
         if flush is not None:
             inside |= dict.fromkeys(flush.members)
-        out = [
+        return tuple(
             site
-            for site in sorted(inside)
+            for site in sorted(layout.roster)
             if site not in absent
-            and (site in silent or self._lost(site) or self._is_stalled(now, site))
-        ]
-        return tuple(out)
+            and (
+                self._lost(site)
+                or (site in inside and (site in silent or self._is_stalled(now, site)))
+            )
+        )
 
     def _lost(self, site: Site) -> bool:
         """Its store is another than the one that counts, and it does not return with this one."""

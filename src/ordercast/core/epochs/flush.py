@@ -45,6 +45,7 @@ class Flusher:
         self._past: Past | None = None  # what the manager last said
         self._renewing: dict[int, None] = {}  # epochs that were open before this start
         self._got = 0  # batches fetched since the start
+        self._replaying = True
 
     @property
     def excludes(self) -> bool:
@@ -56,6 +57,11 @@ class Flusher:
         """Whether this store is the one that the voters know."""
         member = self._member
         return not self.excludes or member.layout.stores.get(member.name) == self.store
+
+    def stranger(self) -> bool:
+        """Whether the voters know this site with another store: it lost what that one had."""
+        stores = self._member.layout.stores
+        return self.excludes and stores.get(self._member.name, self.store) != self.store
 
     def stopped(self) -> bool:
         """Restarted: what it relayed before it was durable is not known, so it does not go on."""
@@ -70,15 +76,20 @@ class Flusher:
             raise NotInMajority(f"{member.name} is absent from its groups, and will return")
 
     def restarted(self) -> None:
+        """All that was open before this start is known now."""
+        self._replaying = False
         if self.excludes and self._member.boot > 1:
             home = self._member.layout.home(self._member.name)
             if home is not None:
                 self._renewing[home.epoch] = None
-                self._member.engines[home.epoch].freeze()
 
     def is_sealed(self, epoch: int) -> bool:
-        flush = self._member.layout.flushing
-        return epoch in self._renewing or (flush is not None and epoch in flush.epochs)
+        member = self._member
+        flush = member.layout.flushing
+        if epoch in self._renewing or (flush is not None and epoch in flush.epochs):
+            return True
+        inside = epoch in member.layout.domains and member.name in member.layout.domains[epoch].sites
+        return self._replaying and self.excludes and member.boot > 1 and inside
 
     def quiet(self) -> bool:
         member = self._member
@@ -234,6 +245,8 @@ class Flusher:
         """This site's epoch is gone. False: it was closed in the planned way. Otherwise the past is
         delivered; where it was closed without this site, its log is kept for the return."""
         member = self._member
+        if self.stranger():
+            return True
         if member.layout.absent.get(member.name) == epoch:
             self.tail = tail_of(engine, epoch)
             member.position = engine.gate.logged
@@ -257,6 +270,9 @@ class Flusher:
         again. Own messages that are to be placed now."""
         member, tail = self._member, self.tail
         away_since = member.layout.absent.get(member.name)
+        if self.stranger():
+            self.tail = None
+            return unplaced
         if tail is not None and away_since != tail.epoch:
             self.tail = None
             self._agree(tail)

@@ -99,6 +99,7 @@ class Member:
         self._told: dict[str, None] = {}  # changes whose closing was reported
         first_voters = layout.voters
         voter = restore(self, records)
+        self.flush.restarted()
         self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
         self.manager = Manager(self, self.raft)
 
@@ -106,7 +107,6 @@ class Member:
 
     def start(self, now: int) -> None:
         self.now = now
-        self.flush.restarted()
         for engine in self.engines.values():
             engine.start(now)
         self.raft.start(now)
@@ -126,9 +126,8 @@ class Member:
             records=records,
             attempt=self.flush.attempt,
             remember=self.flush.remembering(domain),
+            frozen=self.flush.is_sealed(domain.epoch),
         )
-        if self.flush.is_sealed(domain.epoch):
-            engine.freeze()
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
             engine.congest(self.now, peer, congested=congested)
@@ -360,7 +359,7 @@ class Member:
             if epoch in before.domains:
                 continue
             at_home = self.name in domain.sites
-            if at_home:
+            if at_home and not self.flush.stranger():
                 self._deliver.append(self._opened(before, domain))
             if at_home or epoch in again:
                 openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))

@@ -1,0 +1,107 @@
+"""Runs drawn from a seed under `exclude`: sites crash, lose their stores, are cut off, pause, groups
+change, while messages flow; then calm, in which everyone must have returned and have everything."""
+
+import random
+from collections.abc import Callable
+
+from ordercast.core.epochs.member import Member
+from ordercast.model.options import MILLISECOND, SECOND
+from support.epoch_schedules import draw_edit
+from support.epochs import World
+
+
+def schedule(seed: int, make: Callable[..., Member] = Member) -> World:
+    world = drawn_world(seed, make)
+    world.run(5 * SECOND)
+    world.settle()
+    return world
+
+
+def drawn_world(seed: int, make: Callable[..., Member] = Member) -> World:
+    """Everything that will happen is in its queue."""
+    draw = random.Random(seed * 11 + 3)
+    sites = list("abcdefgh")[: draw.randint(3, 7)]
+    groups = {f"g{n}": draw.sample(sites, draw.randint(1, 3)) for n in range(draw.randint(2, 4))}
+    world = World(
+        groups,
+        sites,
+        draw.sample(sites, draw.choice([1, 3, 3, 3])),
+        seed=seed,
+        loss=draw.choice([0, 0, 0.05, 0.2]),
+        crash=draw.choice([0, 0.0005, 0.002]),
+        deliver=draw.choice(["safe", "agreed"]),
+        causal=draw.random() < 0.2,
+        builder=draw.choice(["greedy", "star"]),
+        checkpoint_batches=draw.choice([4, 16]),
+        log_entries=draw.choice([2, 128]),
+        burst=draw.choice([0, 0, 0.5]),
+        policy="exclude",
+        make=make,
+    )
+    _sends(draw, world)
+    for _ in range(draw.choice([0, 1, 2, 4])):
+        site, away = draw.choice(sites), draw.choice([20, 400, 1_500]) * MILLISECOND
+        world.at(draw.randint(SECOND, 4 * SECOND), lambda s=site, a=away: _crash(world, s, a))  # type: ignore[misc]
+    if draw.random() < 0.3:  # all at once
+        together = draw.sample(sites, draw.randint(2, len(sites)))
+        at = draw.randint(SECOND, 4 * SECOND)
+        for site in together:
+            away = draw.randint(1, 1_500) * MILLISECOND
+            world.at(at, lambda s=site, a=away: _crash(world, s, a))  # type: ignore[misc]
+    if draw.random() < 0.3:
+        site = draw.choice([s for s in sites if s not in world.first.voters] or sites)
+        world.at(draw.randint(SECOND, 4 * SECOND), lambda: _lose(world, site))
+    for _ in range(draw.choice([0, 0, 1, 3])):
+        at = draw.randint(SECOND, 4 * SECOND)
+        world.at(at, lambda: _cut_off(draw, world))
+        world.at(at + draw.randint(20, 1_500) * MILLISECOND, lambda: world.partition([]))
+    for number in range(draw.choice([0, 0, 2])):
+        world.at(draw.randint(SECOND, 4 * SECOND), lambda n=number: _change(draw, world, n))  # type: ignore[misc]
+    return world
+
+
+def _sends(draw: random.Random, world: World) -> None:
+    def send(number: int) -> None:
+        member = world.members.get(draw.choice(sorted(world.disks)))
+        if member is None:
+            return
+        payloads = [b"%d %d" % (number, n) for n in range(draw.choice([1, 1, 1, 3]))]
+        home = member.layout.home(member.name)
+        if home is not None and draw.random() < 0.2:
+            some = draw.sample(home.sites, draw.randint(1, min(3, len(home.sites))))
+            world.submit_to(member.name, sorted(some), *payloads)
+        elif member.layout.groups:
+            world.submit(member.name, draw.choice(sorted(member.layout.groups)), *payloads)
+
+    for number in range(draw.randint(30, 150)):
+        world.at(draw.randint(SECOND // 2, 5 * SECOND), lambda n=number: send(n))  # type: ignore[misc]
+    for burst in range(draw.choice([0, 3])):
+        at = draw.randint(SECOND, 4 * SECOND)
+        for more in range(20):
+            number = 1000 + 100 * burst + more
+            world.at(at + draw.randint(0, 20) * MILLISECOND, lambda n=number: send(n))  # type: ignore[misc]
+
+
+def _crash(world: World, site: str, away: int) -> None:
+    if site in world.members:
+        world.crash(site, away)
+
+
+def _lose(world: World, site: str) -> None:
+    if site in world.members and world.members[site].flush.takes_part():
+        world.lose(site)
+
+
+def _cut_off(draw: random.Random, world: World) -> None:
+    side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
+    leading = [site for site, member in world.members.items() if member.manager.leads]
+    world.partition([*leading, *side] if draw.random() < 0.4 else side)
+
+
+def _change(draw: random.Random, world: World, number: int) -> None:
+    member = world.members.get(draw.choice(sorted(world.disks)))
+    if member is not None:
+        edit = draw_edit(draw, member.layout, number)
+        if hasattr(edit, "site") and edit.site in ("p", "q"):
+            world.add(edit.site)
+        world.ask(member.name, f"change {number}", edit)
