@@ -207,6 +207,9 @@ class OwnMessages:
     def replay(self, record: Accepted) -> None:
         self._keep(record.batch)
 
+    def send_again(self, batch: Batch) -> None:
+        self._leave(batch)
+
     def resume(self, placed_here: set[tuple[Group, int]]) -> None:
         """All records are replayed: send again what this site has not itself placed already."""
         self.allowance = (self.unstable, self.unstable_bytes)

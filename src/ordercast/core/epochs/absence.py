@@ -30,6 +30,9 @@ def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
     for edit in edits:
         if isinstance(edit, RetireSite):
             continue
+        group = getattr(edit, "group", "")
+        if not isinstance(edit, RemoveGroup) and group in layout.frozen:
+            raise ConfigError(f"group {group!r}: all its members are absent")
         if isinstance(edit, RemoveGroup) and edit.group not in layout.frozen:
             away = [s for s in layout.groups.get(edit.group, ()) if s in layout.absent]
             if away:
@@ -211,7 +214,12 @@ def pruned(layout: Layout) -> Layout:
     return replace(
         layout,
         absent={site: layout.absent[site] for site in away},
-        frozen={g: frozen for g, frozen in layout.frozen.items() if g in layout.groups},
+        frozen={
+            group: (epoch, left)
+            for group, (epoch, settlers) in layout.frozen.items()
+            if group in layout.groups
+            and (left := tuple(site for site in settlers if site in layout.roster))
+        },
         pasts={
             (epoch, group): (number, members)
             for (epoch, group), (number, members) in pasts.items()

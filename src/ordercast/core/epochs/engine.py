@@ -74,6 +74,11 @@ class Engine(Site):
         stable = self.own.stable_seq
         return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
 
+    def take_over(self, batch: Batch) -> None:
+        """An own batch that was accepted in an epoch that is gone."""
+        self.own.replay(Accepted(batch))
+        self.own.send_again(batch)
+
     def is_mine(self, batch: Batch) -> bool:
         """Whether a batch that passes here is of this site's own log; the Close never is."""
         if batch.incarnation == CLOSING:

@@ -93,6 +93,8 @@ class Flusher:
 
     def quiet(self) -> bool:
         member = self._member
+        if member.name not in member.layout.roster:
+            return True
         return (
             member.layout.flushing is None
             and not self.stopped()

@@ -88,6 +88,7 @@ class Member:
         self.flush = Flusher(self, store)
         self.manager_at: SiteName | None = None  # who fed this site last
         self._early: list[tuple[SiteName, InEpoch]] = []
+        self.into_open: dict[int, list[Batch]] = {}  # own, to epochs that were open already
         self._persist: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
         self._deliver: list[DeliveredBatch | EpochOpened | Rollback] = []
@@ -326,6 +327,9 @@ class Member:
     def _change(self, layout: Layout) -> None:
         for epoch, checkpoint in self.adopt(layout).items():
             self.make(layout.domains[epoch], checkpoint).start(self.now)
+        for epoch, batches in self.into_open.items():
+            for batch in batches:
+                self.engines[epoch].take_over(batch)
         self._forget_due = True
         early, self._early = self._early, []
         for peer, frame in early:
@@ -355,11 +359,12 @@ class Member:
         unplaced = self.flush.come_back(unplaced)
         again = self._sort_out(unplaced)
         openings: dict[int, Checkpoint] = {}
+        self.into_open = {epoch: again[epoch] for epoch in again if epoch in self.engines}
         for epoch, domain in layout.domains.items():
-            if epoch in before.domains:
+            if epoch in before.domains and (epoch not in again or epoch in self.engines):
                 continue
             at_home = self.name in domain.sites
-            if at_home and not self.flush.stranger():
+            if at_home and epoch not in before.domains and not self.flush.stranger():
                 self._deliver.append(self._opened(before, domain))
             if at_home or epoch in again:
                 openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))

@@ -95,6 +95,8 @@ class _Past:
         self.member.engines.clear()  # those that go on have later records too
         self.states = {e: s for e, s in self.states.items() if e in layout.domains} | openings
         self.later = {e: r for e, r in self.later.items() if e in layout.domains}
+        for epoch, batches in self.member.into_open.items():
+            self.later.setdefault(epoch, []).extend(Accepted(batch) for batch in batches)
 
 
 def first_checkpoint(
