@@ -21,6 +21,7 @@ from ordercast.core.epochs.records import (
     MemberRecord,
 )
 from ordercast.core.epochs.returning import Rollback
+from ordercast.core.link import NEVER
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.star import build_star
@@ -154,7 +155,7 @@ class World:
         self.stores.pop(site)
         self.attempts.pop(site, None)
         self.lost[site] = self.lost.get(site, 0) + 1
-        self.first_epoch[site] = 0
+        self.first_epoch[site] = NEVER
         self.stages = {key: stages for key, stages in self.stages.items() if key[0] != site}
         self.before = {key: count for key, count in self.before.items() if key[0] != site}
 
@@ -316,7 +317,7 @@ class World:
     def _opened(self, site: str, opened: EpochOpened) -> None:
         if opened not in self.opened[site]:
             self.opened[site].append(opened)
-        if self.first_epoch.get(site) == 0 and self.members[site].flush.takes_part():
+        if self.first_epoch.get(site) == NEVER and self.members[site].flush.takes_part():
             self.first_epoch[site] = opened.epoch
 
     def _roll_back(self, site: str, rollback: Rollback) -> None:

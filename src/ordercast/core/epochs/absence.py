@@ -111,6 +111,14 @@ def _may_return(
             domain = layout.domain_of([group])
             if domain is not None and all(s in absent for s in domain.structure.groups[group]):
                 return False
+    if site in fresh:
+        return True
+    for (epoch, group), (number, members) in layout.pasts.items():
+        nominal = members or layout.groups.get(group, ())
+        if number and site in nominal and epoch >= layout.absent[site]:
+            holders = [s for s in layout.counted.get(epoch, ()) if s in nominal and s not in fresh]
+            if holders and all(s in absent for s in holders):
+                return False
     return True
 
 
@@ -197,7 +205,10 @@ def _counted(layout: Layout, flush: Flushing, old: list[Domain]) -> dict[int, tu
     for site, epoch in layout.absent.items():
         if site in flush.members and site not in flush.fresh and epoch in counted:
             counted[epoch] = (*counted[epoch], site)
-    return counted
+    return {
+        epoch: tuple(site for site in sites if site not in flush.fresh)
+        for epoch, sites in counted.items()
+    }
 
 
 def pruned(layout: Layout) -> Layout:
@@ -230,5 +241,9 @@ def pruned(layout: Layout) -> Layout:
                 or (not members and group not in layout.groups)  # removed since
             )
         },
-        counted={epoch: sites for epoch, sites in layout.counted.items() if epoch >= first},
+        counted={
+            epoch: tuple(site for site in sites if site in layout.roster)
+            for epoch, sites in layout.counted.items()
+            if epoch >= first
+        },
     )

@@ -126,7 +126,7 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
         both += sorted(_named(edits) & _named(other.edits))  # of a group that neither has yet
         if both:
             raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
-    return Closing(edits, epochs, frozenset(concerned))
+    return Closing(edits, epochs, frozenset(concerned), layout.count)
 
 
 def _named(edits: Iterable[Edit]) -> set[Group]:

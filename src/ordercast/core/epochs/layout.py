@@ -42,11 +42,13 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A change under way: its edits, the epochs to be closed, and the sites it concerns."""
+    """A change under way: its edits, the epochs to be closed, the sites it concerns, and the number
+    of the record that began it (a flush may end it, and it may be begun again)."""
 
     edits: tuple[Edit, ...]
     epochs: tuple[int, ...]
     at: frozenset[Site]
+    number: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Manager:
         self._raft = raft
         self._term = 0  # of which the rest is known
         self._fed: dict[Site, int] = {}
-        self._reports: dict[str, dict[Site, Included]] = {}
+        self._reports: dict[int, dict[Site, Included]] = {}  # by the number of what was begun
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[str, None] = {}
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
@@ -70,7 +70,9 @@ class Manager:
             self._counts[epoch, group] = (number, members)
         self._detector.heard(self._member.now, peer)
         for change, included in frame.closed:
-            self._reports.setdefault(change, {})[peer] = included
+            closing = self._member.layout.closing.get(change)
+            if closing is not None and frame.count >= closing.number:
+                self._reports.setdefault(closing.number, {})[peer] = included
         if frame.count < self._raft.committed:
             self._feed(peer)
 
@@ -121,7 +123,9 @@ class Manager:
             return
         known = self._fed.get(site, layout.count)
         wanted = tuple(
-            change for change in layout.closing if site not in self._reports.get(change, {})
+            change
+            for change, closing in layout.closing.items()
+            if site not in self._reports.get(closing.number, {})
         )
         wanted += self.excluding.wanted(site)
         if known < raft.log.snapshot.upto:
@@ -167,10 +171,10 @@ class Manager:
     def _finish(self, now: int) -> None:
         layout = self._member.layout
         for change, closing in layout.closing.items():
-            name = f"finish {change}"
+            name = f"finish {closing.number}"
             if name in self._proposed or not self._chosen(closing.edits[0]):
                 continue
-            reports = self._reports.setdefault(change, {})
+            reports = self._reports.setdefault(closing.number, {})
             own = self._member.closed(change)
             if own is not None:
                 reports[self._member.name] = own

@@ -28,6 +28,7 @@ class _Closing(msgspec.Struct, frozen=True, array_like=True):
     edits: tuple[Edit, ...]
     epochs: tuple[int, ...]
     sites: tuple[Site, ...]
+    number: int
 
 
 class _Flushing(msgspec.Struct, frozen=True, array_like=True):
@@ -77,7 +78,7 @@ def pack_layout(layout: Layout) -> bytes:
             ),
             layout.last_epoch,
             tuple(
-                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)))
+                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)), c.number)
                 for change, c in layout.closing.items()
             ),
             dict(layout.outcomes),
@@ -121,7 +122,10 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         packed.groups,
         domains,
         packed.last_epoch,
-        {c.change: Closing(c.edits, c.epochs, frozenset(c.sites)) for c in packed.closing},
+        {
+            c.change: Closing(c.edits, c.epochs, frozenset(c.sites), c.number)
+            for c in packed.closing
+        },
         packed.outcomes,
         {(origin, incarnation, group): seq for origin, incarnation, group, seq in packed.lasts},
         packed.addresses,
