@@ -20,8 +20,9 @@ def judge(world: "World") -> list[tuple[Any, ...]]:
     order = {
         site: {message: n for n, (_, message, _) in enumerate(seen)}
         for site, seen in world.seen.items()
+        if not world.left(site)
     }
-    for site in world.seen:
+    for site in order:
         found += each_alone(world, site)
     found += agreement(world, order)
     found += one_order(world, order)
@@ -64,13 +65,13 @@ def each_alone(world: "World", site: str) -> Found:
 def agreement(world: "World", order: dict[str, dict[Message, int]]) -> Found:
     """One epoch and one content per message, and all members of its group then have it."""
     place: dict[Message, tuple[int, bytes]] = {}
-    for seen in world.seen.values():
-        for epoch, message, payload in seen:
+    for site in order:
+        for epoch, message, payload in world.seen[site]:
             if place.setdefault(message, (epoch, payload)) != (epoch, payload):
                 yield ("two epochs", message)
     for message, (epoch, _) in place.items():
         for member in members_in(world, epoch, message[2]):
-            if member in world.down or epoch < world.first_epoch.get(member, 0):
+            if member in world.down or world.left(member) or epoch < world.first_epoch.get(member, 0):
                 continue  # away for good, or what it had seen was lost with its store
             if message not in order[member]:
                 yield ("agreement", member, message, epoch)
@@ -90,8 +91,8 @@ def one_order(world: "World", order: dict[str, dict[Message, int]]) -> Found:
         message = (origin, world.incarnation(origin), group, seq)
         for site, places in order.items():
             at = places.get(message)
-            if at is None:
-                continue
+            if at is None or site not in world.present(world.seen[site][at][0], group):
+                continue  # what an absent site catches up with is in key order, no more
             for _, earlier, _ in world.seen[origin][:count]:
                 if places.get(earlier, -1) > at:
                     yield ("causal", site, earlier, message)
@@ -121,8 +122,8 @@ def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
     for (site, group, seq), stages in world.stages.items():
         named = (site, world.incarnation(site), group, seq)
         there = any(named in places for places in order.values())
-        if world.lost and named in world.ever:
-            continue  # who had it may have lost it with its store
+        if world.left(site) or (named in world.ever and world.losses()):
+            continue  # who had it may have lost it with its store, or be retired
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
         if there and REFUSED in stages:

@@ -370,6 +370,18 @@ class World:
     def _push(self, when: int, kind: str, a: Any, b: Any = None, c: Any = None) -> None:
         heapq.heappush(self._heap, (when, next(self._tick), kind, a, b, c))
 
+    def losses(self) -> bool:
+        return bool(self.lost) or any(self.left(site) for site in self.disks)
+
+    def present(self, epoch: int, group: str) -> tuple[str, ...]:
+        named: dict[str, tuple[str, ...]] = self.epochs[epoch][0]
+        return named.get(group) or self.listed.get(group, ())
+
+    def left(self, site: str) -> bool:
+        """Retired under `exclude`, perhaps while it was absent: nothing is asked of it."""
+        layout = max((m.layout for m in self.members.values()), key=lambda one: one.count)
+        return self.options.on_failure == "exclude" and site not in layout.roster
+
     def incarnation(self, site: str) -> int:
         member = self.members.get(site)
         return member.incarnation if member is not None else 1

@@ -380,6 +380,15 @@ class Ended:
         self.ever: set[Any] = set()
         self.first_epoch: dict[str, int] = {}
 
+    def losses(self) -> bool:
+        return False
+
+    def present(self, epoch: int, group: str) -> tuple[str, ...]:
+        return tuple(self.members)
+
+    def left(self, site: str) -> bool:
+        return False
+
     def incarnation(self, site: str) -> int:
         return 1
 

@@ -275,7 +275,10 @@ class Flusher:
         if self.stranger():
             self.tail = None
             return unplaced
-        if tail is not None and away_since != tail.epoch:
+        if tail is not None and member.name not in member.layout.roster:
+            self.tail = None  # retired while it was absent
+            unplaced += tail.kept
+        elif tail is not None and away_since != tail.epoch:
             self.tail = None
             self._agree(tail)
             for batch in tail.kept:
