@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ordercast.core.epochs.member import REFUSED
+from ordercast.core.epochs.adopting import REFUSED
 
 if TYPE_CHECKING:
     from support.epochs import World
@@ -71,7 +71,11 @@ def agreement(world: "World", order: dict[str, dict[Message, int]]) -> Found:
                 yield ("two epochs", message)
     for message, (epoch, _) in place.items():
         for member in members_in(world, epoch, message[2]):
-            if member in world.down or world.left(member) or epoch < world.first_epoch.get(member, 0):
+            if (
+                member in world.down
+                or world.left(member)
+                or epoch < world.first_epoch.get(member, 0)
+            ):
                 continue  # away for good, or what it had seen was lost with its store
             if message not in order[member]:
                 yield ("agreement", member, message, epoch)

@@ -10,7 +10,7 @@ from heapq import heappush
 from itertools import count
 from typing import Any
 
-from ordercast.core.epochs.member import REFUSED
+from ordercast.core.epochs.adopting import REFUSED
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND

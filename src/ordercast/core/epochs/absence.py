@@ -21,7 +21,6 @@ from ordercast.model.epochs import AddGroup, Edit, Flush, Open, RemoveGroup, Ret
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 
-
 _ALL = 1 << 62  # above every number
 
 

@@ -88,8 +88,9 @@ class Flusher:
         flush = member.layout.flushing
         if epoch in self._renewing or (flush is not None and epoch in flush.epochs):
             return True
-        inside = epoch in member.layout.domains and member.name in member.layout.domains[epoch].sites
-        return self._replaying and self.excludes and member.boot > 1 and inside
+        restarting = self._replaying and self.excludes and member.boot > 1
+        domain = member.layout.domains.get(epoch)
+        return restarting and domain is not None and member.name in domain.sites
 
     def quiet(self) -> bool:
         member = self._member

@@ -10,8 +10,7 @@ The driver's calls and duties are those of `core.site` and `core.outbox`.
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
+from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import fold
@@ -27,7 +26,7 @@ from ordercast.core.epochs.records import (
     MemberBox,
     MemberRecord,
 )
-from ordercast.core.epochs.restoring import first_checkpoint, restore, whole
+from ordercast.core.epochs.restoring import restore, whole
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
@@ -35,7 +34,6 @@ from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Passed, Receipt, Record
 from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Included, Open
-from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
@@ -55,9 +53,6 @@ from ordercast.wire.epochs import (
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
 _LONELY = 1_000 * MILLISECOND
-
-REFUSED = "refused"
-"""The stage of a receipt for messages that no epoch will take: their group is gone."""
 
 
 class Member:
@@ -251,7 +246,7 @@ class Member:
     def persist(self, record: MemberRecord) -> None:
         self._persist.append(record)
 
-    def hand_out(self, items: Sequence[DeliveredBatch | Rollback]) -> None:
+    def hand_out(self, items: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
         self._deliver.extend(items)
 
     def receipt(self, receipt: Receipt) -> None:
@@ -325,7 +320,7 @@ class Member:
     # --- from epoch to epoch ----------------------------------------------------------------------
 
     def _change(self, layout: Layout) -> None:
-        for epoch, checkpoint in self.adopt(layout).items():
+        for epoch, checkpoint in adopt(self, layout).items():
             self.make(layout.domains[epoch], checkpoint).start(self.now)
         for epoch, batches in self.into_open.items():
             for batch in batches:
@@ -334,65 +329,6 @@ class Member:
         early, self._early = self._early, []
         for peer, frame in early:
             self._in_epoch(self.now, peer, frame)
-
-    def adopt(self, layout: Layout) -> dict[int, Checkpoint]:
-        """End the engines of epochs that are gone; what those of the new ones start with."""
-        before, self.layout = self.layout, layout
-        mine = {
-            group: seq
-            for (origin, incarnation, group), seq in layout.lasts.items()
-            if origin == self.name and incarnation == self.incarnation
-        }
-        unplaced, self.flush.parked = self.flush.parked, []
-        self.flush.admitted()
-        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
-            engine = self.engines.pop(epoch)
-            at_home = epoch in before.domains and self.name in before.domains[epoch].sites
-            if at_home and self.flush.leave(epoch, engine, mine, unplaced):
-                continue
-            engine.end(mine)
-            self.collect(epoch, engine, engine.drain())
-            unplaced.extend(engine.unplaced())
-            if at_home:
-                self.position = engine.gate.logged
-                self.flush.closed(epoch, engine)
-        unplaced = self.flush.come_back(unplaced)
-        again = self._sort_out(unplaced)
-        openings: dict[int, Checkpoint] = {}
-        self.into_open = {epoch: again[epoch] for epoch in again if epoch in self.engines}
-        for epoch, domain in layout.domains.items():
-            if epoch in before.domains and (epoch not in again or epoch in self.engines):
-                continue
-            at_home = self.name in domain.sites
-            if at_home and epoch not in before.domains and not self.flush.stranger():
-                self._deliver.append(self._opened(before, domain))
-            if at_home or epoch in again:
-                openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))
-        return openings
-
-    def _opened(self, before: Layout, domain: Domain) -> EpochOpened:
-        structure = domain.structure
-        groups = tuple(structure.groups_of[self.name])
-        joined = tuple(g for g in groups if self.name not in before.groups.get(g, ()))
-        return EpochOpened(
-            domain.epoch, self.position, domain.protocol, domain.builder, groups, joined,
-            tuple(structure.groups.items()), domain.after,
-        )  # fmt: skip
-
-    def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
-        """Own batches by the epoch that will take them; the others are refused."""
-        again: dict[int, list[Batch]] = {}
-        for batch in unplaced:
-            try:
-                domain = self.domain(batch.group, batch.members)
-            except NotInMajority:
-                self.flush.parked.append(batch)
-                continue
-            except Error:
-                self._receipts.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
-                continue
-            again.setdefault(domain.epoch, []).append(replace(batch, past=()))
-        return again
 
     def _close_down(self) -> None:
         """Where this site is the root of a closing domain: order the Close."""

@@ -30,6 +30,12 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
     found = _longest(layout, flush, reports)
     for (epoch, group), (number, members) in layout.pasts.items():
         holders = [s for s in sorted(reports) if (epoch, group) in reports[s].holds]
+        nominal = members or layout.groups.get(group, ())
+        holders += [  # of a domain that goes on
+            site
+            for site in layout.counted.get(epoch, ())
+            if site in nominal and site not in flush.absent and site not in flush.fresh
+        ]
         found[epoch, group] = (number, members, holders[0] if holders else "")
     needs = {
         site: tuple(

@@ -6,9 +6,9 @@ A restart takes the last `Anew` and what was persisted after it, changes of epoc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ordercast.core.epochs.engine import opening
+from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.folding import fold
-from ordercast.core.epochs.layout import Domain, Layout
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.records import (
     Anew,
@@ -23,8 +23,6 @@ from ordercast.core.epochs.records import (
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Record
 from ordercast.model.epochs import Finish, Open
-from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -91,28 +89,12 @@ class _Past:
     def change(self, layout: Layout) -> None:
         """What was decided then happens again: the same, because it depends on records only."""
         self.make_engines()
-        openings = self.member.adopt(layout)
+        openings = adopt(self.member, layout)
         self.member.engines.clear()  # those that go on have later records too
         self.states = {e: s for e, s in self.states.items() if e in layout.domains} | openings
         self.later = {e: r for e, r in self.later.items() if e in layout.domains}
         for epoch, batches in self.member.into_open.items():
             self.later.setdefault(epoch, []).extend(Accepted(batch) for batch in batches)
-
-
-def first_checkpoint(
-    member: "Member", domain: Domain, unplaced: Sequence[Batch] = ()
-) -> Checkpoint:
-    """What an engine starts an epoch with; own batches that no epoch includes are sent again."""
-    groups = domain.structure.groups
-    position = member.position if member.name in domain.sites else 0
-    lasts: list[tuple[Site, int, Group, int]] = []
-    own: dict[Group, int] = {}
-    for (origin, incarnation, group), seq in member.layout.lasts.items():
-        if group in groups or group.startswith("@"):
-            lasts.append((origin, incarnation, group, seq))
-            if origin == member.name and incarnation == member.incarnation:
-                own[group] = seq
-    return opening(position, tuple(lasts), own, unplaced)
 
 
 def whole(member: "Member") -> Anew:
