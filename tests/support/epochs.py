@@ -321,7 +321,7 @@ class World:
             self.first_epoch[site] = opened.epoch
 
     def _roll_back(self, site: str, rollback: Rollback) -> None:
-        """Exactly what was delivered beyond the position, all of one epoch, and none of it final."""
+        """Exactly what was delivered beyond the position, and all of it of one epoch."""
         if rollback.attempt <= self.attempts.get(site, 1):
             return  # repeated by a restart
         seen = self.seen[site]

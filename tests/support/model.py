@@ -383,13 +383,13 @@ class Ended:
     def losses(self) -> bool:
         return False
 
-    def present(self, epoch: int, group: str) -> tuple[str, ...]:
+    def present(self, _epoch: int, _group: str) -> tuple[str, ...]:
         return tuple(self.members)
 
-    def left(self, site: str) -> bool:
+    def left(self, _site: str) -> bool:
         return False
 
-    def incarnation(self, site: str) -> int:
+    def incarnation(self, _site: str) -> int:
         return 1
 
     def quiet(self) -> bool:

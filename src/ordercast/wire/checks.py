@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ordercast.model.errors import FrameError
-from ordercast.model.messages import Batch, Key, Vector
+from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.model.names import NAME_PATTERN
 from ordercast.wire.frames import (
     CONTROL,
@@ -123,7 +123,10 @@ def _submit(item: Submit, where: str) -> None:
 
 
 def _relay(item: Relay, where: str) -> None:
-    placed = item.placed
+    check_placed(item.placed, where)
+
+
+def check_placed(placed: Placed, where: str) -> None:
     _key(placed.key, f"{where}.key")
     _number(placed.number, 1, f"{where}.number")
     _batch(placed.batch, where)

@@ -1,11 +1,33 @@
 """What a decoded frame about epochs must satisfy beyond its types, as `wire.checks` has it."""
 
-from ordercast.model.epochs import AddGroup, AddSite, Begin, Edit, Entry, EpochRecord, Finish
+from ordercast.model.epochs import (
+    AddGroup,
+    AddSite,
+    Begin,
+    Counts,
+    Edit,
+    Entry,
+    EpochRecord,
+    Finish,
+    Flush,
+    Open,
+)
 from ordercast.model.errors import FrameError
 from ordercast.model.names import is_name
-from ordercast.wire.checks import check_frame, check_group
-from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
-from ordercast.wire.limits import LARGEST_NUMBER, MEMBERS, RECORDS, VECTOR_ENTRIES
+from ordercast.wire.checks import check_frame, check_group, check_placed
+from ordercast.wire.epochs import (
+    Ask,
+    Fed,
+    Feed,
+    Fetch,
+    FlushFrame,
+    InEpoch,
+    Logged,
+    Pages,
+    Past,
+    SiteFrame,
+)
+from ordercast.wire.limits import ITEMS, LARGEST_NUMBER, MEMBERS, RECORDS, VECTOR_ENTRIES
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 
 _NAME = 256  # characters of a change's name
@@ -29,6 +51,11 @@ def check_site_frame(frame: SiteFrame) -> None:
         for change, included in frame.closed:
             _change(change)
             _included(included)
+        _number(frame.store, "store")
+        _number(frame.fetched, "fetched")
+        _counts(frame.counts)
+    elif isinstance(frame, FlushFrame):
+        _flush_frame(frame)
     elif isinstance(frame, Ask):
         _change(frame.change)
         _edits(frame.edits)
@@ -52,6 +79,40 @@ def check_site_frame(frame: SiteFrame) -> None:
             _stores(frame.voters)
 
 
+def _flush_frame(frame: FlushFrame) -> None:
+    if isinstance(frame, (Fetch, Pages)):
+        _number(frame.epoch, "epoch", 1)
+        check_group(frame.group, "group")
+        _number(frame.after, "after")
+        if isinstance(frame, Pages):
+            _length(frame.batches, ITEMS, "batches")
+            for place, placed in enumerate(frame.batches):
+                check_placed(placed, f"batches[{place}]")
+        return
+    _number(frame.flush, "flush", 1)
+    if isinstance(frame, Logged):
+        _counts(frame.counts)
+        _included(frame.lasts)
+        _length(frame.holds, VECTOR_ENTRIES, "holds")
+        for epoch, group in frame.holds:
+            _number(epoch, "epoch", 1)
+            check_group(group, "holds")
+    elif isinstance(frame, Past):
+        _counts(tuple(need[:4] for need in frame.needs))
+        for need in frame.needs:
+            if need[4]:
+                _site(need[4])
+
+
+def _counts(counts: Counts) -> None:
+    _length(counts, VECTOR_ENTRIES, "counts")
+    for epoch, group, number, members in counts:
+        _number(epoch, "epoch", 1)
+        check_group(group, "counts")
+        _number(number, "number")
+        _length(members, MEMBERS, "members")
+
+
 def _entry(entry: Entry) -> None:
     _number(entry.term, "entry.term", 1)
     _record(entry.record)
@@ -63,6 +124,18 @@ def _record(record: EpochRecord) -> None:
         _edits(record.edits)
     elif isinstance(record, Finish):
         _change(record.change)
+        _included(record.lasts)
+        _counts(record.counts)
+    elif isinstance(record, Flush):
+        _length(record.out, MEMBERS, "out")
+        _length(record.back, MEMBERS, "back")
+        for site, incarnation, store in record.back:
+            _site(site)
+            _number(incarnation, "incarnation", 1)
+            _number(store, "store")
+    elif isinstance(record, Open):
+        _number(record.flush, "flush", 1)
+        _counts(record.counts)
         _included(record.lasts)
     elif hasattr(record, "voters"):
         _stores(record.voters)

@@ -91,4 +91,5 @@ class Whole(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     flush: int
 
 
-SiteFrame: TypeAlias = InEpoch | Feed | Fed | Ask | Logged | Past | Fetch | Pages | Whole | Voting
+FlushFrame: TypeAlias = Logged | Past | Fetch | Pages | Whole
+SiteFrame: TypeAlias = InEpoch | Feed | Fed | Ask | FlushFrame | Voting

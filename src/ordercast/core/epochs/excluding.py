@@ -14,7 +14,7 @@ from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
 from ordercast.model.epochs import Flush, Open, Stored
 from ordercast.model.groups import Site
-from ordercast.wire.epochs import Fed, Logged, Past, SiteFrame, Whole
+from ordercast.wire.epochs import Fed, Logged, Past, Whole
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -45,7 +45,7 @@ class Excluding:
     def fed(self, peer: Site, frame: Fed) -> None:
         self._fed[peer] = frame
 
-    def receive(self, peer: Site, frame: SiteFrame) -> None:
+    def receive(self, peer: Site, frame: Logged | Whole) -> None:
         if isinstance(frame, Logged) and frame.flush == self._flush:
             self._reports[peer] = frame
         elif isinstance(frame, Whole) and frame.flush == self._flush:

@@ -20,7 +20,7 @@ from ordercast.model.epochs import Counts
 from ordercast.model.errors import NotInMajority
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
-from ordercast.wire.epochs import Fetch, Logged, Pages, Past, SiteFrame, Whole
+from ordercast.wire.epochs import Fetch, FlushFrame, Logged, Pages, Past, Whole
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -143,12 +143,14 @@ class Flusher:
     def got(self) -> int:
         return self._got
 
-    def receive(self, peer: Site, frame: SiteFrame) -> None:
-        if isinstance(frame, Fetch):
+    def receive(self, peer: Site, frame: FlushFrame) -> None:
+        if isinstance(frame, (Logged, Whole)):
+            self._member.manager.excluding.receive(peer, frame)
+        elif isinstance(frame, Fetch):
             self._give(peer, frame)
         elif isinstance(frame, Pages):
             self._take(frame)
-        elif isinstance(frame, Past):
+        else:
             flush = self._member.layout.flushing
             if flush is not None and flush.number == frame.flush:
                 self._past = frame

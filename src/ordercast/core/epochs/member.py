@@ -38,18 +38,7 @@ from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.model.options import MILLISECOND, Options
-from ordercast.wire.epochs import (
-    Ask,
-    Fed,
-    Feed,
-    Fetch,
-    InEpoch,
-    Logged,
-    Pages,
-    Past,
-    SiteFrame,
-    Whole,
-)
+from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
 _LONELY = 1_000 * MILLISECOND
@@ -177,9 +166,7 @@ class Member:
             self.manager.fed(peer, frame)
         elif isinstance(frame, Ask):
             self.manager.ask(frame)
-        elif isinstance(frame, (Logged, Whole)):
-            self.manager.excluding.receive(peer, frame)
-        elif isinstance(frame, (Past, Fetch, Pages)):
+        elif isinstance(frame, FlushFrame):
             self.flush.receive(peer, frame)
         else:
             self.raft.receive(now, peer, frame)
