@@ -1,5 +1,5 @@
-"""Runs drawn from a seed under `exclude`: sites crash, lose stores, are cut off, groups change, while
-messages flow; then calm, in which everyone must have returned and have everything."""
+"""Runs drawn from a seed under `exclude`: sites crash, lose stores, are cut off, groups change,
+while messages flow; then calm, in which everyone must have returned and have everything."""
 
 import random
 from collections.abc import Callable
