@@ -13,7 +13,7 @@ from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.plan.advice import check_options
-from ordercast.sim.faults import Faults, changes_groups, check_faults
+from ordercast.sim.faults import Faults, changes_groups, check_faults, excludes_sites
 from ordercast.sim.networks import LanSpec, NetworkSpec, check_network
 
 LEVELS = ("safe", "agreed")
@@ -95,6 +95,11 @@ def check_config(config: SimConfig) -> None:
         raise ConfigError(
             "causal: not together with join, leave or switch yet: what a message depends on is"
             " told by numbers of one epoch"
+        )
+    if config.causal and config.on_failure == "exclude" and excludes_sites(config.faults):
+        raise ConfigError(
+            "causal: not together with on-failure 'exclude' and faults that exclude sites: what a"
+            " site catches up with is in key order, which is no causal order between groups"
         )
     if config.causal and not protocol.causal:
         raise ConfigError(f"causal: {config.protocol} does not give causal order")
