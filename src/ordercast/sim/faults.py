@@ -45,7 +45,7 @@ COUNTS = (
     "leave",
     "switch",
 )
-ABSENCES = ("crash", "lose", "partition", "oneway", "pause")  # of a site
+ABSENCES = ("crash", "lose")  # of a site, for which it is excluded where the policy says so
 CHANGES = ("join", "leave", "switch")  # of groups, or of protocol and builder: new epochs
 KINDS = (*PROBABILITIES, *COUNTS)
 
@@ -127,7 +127,7 @@ def changes_groups(faults: Faults) -> bool:
 
 
 def excludes_sites(faults: Faults) -> bool:
-    """Whether there is anything for which a site is excluded."""
+    """Whether there is anything for which a site must be excluded: all else passes by itself."""
     return any(fault.kind in ABSENCES and fault.count for fault in faults)
 
 
