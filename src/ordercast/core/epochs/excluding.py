@@ -43,7 +43,8 @@ class Excluding:
     # --- what sites say ---------------------------------------------------------------------------
 
     def fed(self, peer: Site, frame: Fed) -> None:
-        self._fed[peer] = frame
+        if self._member.flush.excludes:
+            self._fed[peer] = frame
 
     def receive(self, peer: Site, frame: Logged | Whole) -> None:
         if isinstance(frame, Logged) and frame.flush == self._flush:
