@@ -2,13 +2,17 @@
 
 import pytest
 
-from support.epoch_schedules import schedule
+from support.epoch_schedules import VOTERS_FROM, schedule
 
 CHUNK = 5
 SCHEDULES = 200
+WITH_VOTERS = 60  # beyond those
 
 
-@pytest.mark.parametrize("first", range(0, SCHEDULES, CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    [*range(0, SCHEDULES, CHUNK), *range(VOTERS_FROM, VOTERS_FROM + WITH_VOTERS, CHUNK)],
+)
 def test_changing_epochs_keep_the_guarantees(first: int) -> None:
     for seed in range(first, first + CHUNK):
         assert schedule(seed).judge() == [], f"seed {seed}"

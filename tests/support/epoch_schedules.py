@@ -22,6 +22,7 @@ from ordercast.model.options import MILLISECOND, SECOND
 from support.epochs import World
 
 SPARE = ("p", "q")  # machines that may be added
+VOTERS_FROM = 10_000  # seeds from here on change voters too
 
 
 def schedule(seed: int, make: Callable[..., Member] = Member) -> World:
@@ -93,7 +94,7 @@ def drawn_world(seed: int, make: Callable[..., Member] = Member) -> World:
         at = draw.randint(SECOND, 5 * SECOND // 2)
         world.at(at, cut_off)
         world.at(at + draw.randint(20, 1_200) * MILLISECOND, lambda: world.partition([]))
-    if seed % 3 == 0:
+    if seed % 3 == 0 and seed >= VOTERS_FROM:
         _change_voters(world, random.Random(seed * 11 + 5))
     return world
 

@@ -55,8 +55,9 @@ class Epochs:
         voters = sites if len(sites) <= 3 else sorted(sites)[:_VOTERS]
         self.config = config
         self.first = first_layout(
-            sites, voters, config.table.groups, config.built_by, config.protocol, build_forest
-        )
+            sites, voters, config.table.groups, config.built_by, config.protocol, build_forest,
+            whole=config.causal, open_groups=False,
+        )  # fmt: skip
         self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
         self._nominal: dict[int, dict[Group, tuple[Site, ...]]] = {}
         self.stores = {site: number for number, site in enumerate(sorted(sites), start=1)}

@@ -84,7 +84,6 @@ def changing(protocol: str, seed: int) -> SimConfig:
         messages=max(drawn.messages, 40),
         rate=float(stream.choice((60, 100, 200))),
         implicit=0.0,
-        causal=False,
         faults=(*faults, *(Fault(kind, count=n) for kind, n in counts.items() if n)),
         settle=SETTLE_LONG,
         most_events=MOST_EVENTS_LONG,

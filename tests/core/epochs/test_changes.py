@@ -5,14 +5,17 @@ import pytest
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
+    AddVoter,
     Edit,
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
+    RemoveVoter,
     RetireSite,
     UseBuilder,
     UseProtocol,
 )
+from ordercast.model.errors import ConfigError, CrossDomain
 from ordercast.model.options import MILLISECOND, SECOND
 from support.epoch_schedules import schedule
 from support.epochs import World
@@ -233,3 +236,44 @@ def test_a_manager_that_is_far_behind_begins_with_the_snapshot() -> None:
 def test_random_changes_under_faults(seed: int) -> None:
     world = schedule(seed)
     assert world.judge() == [], f"seed {seed}"
+
+
+def test_voters_come_and_go_one_at_a_time_and_a_former_one_can_be_retired() -> None:
+    world = busy(
+        (100, AddVoter("z")),
+        (101, RemoveVoter("a")),
+        (102, RemoveVoter("x")),
+        (400, RetireSite("a")),
+    )
+    assert set(world.outcomes.values()) == {""}
+    stores = {s: m.raft.log.stores() for s, m in world.members.items() if m.raft.log.last}
+    assert stores["z"] == stores["c"] == {"c": 3, "z": 7}
+    assert all(m.layout.voters == ("c", "z") for m in world.members.values())
+    assert world.members["z"].layout.roster["z"] == 1  # its store is the one it had
+
+
+def test_the_only_voter_stays() -> None:
+    world = busy((100, RemoveVoter("a")), (101, RemoveVoter("c")), (102, RemoveVoter("x")))
+    assert sorted(world.outcomes.values())[:2] == ["", ""]
+    assert max(world.outcomes.values()).endswith("is the only voter")
+
+
+def test_with_causal_order_all_groups_are_one_domain_and_lists_still_may_not_cross_it() -> None:
+    world = World(GROUPS, SITES, ["a", "c", "x"], causal=True)
+    member = world.members["a"]
+    (domain,) = member.layout.domains.values()
+    assert set(domain.structure.groups) == set(GROUPS)
+    with pytest.raises(CrossDomain, match="no one domain"):
+        member.submit_to(0, ["a", "x"], [b""])
+    assert member.submit_to(0, ["a", "d"], [b""])
+
+
+def test_a_site_that_was_told_nothing_yet_can_neither_send_nor_change_anything() -> None:
+    world = World(GROUPS, SITES, ["a", "c", "x"])
+    world.add("new")
+    member = world.members["new"]
+    with pytest.raises(ConfigError, match="not admitted yet"):
+        member.submit(0, "alpha", [b""])
+    world.run(3 * SECOND)
+    assert "new" not in member.layout.roster
+    assert set(member.layout.groups) == set(GROUPS)  # it is told, all the same

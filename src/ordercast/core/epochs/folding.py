@@ -124,9 +124,14 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     for change, other in layout.closing.items():
         both = sorted(site for site in concerned if site in other.at)
         both += sorted(_named(edits) & _named(other.edits))  # of a group that neither has yet
+        both += layout.voters if _of_voters(edits) and _of_voters(other.edits) else ()
         if both:
             raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
     return Closing(edits, epochs, frozenset(concerned), layout.count)
+
+
+def _of_voters(edits: tuple[Edit, ...]) -> bool:
+    return any(isinstance(edit, (AddVoter, RemoveVoter)) for edit in edits)
 
 
 def _named(edits: Iterable[Edit]) -> set[Group]:

@@ -45,7 +45,6 @@ class Manager:
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[str, None] = {}
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
-        self._admitting: dict[Site, int] = {}
         self.log_entries = _LOG
         self._told = 0  # records: everyone was fed so many, once
         self._detector = Detector(0)
@@ -90,7 +89,7 @@ class Manager:
             return
         if self._term != raft.term:
             self._term = raft.term
-            self._fed, self._reports, self._proposed, self._admitting = {}, {}, {}, {}
+            self._fed, self._reports, self._proposed = {}, {}, {}
             self._detector = Detector(now, DetectorTimes(interval=raft.times.beat))
             self._counts = {}
             self.excluding.reset()
@@ -212,8 +211,5 @@ class Manager:
         roster = layout.roster
         new = [c.edits[0].site for c in layout.closing.values() if type(c.edits[0]) is AddVoter]
         for voter, store in self._raft.waiting_for_admission():
-            if self._admitting.get(voter) != store:
-                lost = bool(store) and voter not in new
-                incarnation = roster.get(voter, 0) + lost
-                if self._raft.propose(now, Admit(voter, incarnation, store)) is not None:
-                    self._admitting[voter] = store
+            lost = bool(store) and voter not in new
+            self._raft.propose(now, Admit(voter, roster.get(voter, 0) + lost, store))

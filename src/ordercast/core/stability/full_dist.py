@@ -1,0 +1,50 @@
+"""`full_dist` ([STAB] §3.2): every member tells every member.
+
+Each member keeps the stability matrix M: row i is the newest array of member i. Round 1: the first
+member multicasts its row. Round 2: on hearing of the round, every other member multicasts its own.
+Who has all rows of a round knows what is stable: the least of each column. No coordinator, and n
+multicasts.
+"""
+
+from ordercast.core.stability.arrays import A, Arrays
+from ordercast.core.stability.rounds import Environment, Info, Layout, Message, N, Part
+
+
+class FullDist(Part[N, A]):
+    __slots__ = ("_current", "_newest", "_rows")
+
+    def __init__(
+        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+    ) -> None:
+        super().__init__(name, layout, arrays, member)
+        self._rows: dict[N, Info[A]] = {}  # the matrix
+        self._newest = 0  # round of which there is a row
+        self._current = 0  # how many rows are of that round
+
+    def begin(self) -> None:
+        self._take_part(self.round + 1)
+
+    def receive(self, peer: N, message: Message[A]) -> None:
+        if not isinstance(message, Info):
+            return
+        if peer == self.layout.first and message.round > self.round:
+            self._take_part(message.round)
+        before = self._rows.get(peer)
+        if before is not None and before.round >= message.round:
+            return  # it has told us more already
+        self._rows[peer] = message
+        if message.round > self._newest:  # also of one that the first member's row has yet to open
+            self._newest = message.round
+            self._current = 0
+        if message.round == self._newest:
+            self._current += 1
+            if self._current == self.layout.count:
+                self._conclude()
+
+    def _take_part(self, number: int) -> None:
+        self.round = number
+        self.member.multicast(Info(number, self.member.received()))
+
+    def _conclude(self) -> None:
+        least = self.arrays.least([row.array for row in self._rows.values()])
+        self._finish(Info(self._newest, least))

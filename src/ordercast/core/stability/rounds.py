@@ -1,0 +1,126 @@
+"""Rounds of a stability protocol: messages, who stands where, a member's part ([STAB] §2 to §4).
+
+A round takes the arrays of all members together and tells everyone their least: what is stable.
+Every message bears its round's number. A member takes part in the newest round it has heard of;
+what comes late from an older one counts for nothing, so a round that cannot finish is simply
+followed by another, and none is ever completed with another's answers. An array may be read at any
+time after its round has begun: counts only grow.
+
+When to begin a round is not decided here, but by a trigger (`trigger`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
+from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from ordercast.core.stability.arrays import A, Arrays
+
+N = TypeVar("N", bound=Hashable)
+"""How members are named: sites have names, nodes of the simulator's trees have numbers."""
+
+
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """The round begins. It has no body."""
+
+    round: int
+
+
+class Ack(msgspec.Struct, Generic[A], frozen=True):
+    """On its way in: the least of the arrays of those it speaks for."""
+
+    round: int
+    array: A
+
+
+class Info(msgspec.Struct, Generic[A], frozen=True):
+    """On its way out: the least of all arrays (in `full_dist` the array of its sender)."""
+
+    round: int
+    array: A
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """To the first member: a round is due. It is the trigger's, and no part of a round."""
+
+
+Message: TypeAlias = Start | Ack[A] | Info[A]
+
+
+class Layout(Generic[N]):
+    """Who is next to whom: the circle of all members, and the tree that spans them.
+
+    The first of the circle is the coordinator and the root. Children stand in the order in which
+    [STAB] §4.2 passes arrays among them.
+    """
+
+    def __init__(self, ring: Sequence[N], children: Mapping[N, Sequence[N]]) -> None:
+        self.ring = tuple(ring)
+        self.first = self.ring[0]
+        self.count = len(self.ring)
+        self.after = dict(zip(self.ring, (*self.ring[1:], self.first), strict=True))
+        self.children = {name: tuple(children.get(name, ())) for name in self.ring}
+        self.parent: dict[N, N] = {}
+        self.elder: dict[N, N] = {}  # the sibling before
+        self.younger: dict[N, N] = {}
+        for name, below in self.children.items():
+            for child in below:
+                if child in self.parent or child == self.first or child not in self.after:
+                    raise ValueError(f"{child!r} below {name!r}: no tree of these members")
+                self.parent[child] = name
+            pairs = list(pairwise(below))
+            self.elder.update((later, earlier) for earlier, later in pairs)
+            self.younger.update(pairs)
+        if len(self.parent) != self.count - 1:
+            raise ValueError("the tree does not span the members")
+
+
+class Environment(ABC, Generic[N, A]):
+    """What a member does for its part in the protocol."""
+
+    @abstractmethod
+    def received(self) -> A:
+        """How far this member has received, now: R_i."""
+
+    @abstractmethod
+    def send(self, peer: N, message: Message[A]) -> None:
+        """To one member, in order."""
+
+    @abstractmethod
+    def multicast(self, message: Message[A]) -> None:
+        """To all members, this one among them."""
+
+    @abstractmethod
+    def stable(self, array: A) -> None:
+        """All members have everything up to here."""
+
+
+class Part(ABC, Generic[N, A]):
+    """One member's part in the rounds of a protocol."""
+
+    __slots__ = ("arrays", "layout", "member", "name", "round", "told")
+
+    def __init__(
+        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+    ) -> None:
+        self.name = name
+        self.layout = layout
+        self.arrays = arrays
+        self.member = member
+        self.round = 0  # the one it takes part in
+        self.told = 0  # the last one whose end it knows
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin the next round. Only the first member does."""
+
+    @abstractmethod
+    def receive(self, peer: N, message: Message[A]) -> None: ...
+
+    def _finish(self, message: Info[A]) -> None:
+        """The array of a finished round is here: it holds for good, once is enough."""
+        if message.round > self.told:
+            self.told = message.round
+            self.member.stable(message.array)

@@ -1,0 +1,38 @@
+"""`train` ([STAB] §3.3): a train passes through all members in a circle, twice.
+
+The first member puts its array on the train, and each member in turn the least of what is there and
+its own: S_i = ArrayMin(S_{i−1}, R_i), as ACK. When it is back, S_n is the least of all, and goes
+round once more as INFO, back to the first member. 2n rounds of one message each.
+"""
+
+from ordercast.core.stability.arrays import A
+from ordercast.core.stability.rounds import Ack, Info, Message, N, Part
+
+
+class Train(Part[N, A]):
+    __slots__ = ()
+
+    def begin(self) -> None:
+        self.round += 1
+        self._pass_on(Ack(self.round, self.member.received()))
+
+    def receive(self, peer: N, message: Message[A]) -> None:  # noqa: ARG002 only one sends to us
+        if isinstance(message, Ack):
+            if self.name == self.layout.first:
+                self._came_round(message)
+            elif message.round > self.round:
+                self.round = message.round
+                least = self.arrays.least([message.array, self.member.received()])
+                self._pass_on(Ack(self.round, least))
+        elif isinstance(message, Info) and message.round > self.told:
+            self._finish(message)
+            self._pass_on(message)
+
+    def _came_round(self, message: Ack[A]) -> None:
+        if message.round == self.round > self.told:
+            info = Info(self.round, message.array)
+            self._finish(info)
+            self._pass_on(info)
+
+    def _pass_on(self, message: Message[A]) -> None:
+        self.member.send(self.layout.after[self.name], message)
