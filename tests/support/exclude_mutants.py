@@ -1,9 +1,8 @@
-"""Broken variants of the flush and the return that the schedules must catch: each takes one argument
-of docs/epochs.md away. A mutant is a set of replacements, in force while a schedule runs."""
+"""Broken variants of the flush and the return that the schedules must catch: each takes away one
+argument of docs/epochs.md. A mutant is a set of replacements, in force while a schedule runs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -163,10 +162,7 @@ def a_replaced_flush_may_still_open() -> Patches:
             record = changed(record, flush=layout.flushing.number)
         return plain(layout, record, build)
 
-    def careless(self: Excluding, flush: Flushing) -> bool:
-        return any(site in self._whole for site in flush.members)
-
-    return [(folding, "fold_open", fold_open), (Excluding, "_all_whole", careless)]
+    return [(folding, "fold_open", fold_open)]
 
 
 @mutant
@@ -176,10 +172,6 @@ def open_does_not_wait() -> Patches:
     def any_whole(self: Excluding, flush: Flushing) -> bool:
         return not flush.members or any(site in self._whole for site in flush.members)
 
-    def having(self: Flusher, _epoch: int, _group: Group) -> int:
-        return 1 << 40
-
-    del having
     plain = Flusher._agree
 
     def agree(self: Flusher, tail: Any) -> None:
@@ -356,6 +348,3 @@ def stability_over_those_that_were_heard() -> Patches:
         return news
 
     return [(Plain, "_recount", recount)]
-
-
-_ = (replace, Sequence)
