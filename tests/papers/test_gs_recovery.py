@@ -2,7 +2,7 @@
 
 The figures' histories are not in the text (ERRATA GS-12 m). Reconstructed from the prose, assuming:
 - The graph of Figure 6 is the one that the generator gives: a at the root, b and c below it, d and
-  e below c; a orders α and γ, c orders β. Figure 7 is what it gives without c: d below a, e below d.
+  e below c; a orders α and γ, c orders β. Figure 7 is what it gives without c: e below d below a.
 - Before: α1, α2 and γ1 are everywhere. β1 has reached c and d, not e; then d hears nothing from c
   either. c delivers β2, α3, β3, in this order; α3 has reached a and b by itself.
 - Messages to β come from b, which is no member and stays, those to α and γ from a, the manager.

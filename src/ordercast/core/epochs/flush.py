@@ -9,6 +9,7 @@ what was fetched, what absent members of its groups will ask for, and own messag
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import Engine
@@ -324,13 +325,12 @@ class Flusher:
         member = self._member
         if member.name not in domain.sites:
             return None
-        missed = [g for g in domain.structure.groups_of[member.name] if self.missed(g)]
+        missed = tuple(g for g in domain.structure.groups_of[member.name] if self.missed(g))
+        return partial(self._remember_of, domain.epoch, missed) if missed else None
 
-        def remember(placed: Placed) -> None:
-            if placed.batch.group in missed:
-                self.remember(domain.epoch, placed)
-
-        return remember if missed else None
+    def _remember_of(self, epoch: int, groups: tuple[Group, ...], placed: Placed) -> None:
+        if placed.batch.group in groups:
+            self.remember(epoch, placed)
 
     def missed(self, group: Group, members: Iterable[Site] = ()) -> bool:
         """Whether the group has absent members."""
