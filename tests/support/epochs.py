@@ -96,6 +96,7 @@ class World:
         self.listed: dict[str, tuple[str, ...]] = {}  # members of implicit groups
         self.before: dict[tuple[str, str, int], int] = {}  # deliveries at the origin, by message
         self.cut: set[frozenset[str]] = set()
+        self.deaf: set[tuple[str, str]] = set()  # who is not heard by whom
         self.stores: dict[str, int] = {}
         self.outcomes: dict[str, str] = {}
         self.epochs: dict[int, tuple[Any, ...]] = {}
@@ -352,7 +353,9 @@ class World:
     def _transmit(self, site: str, sends: Sequence[tuple[str, Any]]) -> None:
         faulty = self.now < self.calm_at and self.loss > 0
         for peer, frame in sends:
-            if frozenset((site, peer)) in self.cut and self.now < self.calm_at:
+            if self.now < self.calm_at and (
+                frozenset((site, peer)) in self.cut or (site, peer) in self.deaf
+            ):
                 continue
             if faulty and self.draw.random() < self.loss:
                 continue

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 
 from ordercast.core.epochs.member import Member
+from ordercast.model.epochs import RetireSite
 from ordercast.model.options import MILLISECOND, SECOND
 from support.epoch_schedules import draw_edit
 from support.epochs import World
@@ -58,6 +59,89 @@ def drawn_world(seed: int, make: Callable[..., Member] = Member) -> World:
     for number in range(draw.choice([0, 0, 2])):
         world.at(draw.randint(SECOND, 4 * SECOND), lambda n=number: _change(draw, world, n))  # type: ignore[misc]
     return world
+
+
+def hard_schedule(seed: int, make: Callable[..., Member] = Member) -> World:
+    world = hard_world(seed, make)
+    world.run(6 * SECOND)
+    world.settle()
+    return world
+
+
+def hard_world(seed: int, make: Callable[..., Member] = Member) -> World:
+    """More that is aimed at what is delivered and not agreed: long and flapping partitions, links
+    that fail in one direction or without a pattern, sites that go for good and are retired."""
+    draw = random.Random(seed * 13 + 5)
+    sites = list("abcdefg")[: draw.randint(3, 7)]
+    groups = {f"g{n}": draw.sample(sites, draw.randint(2, 3)) for n in range(draw.randint(1, 3))}
+    world = World(
+        groups,
+        sites,
+        draw.sample(sites, 3),
+        seed=seed,
+        loss=draw.choice([0, 0.1, 0.3]),
+        crash=draw.choice([0, 0, 0.001]),
+        deliver=draw.choice(["safe", "agreed", "agreed"]),
+        builder=draw.choice(["greedy", "star"]),
+        checkpoint_batches=draw.choice([4, 16]),
+        log_entries=draw.choice([2, 128]),
+        burst=draw.choice([0, 0, 0.5]),
+        policy="exclude",
+        make=make,
+    )
+    _sends(draw, world)
+    _sends(draw, world)
+    for _ in range(draw.randint(1, 3)):
+        at = draw.randint(SECOND, 4 * SECOND)
+        trouble = draw.choice([_cut_off, _flap, _one_way, _tangle])
+        world.at(at, lambda t=trouble: t(draw, world))  # type: ignore[misc]
+        world.at(at + draw.randint(300, 1_500) * MILLISECOND, lambda: _heal(world))
+    for _ in range(draw.choice([0, 1, 3])):
+        site, away = draw.choice(sites), draw.choice([5, 300, 1_500]) * MILLISECOND
+        world.at(draw.randint(SECOND, 5 * SECOND), lambda s=site, a=away: _crash(world, s, a))  # type: ignore[misc]
+    mortal = [site for site in sites if site not in world.first.voters]
+    if mortal and draw.random() < 0.3:
+        site = draw.choice(mortal)
+        world.at(draw.randint(SECOND, 4 * SECOND), lambda: _go_for_good(world, site))
+    return world
+
+
+def _heal(world: World) -> None:
+    world.cut, world.deaf = set(), set()
+
+
+def _flap(draw: random.Random, world: World) -> None:
+    """Now and then there is a connection, for too short a time."""
+    side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
+    for number in range(8):
+        at = world.now + number * 120 * MILLISECOND
+        world.at(at, lambda: world.partition(side))
+        world.at(at + draw.randint(60, 115) * MILLISECOND, lambda: world.partition([]))
+
+
+def _one_way(draw: random.Random, world: World) -> None:
+    """Some hear the others, who do not hear them; or the other way round."""
+    side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
+    others = [site for site in world.disks if site not in side]
+    pairs = {(a, b) for a in side for b in others}
+    world.deaf = pairs if draw.random() < 0.5 else {(b, a) for a, b in pairs}
+
+
+def _tangle(draw: random.Random, world: World) -> None:
+    """Links fail here and there: who hears whom is not transitive."""
+    pairs = [frozenset((a, b)) for a in world.disks for b in world.disks if a < b]
+    world.cut = {pair for pair in pairs if draw.random() < 0.4}
+
+
+def _go_for_good(world: World, site: str) -> None:
+    """It never comes back; after a while an operator retires it."""
+    if site not in world.members:
+        return
+    world.down.add(site)
+    world.crash(site)
+    for number, other in enumerate(world.first.voters):
+        later = world.now + (1_000 + 300 * number) * MILLISECOND
+        world.at(later, lambda s=other: world.ask(s, f"retire {site} {s}", RetireSite(site)))  # type: ignore[misc]
 
 
 def _sends(draw: random.Random, world: World) -> None:
