@@ -14,6 +14,7 @@ from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.layout import Flushing, Layout
 from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.missed import Missed
 from ordercast.core.epochs.past import Chosen
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import MemberBox
@@ -317,7 +318,7 @@ def what_was_not_placed_is_not_sent_again() -> Patches:
 
 @mutant
 def what_the_absent_miss_is_not_kept() -> Patches:
-    return [(Flusher, "remembering", lambda *_: None)]
+    return [(Missed, "remembering", lambda *_: None)]
 
 
 @mutant

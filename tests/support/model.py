@@ -65,6 +65,7 @@ class Found:
     states: int = 0
     steps: int = 0
     ends: int = 0
+    rollbacks: int = 0  # ends in which some site had rolled back
     computed: int = 0  # steps of one member that were computed
     complete: bool = True
     violations: list[tuple[Any, ...]] = field(default_factory=list)
@@ -421,6 +422,7 @@ class Model:
         """Nothing is under way: it is the end, or an alarm must help."""
         if self._calm(state):
             found.ends += 1
+            found.rollbacks += any(self._load(number).rollbacks for number in state[1])
             return [], self._judge(state)
         if state[0] > 100 * SECOND:
             return [], [("not quiet",)]

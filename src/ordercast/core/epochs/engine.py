@@ -47,6 +47,7 @@ class Engine(Site):
         super().__init__(
             name, structure, options, protocol=protocol, incarnation=incarnation, boot=boot
         )
+        self._counts: dict[Group, tuple[int, tuple[SiteName, ...]]] | None = None
         self.frozen = frozen  # from the start: own messages are sent again at the end of a replay
         self.gate.attempt = attempt
         self.retention.remember = remember
@@ -150,6 +151,8 @@ class Engine(Site):
 
     def counts(self) -> dict[Group, tuple[int, tuple[SiteName, ...]]]:
         """Of each group: the number of its last message in the log, and the members of a list."""
+        if self._counts is not None:
+            return self._counts
         found = {
             group: (number, self.retention.implicit.get(group, ()))
             for group, number in self.retention.logged.items()
@@ -157,6 +160,8 @@ class Engine(Site):
         for placed in self.log():
             batch = placed.batch
             found[batch.group] = (placed.number + batch.count - 1, batch.members)
+        if self.frozen:  # nothing more comes
+            self._counts = found
         return found
 
     def log_seqs(self) -> Included:

@@ -8,12 +8,11 @@ What the member has beside its engines lives here: the log of an epoch that was 
 what was fetched, what absent members of its groups will ask for, and own messages that wait.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import Engine
-from ordercast.core.epochs.layout import Domain
+from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled
 from ordercast.core.epochs.returning import Tail, agree, last_number
 from ordercast.core.outbox import Receipt
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 262_144
 _PAGE_BATCHES = 256
 
-Shelf = dict[int, dict[Group, dict[int, Placed]]]
-"""Batches by epoch, group and number."""
-
 
 class Flusher:
     def __init__(self, member: "Member", store: int) -> None:
@@ -40,7 +36,8 @@ class Flusher:
         self.attempt = 1
         self.tail: Tail | None = None  # of the epoch that was closed without this site
         self.fetched: Shelf = {}
-        self.history: Shelf = {}  # of closed epochs, where a group has absent members
+        self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number of each of it
+        self.missed = Missed(member)
         self.parked: list[Batch] = []  # own, to groups that are frozen
         self.confirmed: Confirmed | None = None
         self._past: Past | None = None  # what the manager last said
@@ -122,8 +119,7 @@ class Flusher:
             tail = self.tail
             counts += [(tail.epoch, g, n, sites) for g, (n, sites) in tail.counts.items()]
             lasts += tail.lasts
-        holds = [(epoch, group) for epoch, groups in self.history.items() for group in groups]
-        return Logged(flush.number, tuple(counts), tuple(lasts), tuple(holds))
+        return Logged(flush.number, tuple(counts), tuple(lasts), self.missed.places())
 
     def closing_counts(self) -> Counts:
         """How far this site's log reaches in epochs whose Close it has passed."""
@@ -191,7 +187,7 @@ class Flusher:
             having = self.tail.counts.get(group, (0, ()))[0]
         elif epoch in member.engines:
             having = member.engines[epoch].counts().get(group, (0, ()))[0]
-        return max([having, *map(last_number, self.fetched.get(epoch, {}).get(group, {}).values())])
+        return max(having, self._fetched_to.get((epoch, group), 0))
 
     def _give(self, peer: Site, frame: Fetch) -> None:
         found = self._shelved(frame.epoch, frame.group)
@@ -207,7 +203,7 @@ class Flusher:
             self._member.say(peer, pages)
 
     def _shelved(self, epoch: int, group: Group) -> dict[int, Placed]:
-        found = dict(self.history.get(epoch, {}).get(group, {}))
+        found = dict(self.missed.of(epoch, group))
         if self.tail is not None and self.tail.epoch == epoch:
             log: Iterable[Placed] = self.tail.log
         elif epoch in self._member.engines and self.is_sealed(epoch):
@@ -232,8 +228,11 @@ class Flusher:
         self.advance()
 
     def fill(self, filled: Filled) -> None:
-        shelf = self.fetched.setdefault(filled.epoch, {})
-        shelf.setdefault(filled.placed.batch.group, {})[filled.placed.number] = filled.placed
+        epoch, placed = filled.epoch, filled.placed
+        group = placed.batch.group
+        self.fetched.setdefault(epoch, {}).setdefault(group, {})[placed.number] = placed
+        last = max(last_number(placed), self._fetched_to.get((epoch, group), 0))
+        self._fetched_to[epoch, group] = last
 
     # --- opening ----------------------------------------------------------------------------------
 
@@ -243,7 +242,8 @@ class Flusher:
         incarnation = member.layout.roster.get(member.name, member.incarnation)
         if self.excludes and incarnation != member.incarnation and self.takes_part():
             member.incarnation = incarnation
-            self.tail, self.confirmed, self.fetched = None, None, {}
+            self.tail, self.confirmed = None, None
+            self.fetched, self._fetched_to = {}, {}
 
     def leave(
         self, epoch: int, engine: Engine, mine: Mapping[Group, int], unplaced: list[Batch]
@@ -269,7 +269,8 @@ class Flusher:
     def closed(self, epoch: int, engine: Engine) -> None:
         """An epoch of this site ended in the planned way."""
         groups = engine.structure.groups_of[self._member.name]
-        self.keep([(epoch, group) for group in groups], [(epoch, one) for one in engine.log()])
+        log = [(epoch, placed) for placed in engine.log()]
+        self.missed.keep([(epoch, group) for group in groups], log)
 
     def come_back(self, unplaced: list[Batch]) -> list[Batch]:
         """All of the old is gone: deliver what was missed, if an epoch was opened for this site
@@ -297,7 +298,7 @@ class Flusher:
             position = member.position
             self.tail = Tail(away_since, position, position, (), {}, (), tuple(unplaced))
             unplaced = []
-        self.prune()
+        self.missed.prune()
         return unplaced
 
     def _agree(self, tail: Tail) -> None:
@@ -311,84 +312,30 @@ class Flusher:
         agreed = agree(tail, counts, fetched, self.attempt)
         member.position, self.attempt = agreed.position, agreed.attempt
         member.hand_out(agreed.items)
-        self.keep(counts, agreed.log)
-        self.confirmed, self.fetched, self._past = None, {}, None
-
-    # --- what absent members will ask for ---------------------------------------------------------
-
-    def remember(self, epoch: int, placed: Placed) -> None:
-        shelf = self.history.setdefault(epoch, {}).setdefault(placed.batch.group, {})
-        shelf[placed.number] = placed
-
-    def remembering(self, domain: Domain) -> Callable[[Placed], None] | None:
-        """What to do with what an epoch's log forgets."""
-        member = self._member
-        if member.name not in domain.sites:
-            return None
-        missed = tuple(g for g in domain.structure.groups_of[member.name] if self.missed(g))
-        return partial(self._remember_of, domain.epoch, missed) if missed else None
-
-    def _remember_of(self, epoch: int, groups: tuple[Group, ...], placed: Placed) -> None:
-        if placed.batch.group in groups:
-            self.remember(epoch, placed)
-
-    def missed(self, group: Group, members: Iterable[Site] = ()) -> bool:
-        """Whether the group has absent members."""
-        layout = self._member.layout
-        listed = tuple(members) or layout.groups.get(group, ())
-        return any(site in layout.absent for site in listed)
-
-    def keep(self, places: Iterable[tuple[int, Group]], log: Iterable[tuple[int, Placed]]) -> None:
-        """Of a closed epoch, for groups with absent members."""
-        for epoch, group in places:
-            if self.missed(group):
-                self.history.setdefault(epoch, {}).setdefault(group, {})
-        for epoch, placed in log:
-            if self.missed(placed.batch.group, placed.batch.members):
-                self.remember(epoch, placed)
-
-    def prune(self) -> None:
-        layout = self._member.layout
-        first = min(layout.absent.values(), default=layout.last_epoch + 1)
-        self.history = {
-            epoch: kept
-            for epoch, groups in self.history.items()
-            if epoch >= first and (kept := {g: b for g, b in groups.items() if self._wanted(g, b)})
-        }
-
-    def _wanted(self, group: Group, batches: dict[int, Placed]) -> bool:
-        if not group.startswith("@"):
-            return self.missed(group)
-        return any(self.missed(group, placed.batch.members) for placed in batches.values())
+        self.missed.keep(counts, agreed.log)
+        self.confirmed, self._past = None, None
+        self.fetched, self._fetched_to = {}, {}
 
     # --- what must be durable ---------------------------------------------------------------------
 
+    def waiting(self) -> list[Batch]:
+        """Own messages that are in no epoch now."""
+        return [*self.parked, *(self.tail.kept if self.tail is not None else ())]
+
     def aside(self) -> Aside:
         return Aside(
-            self.attempt, self.tail, _packed(self.fetched), _packed(self.history),
-            tuple((e, g) for e, groups in self.history.items() for g in groups),
+            self.attempt, self.tail, packed(self.fetched), packed(self.missed.shelf),
+            self.missed.places(),
             tuple(self.parked), self.confirmed,
         )  # fmt: skip
 
     def restore(self, aside: Aside) -> None:
         self.attempt, self.tail = aside.attempt, aside.tail
         self.parked, self.confirmed = list(aside.parked), aside.confirmed
-        self.fetched, self.history = {}, {}
+        self.fetched, self._fetched_to = {}, {}
         for filled in aside.fetched:
             self.fill(filled)
-        for epoch, group in aside.holds:
-            self.history.setdefault(epoch, {}).setdefault(group, {})
-        for filled in aside.history:
-            self.remember(filled.epoch, filled.placed)
-
-
-def _packed(shelf: Shelf) -> tuple[Filled, ...]:
-    return tuple(
-        Filled(epoch, placed)
-        for epoch, groups in shelf.items()
-        for batches in groups.values()
-        for placed in batches.values()
-    )
+        self.missed.restore(aside.holds, aside.history)
 
 
 def tail_of(engine: Engine, epoch: int) -> Tail:

@@ -110,7 +110,7 @@ class Member:
             checkpoint=checkpoint,
             records=records,
             attempt=self.flush.attempt,
-            remember=self.flush.remembering(domain),
+            remember=self.flush.missed.remembering(domain),
             frozen=self.flush.is_sealed(domain.epoch),
         )
         engine.flow.held = self._held
