@@ -208,7 +208,7 @@ async def test_a_full_window_reaches_the_caller(tmp_path: Path) -> None:
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert sum(isinstance(result, BaseException) for result in results) == 10
         await a.flush("stable")
-        assert running.cluster["a"].core.own.last_seq["alpha"] == 5 + 10
+        assert running.cluster["a"].core.window.last_seq("alpha") == 5 + 10
 
 
 @in_loop

@@ -58,8 +58,8 @@ def test_what_was_sent_after_a_lost_message_counts_when_that_one_is_there() -> N
     member = traffic.members[3]
     for number, counted in [(1, 1), (3, 1), (4, 1), (2, 4), (5, 5)]:
         member.takes(7, number)
-        assert member.received_.get(7) == counted
-    assert member.received_.get(6) == 0
+        assert member.own.get(7) == counted
+    assert member.own.get(6) == 0
 
 
 # --- X --------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ordercast.core.epochs.adopting import REFUSED
+from ordercast.core.epochs.records import REFUSED
 
 if TYPE_CHECKING:
     from support.epochs import World

@@ -222,7 +222,7 @@ def finish_is_not_persisted() -> Patches:
     def fold(self: Member, record: EpochRecord) -> None:
         plain(self, record)
         if isinstance(record, Finish):
-            self._persist = [r for r in self._persist if r != Folded(record)]
+            self.persisting = [r for r in self.persisting if r != Folded(record)]
             self._forget_due = False
 
     return [(Member, "_fold", fold)]

@@ -211,7 +211,7 @@ def the_past_is_delivered_before_open() -> Patches:
         for epoch in {need[0] for need in past.needs} & set(member.engines):
             tail = flush.tail_of(member.engines[epoch], epoch)
             if self.tail is None:
-                member.hand_out(returning.agree(tail, counts, fetched, self.attempt).items)
+                member.delivering.extend(returning.agree(tail, counts, fetched, self.attempt).items)
 
     return [(Flusher, "_confirm", confirm)]
 

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group
 from ordercast.model.messages import unpack_payloads
 from ordercast.net.admin_frames import (
@@ -184,7 +184,8 @@ class Session:
         self._spawn(self._report(number, group, seq, count))
 
     async def _report(self, number: int, group: Group, seq: int, count: int) -> None:
-        """Until it is stable. When the site closes, the client asks again after its restart."""
+        """Until it is stable, or refused because its group is gone. When the site closes, the
+        client asks again after its restart."""
         try:
             for stage in (ACCEPTED, ORDERED, STABLE):
                 await self.node.reached(STAGES[stage], group, seq + count - 1)
@@ -192,6 +193,10 @@ class Session:
                 if stage == ACCEPTED and (frame := self._open.pop(number, None)) is not None:
                     self._done(frame)
                 self._tell(number)
+        except UnknownGroup as error:
+            if (frame := self._open.pop(number, None)) is not None:
+                self._done(frame)
+            self._reject(number, error)
         except Error:
             return
         finally:

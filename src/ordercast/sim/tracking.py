@@ -141,7 +141,7 @@ def track(
 
 
 class Member(Environment[int, "Vector"]):
-    """Sends over the tree network; what it hears of stability is held against the truth."""
+    """Sends over the tree network, and notes what it takes to measure a round."""
 
     __slots__ = (
         "_cause",
@@ -151,7 +151,7 @@ class Member(Environment[int, "Vector"]):
         "joined",
         "network",
         "node",
-        "received_",
+        "own",
         "seen",
         "size",
     )
@@ -159,7 +159,7 @@ class Member(Environment[int, "Vector"]):
     def __init__(self, node: int, network: TreeNetwork, received: Received, size: int) -> None:
         self.node = node
         self.network = network
-        self.received_ = received
+        self.own = received
         self.size = size  # of an array, in bytes
         self.joined: int | None = None  # when it heard of the round first
         self.finished: int | None = None
@@ -169,7 +169,7 @@ class Member(Environment[int, "Vector"]):
         self._cause = 0
 
     def received(self) -> "Vector":
-        return self.received_.now()
+        return self.own.now()
 
     def send(self, peer: int, message: "Message[Vector]") -> None:
         self._send(peer, message)
@@ -190,9 +190,6 @@ class Member(Environment[int, "Vector"]):
         self._cause = packet.depth
         if packet.kind != INFO:  # arrays that are waited for; an INFO is answered at once or never
             self._depth = max(self._depth, packet.depth)
-
-    def stable(self, array: "Vector") -> None:
-        raise NotImplementedError
 
 
 def kind_of(message: "Message[Vector]") -> int:

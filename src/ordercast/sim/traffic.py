@@ -54,7 +54,7 @@ class Numbered(NamedTuple):
 class Sender(Member):
     """A member that sends and receives data, and keeps its own until it is stable."""
 
-    __slots__ = ("_early", "held", "sent", "stable_", "traffic")
+    __slots__ = ("_early", "held", "released", "sent", "traffic")
 
     def __init__(self, node: int, traffic: "Traffic") -> None:
         count = traffic.network.tree.count
@@ -62,7 +62,7 @@ class Sender(Member):
         super().__init__(node, traffic.network, Received(vector), traffic.arrays.size(vector))
         self.traffic = traffic
         self.sent = 0
-        self.stable_ = 0  # of its own, as far as it knows
+        self.released = 0  # of its own, as far as it knows
         self.held: deque[int] = deque()  # when those were sent that are not known to be stable
         self._early: list[dict[int, None]] = [{} for _ in range(count)]  # after a lost one
 
@@ -75,22 +75,22 @@ class Sender(Member):
     def takes(self, sender: int, number: int) -> None:
         """A data message is here: it counts as far as there is no hole before it."""
         early = self._early[sender]
-        expected = self.received_.get(sender) + 1
+        expected = self.own.get(sender) + 1
         if number != expected:
             early[number] = None
             return
         while expected + 1 in early:
             expected += 1
             del early[expected]
-        self.received_.set(sender, expected)
+        self.own.set(sender, expected)
 
     def stable(self, array: "Vector") -> None:
         self.finished = self.network.now
         if (array > self.traffic.truth()).any():
             raise Unsafe(f"member {self.node} is told that more is stable than every member has")
-        for _ in range(int(array[self.node]) - self.stable_):
+        for _ in range(int(array[self.node]) - self.released):
             self.traffic.known.append(self.network.now - self.held.popleft())
-            self.stable_ += 1
+            self.released += 1
         self.traffic.told(self)
 
 
@@ -136,7 +136,7 @@ class Traffic:
             self.network.send(Packet(member.node, self.first.node, START, Ask(), 0), 0)
 
     def truth(self) -> "Vector":
-        return self.arrays.least([member.received_.seen() for member in self.members])
+        return self.arrays.least([member.own.seen() for member in self.members])
 
     def _hear(self, node: int, packet: Packet) -> None:
         member = self.members[node]

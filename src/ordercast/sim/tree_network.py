@@ -159,8 +159,7 @@ class TreeNetwork:
         for node, packet, sent in events:
             at_cpu[node] -= 1
             if at_cpu[node]:
-                job = self._cpu_waits[node].popleft()
-                following, sends = job
+                following, sends = self._cpu_waits[node].popleft()
                 key = (now + (following.sending if sends else following.receiving)) << 2
                 if key in agenda:
                     agenda[key].append((node, following, sends))

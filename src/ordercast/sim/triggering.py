@@ -141,7 +141,7 @@ class _Triggering:
         self.under_way = True
         now = self.network.now
         for member in self.traffic.members:
-            self.waiting_for[member.node] = member.stable_
+            self.waiting_for[member.node] = member.released
             if member.node not in self.asking:
                 self._begun(member)
         self.begun_at, self.held_then, self.sent_then = now, len(self.first.held), self.first.sent
@@ -154,13 +154,13 @@ class _Triggering:
         self.asking.pop(member.node, None)
         before = self.waiting_for.pop(member.node, None)
         if before is not None:
-            self.triggers[member.node].ended(member.stable_ - before, now)
+            self.triggers[member.node].ended(member.released - before, now)
         if member.node in self.stopped and len(member.held) < self.buffers.buffer:
             self.stopped_for[member.node] += now - self.stopped.pop(member.node)
             self.network.call(now, partial(self._send, member))
         if member is self.first:
             if self.held_then and before is not None:
-                share = (member.stable_ - before) / self.held_then
+                share = (member.released - before) / self.held_then
                 self.measured.append((now - self.begun_at, share, member.sent - self.sent_then))
             self.under_way = False
         # [STAB] §6: when X or more are left, the next round begins at once.

@@ -45,6 +45,12 @@ class Vectors:
         changed: Vector = self._np.concatenate([places, new[places]])
         return changed
 
+    def changed(self, old: "Vector", difference: "Vector") -> "Vector":
+        places, values = self._np.split(difference, 2)
+        new: Vector = old.copy()
+        new[places] = values
+        return new
+
     def size(self, array: "Vector") -> int:
         return COUNT_BYTES * len(array)
 

@@ -42,7 +42,6 @@ from ordercast.sim.recorder import Violation
 from ordercast.sim.rest import all_quiet, is_away
 from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
-from ordercast.wire.epoch_codec import decode_site_frame, encode_site_frame
 
 _TRY_AGAIN = 20 * MILLISECOND  # after WindowFull, if no receipt says that there is room
 _WATCH_EVERY = 250 * MILLISECOND  # in the liveness phase: is everything quiet?
@@ -75,11 +74,9 @@ class World(Driver):
         self._next: Iterator[Submission] = submissions(config, seed)
         self._push_next_submission()
         self._replies = Replies(config, seed)
-        self._decode: Any = decode_frame
         if self.epochs is not None:
             self._delivered = self.recorder.delivered_in_epochs
             self.epochs.on_excluded = self._excluded
-            self._encode, self._decode = encode_site_frame, decode_site_frame
         self._record_delivered = self._delivered
         if config.replies:
             self._delivered = self._deliver_and_answer
@@ -111,7 +108,7 @@ class World(Driver):
     def _loop(self, end: int, progress: Callable[[int, int], None] | None) -> None:
         heap, pop = self._heap, heappop
         perform, special = self._perform, self._special
-        as_bytes, decode = self._bytes, self._decode
+        as_bytes = self._bytes
         events, now = 0, self.now
         look_at = self._next_look(events)
         try:
@@ -126,7 +123,7 @@ class World(Driver):
                             place.held.append((FRAME, place, peer, frame))
                         continue
                     if as_bytes:
-                        frame = decode(frame)
+                        frame = decode_frame(frame)
                     site.receive(now + place.clock, peer, frame)
                 elif code == ALARM:
                     site = place.running
@@ -201,8 +198,8 @@ class World(Driver):
             return
         place.inbox = []
         for peer, frame in inbox:
-            frame = self._decode(frame) if self._bytes else frame
-            site.receive(now + place.clock, peer, frame)
+            taken: Any = decode_frame(frame) if self._bytes else frame
+            site.receive(now + place.clock, peer, taken)
         self._in_bursts += len(inbox)
         self._perform(now, place, site.drain())
         self._inspect(place, site)

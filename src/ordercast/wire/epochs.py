@@ -1,6 +1,6 @@
 """What sites say to each other about epochs, beside the frames within one (DESIGN §7)."""
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -8,13 +8,16 @@ from ordercast.model.epochs import Counts, Edit, EpochRecord, Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Placed
 from ordercast.wire.frames import Frame
+from ordercast.wire.limits import LARGEST_NUMBER
 from ordercast.wire.voting import Voting
 
 
-class InEpoch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="E"):
+class InEpoch(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="E"
+):
     """A frame for the object of one epoch, and of no other."""
 
-    epoch: int
+    epoch: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_NUMBER)]  # checked as it is parsed: quick
     frame: Frame
 
 
@@ -49,7 +52,7 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     edits: tuple[Edit, ...]
 
 
-class Logged(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="4"):
+class Logged(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="7"):
     """A sealed site's report: how far its log reaches in each group, the last seq of each origin
     in it, and of which groups it has what was delivered in epochs that are closed."""
 
@@ -63,20 +66,20 @@ Need: TypeAlias = tuple[int, Group, int, tuple[Site, ...], Site]
 """(epoch, group, number of its last message, members of an implicit group, who has them all)."""
 
 
-class Past(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="5"):
+class Past(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="8"):
     """The manager tells a site what it must have before the next epoch opens."""
 
     flush: int
     needs: tuple[Need, ...]
 
 
-class Fetch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="6"):
+class Fetch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="9"):
     epoch: int
     group: Group
     after: int  # number
 
 
-class Pages(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="7"):
+class Pages(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="a"):
     """The first batches of a group after those asked for."""
 
     epoch: int
@@ -85,7 +88,7 @@ class Pages(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     batches: tuple[Placed, ...]
 
 
-class Whole(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="8"):
+class Whole(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="b"):
     """The site has all of the past, durably."""
 
     flush: int

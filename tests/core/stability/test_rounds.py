@@ -141,5 +141,7 @@ def test_an_entry_counts_when_all_its_members_are_in_it() -> None:
     assert counts.stable(some, "alpha", members=2) == 3
     assert counts.stable(some, "beta", members=2) == 0  # the other one has yet to be asked
     assert counts.stable(some, "gamma", members=1) == 0
-    assert counts.difference(some, {"alpha": (3, 2), "beta": (1, 1)}) == {"beta": (2, 1)}
+    before = {"alpha": (3, 2), "beta": (1, 1)}
+    assert counts.difference(some, before) == {"beta": (2, 1)}
+    assert counts.changed(before, counts.difference(some, before)) == some
     assert counts.size(some) == len("alphabeta") + 16

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ordercast.core.epochs.engine import opening
 from ordercast.core.epochs.layout import Domain, Layout
-from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.records import REFUSED, EpochOpened
 from ordercast.core.outbox import Checkpoint, Receipt
 from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.groups import Group, Site
@@ -19,9 +19,6 @@ from ordercast.model.messages import Batch
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
-
-REFUSED = "refused"
-"""The stage of a receipt for messages that no epoch will take: their group is gone."""
 
 
 def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
@@ -54,19 +51,26 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
             continue
         at_home = member.name in domain.sites
         if at_home and epoch not in before.domains and not member.flush.stranger():
-            member.hand_out([_opened(member, before, domain)])
+            member.delivering.append(_opened(member, before, domain))
         if at_home or epoch in again:
             openings[epoch] = first_checkpoint(member, domain, again.get(epoch, ()))
     return openings
 
 
 def _opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:
-    structure = domain.structure
+    """What the application is told when the member opens an epoch."""
+    known, structure = before.groups, domain.structure
     groups = tuple(structure.groups_of[member.name])
-    joined = tuple(g for g in groups if member.name not in before.groups.get(g, ()))
+    arrived = [
+        (group, tuple(site for site in sites if site not in known[group]))
+        for group, sites in structure.groups.items()
+        if group in known
+    ]
     return EpochOpened(
-        domain.epoch, member.position, domain.protocol, domain.builder, groups, joined,
+        domain.epoch, member.position, domain.protocol, domain.builder, groups,
+        tuple(group for group in groups if member.name not in known.get(group, ())),
         tuple(structure.groups.items()), domain.after,
+        tuple((group, sites) for group, sites in arrived if sites),
     )  # fmt: skip
 
 
@@ -80,7 +84,7 @@ def _sort_out(member: "Member", unplaced: Sequence[Batch]) -> dict[int, list[Bat
             member.flush.parked.append(batch)
             continue
         except Error:
-            member.receipt(Receipt(REFUSED, batch.group, batch.seq, batch.count))
+            member.receipts.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
             continue
         again.setdefault(domain.epoch, []).append(replace(batch, past=()))
     return again

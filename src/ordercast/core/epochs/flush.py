@@ -30,9 +30,10 @@ _PAGE_BATCHES = 256
 
 
 class Flusher:
-    def __init__(self, member: "Member", store: int) -> None:
+    def __init__(self, member: "Member", store: int, *, excludes: bool) -> None:
         self._member = member
         self.store = store
+        self.excludes = excludes
         self.attempt = 1
         self.tail: Tail | None = None  # of the epoch that was closed without this site
         self.fetched: Shelf = {}
@@ -44,10 +45,6 @@ class Flusher:
         self._renewing: dict[int, None] = {}  # epochs that were open before this start
         self._got = 0  # batches fetched since the start
         self._replaying = True
-
-    @property
-    def excludes(self) -> bool:
-        return self._member.options.on_failure == "exclude"
 
     # --- taking part, or not ----------------------------------------------------------------------
 
@@ -121,6 +118,17 @@ class Flusher:
             lasts += tail.lasts
         return Logged(flush.number, tuple(counts), tuple(lasts), self.missed.places())
 
+    def tell_log(self) -> None:
+        report = self.report()
+        if report is not None:
+            self._tell(report)
+
+    def _tell(self, frame: FlushFrame) -> None:
+        """The manager; one that is this site itself looks here."""
+        member = self._member
+        if member.manager_at is not None and not member.manager.leads:
+            member.say(member.manager_at, frame)
+
     def closing_counts(self) -> Counts:
         """How far this site's log reaches in epochs whose Close it has passed."""
         member = self._member
@@ -173,8 +181,8 @@ class Flusher:
             self.confirmed = Confirmed(
                 past.flush, flush.epochs, tuple((e, g, n, m) for e, g, n, m, _ in past.needs)
             )
-            member.persist(self.confirmed)
-        member.tell_manager(Whole(past.flush))
+            member.persisting.append(self.confirmed)
+        self._tell(Whole(past.flush))
 
     def is_whole(self, flush: int) -> bool:
         return self.confirmed is not None and self.confirmed.flush == flush
@@ -222,7 +230,7 @@ class Flusher:
             if placed.number == having + 1 and placed.batch.group == frame.group:
                 filled = Filled(frame.epoch, placed)
                 self.fill(filled)
-                self._member.persist(filled)
+                self._member.persisting.append(filled)
                 having = last_number(placed)
                 self._got += 1
         self.advance()
@@ -292,7 +300,7 @@ class Flusher:
                     unplaced.append(batch)
                     continue
                 for stage in ("ordered", "stable"):
-                    member.receipt(Receipt(stage, batch.group, batch.seq, batch.count))
+                    member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
         if away_since and self.tail is None:
             # The epoch was opened for this site, and closed without it, before it heard of either.
             position = member.position
@@ -311,7 +319,7 @@ class Flusher:
         }
         agreed = agree(tail, counts, fetched, self.attempt)
         member.position, self.attempt = agreed.position, agreed.attempt
-        member.hand_out(agreed.items)
+        member.delivering.extend(agreed.items)
         self.missed.keep(counts, agreed.log)
         self.confirmed, self._past = None, None
         self.fetched, self._fetched_to = {}, {}

@@ -13,9 +13,16 @@ from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.forest.joined import under_one_root
 from ordercast.model.epochs import Edit, UseBuilder, UseProtocol
-from ordercast.model.errors import ConfigError, CrossDomain, NotInMajority, UnknownGroup
+from ordercast.model.errors import (
+    ConfigError,
+    CrossDomain,
+    NotInMajority,
+    TooLarge,
+    UnknownGroup,
+)
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
+from ordercast.wire.limits import MEMBERS
 
 Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
 """(the groups of one domain, builder, protocol) -> its forest, the same at every site."""
@@ -97,7 +104,7 @@ class Layout:
     def taking(self, site: Site, group: Group, members: Iterable[Site]) -> Domain:
         """The domain to which the site's message goes, to a group or to listed sites."""
         if site not in self.roster:
-            raise ConfigError(f"site {site!r} is retired, or not admitted yet")
+            raise UnknownGroup(f"site {site!r} is retired, or not admitted yet")
         listed = tuple(members)
         if not listed:
             named = self.domain_of([group])
@@ -115,6 +122,18 @@ class Layout:
         if away:
             raise NotInMajority(f"{', '.join(away)}: absent; a list waits for all its sites")
         raise CrossDomain(f"{', '.join(listed)}: no one domain has all of these sites")
+
+    def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
+        """The members of an implicit group, sorted, each once; refused if that makes none."""
+        members = tuple(sorted(dict.fromkeys(sites)))
+        if not members:
+            raise ConfigError("sites: none is listed")
+        for site in members:
+            if site not in self.roster:
+                raise ConfigError(f"sites: there is no site {site!r}{nearest(site, self.roster)}")
+        if len(members) > MEMBERS:
+            raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
+        return members
 
     def _connected(self, sites: tuple[Site, ...]) -> bool:
         for names in components(self.groups):

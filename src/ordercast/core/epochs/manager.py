@@ -27,6 +27,7 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 from ordercast.wire.epochs import Ask, Fed, Feed
+from ordercast.wire.fitting import fitting
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -61,7 +62,13 @@ class Manager:
             self._wanted[frame.change] = frame.edits
 
     def fed(self, peer: Site, frame: Fed) -> None:
+        layout = self._member.layout
         if not self.leads:
+            if peer not in layout.roster and frame.count < layout.count:
+                # It is retired, and may know none of the present voters: nobody else tells it.
+                self._member.say(
+                    peer, Feed(layout.count, (), layout.count, (), pack_layout(layout))
+                )
             return
         self._fed[peer] = frame.count
         self.excluding.fed(peer, frame)
@@ -78,6 +85,20 @@ class Manager:
     def suspects(self, now: int) -> list[Site]:
         """Sites that have not answered for longer than is usual: to be reported, no more."""
         return self._detector.suspects(now) if self.leads else []
+
+    def missing(self, change: str) -> list[Site] | None:
+        """Who has yet to close for a change under way, or to vote; only the manager knows."""
+        layout = self._member.layout
+        closing = layout.closing.get(change)
+        if not self.leads or closing is None:
+            return None
+        if not self._chosen(closing.edits[0]):
+            return [closing.edits[0].site] if isinstance(closing.edits[0], AddVoter) else []
+        reports = dict.fromkeys(self._reports.get(closing.number, ()))
+        if self._member.closed(change) is not None:
+            reports[self._member.name] = None
+        sites = dict.fromkeys(s for epoch in closing.epochs for s in layout.domains[epoch].sites)
+        return sorted(site for site in sites if site not in reports)
 
     def work(self, now: int) -> None:
         """Once per burst: whatever can be done now."""
@@ -132,8 +153,8 @@ class Manager:
         else:
             # Not up to the layout's: another manager may have fed this one more than its log has.
             first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)
-            records = tuple(raft.log.entry(index).record for index in range(first, last + 1))
-            feed = Feed(known, records, layout.count, wanted)
+            records = [raft.log.entry(index).record for index in range(first, last + 1)]
+            feed = Feed(known, tuple(records[: fitting(records)]), layout.count, wanted)
         self._member.say(site, feed)
 
     def _begin(self, now: int) -> None:

@@ -18,6 +18,7 @@ from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.packing import unpack_layout
 from ordercast.core.epochs.raft import Raft, VotingTimes
+from ordercast.core.epochs.records import REFUSED as REFUSED
 from ordercast.core.epochs.records import (
     Caught,
     EpochOpened,
@@ -38,6 +39,7 @@ from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.model.options import MILLISECOND, Options
+from ordercast.wire.epoch_checks import check_change
 from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
@@ -58,6 +60,7 @@ class Member:
         store: int = 1,
         times: VotingTimes | None = None,
         records: Sequence[MemberRecord] = (),
+        excluding: bool = True,
     ) -> None:
         self.name = name
         self.layout = layout  # the cluster's first, unless the records know better
@@ -69,16 +72,18 @@ class Member:
         self.position = 0
         self.engines: dict[int, Engine] = {}
         self.window = Window(self)
-        self.flush = Flusher(self, store)
+        self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
         self.manager_at: SiteName | None = None  # who fed this site last
         self._early: list[tuple[SiteName, InEpoch]] = []
         self.into_open: dict[int, list[Batch]] = {}  # own, to epochs that were open already
-        self._persist: list[MemberRecord] = []
+        self.persisting: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
-        self._deliver: list[DeliveredBatch | EpochOpened | Rollback] = []
-        self._receipts: list[Receipt] = []
+        self.delivering: list[DeliveredBatch | EpochOpened | Rollback] = []
+        self.receipts: list[Receipt] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
+        self._stirred = True  # something beside the epochs' own has happened since `_manage`
+        self._due = 0  # when `_manage` is to look again in any case
         self._forget_due = self._held = False
         self._congested: dict[SiteName, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
@@ -149,9 +154,17 @@ class Member:
         home = self.layout.home(self.name)
         return self.position if home is None else self.engines[home.epoch].gate.logged
 
+    @property
+    def delivered(self) -> int:
+        """The last position that was given to the application, or need not be any more."""
+        home = self.layout.home(self.name)
+        return self.position if home is None else self.engines[home.epoch].position
+
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
         """Want a change; its outcome comes in an outbox; after a restart ask again."""
         self.now = now
+        self._stirred = True
+        check_change(change, edits)
         self._wishes.want(now, change, edits, self.layout)
 
     # --- frames -----------------------------------------------------------------------------------
@@ -160,7 +173,9 @@ class Member:
         self.now = now
         if isinstance(frame, InEpoch):
             self._in_epoch(now, peer, frame)
-        elif isinstance(frame, Feed):
+            return
+        self._stirred = True
+        if isinstance(frame, Feed):
             self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
@@ -202,6 +217,7 @@ class Member:
         for engine in self.engines.values():
             engine.alarm(now)
         self.raft.alarm(now)
+        self._stirred = self._stirred or now >= self._due
 
     def say(self, peer: SiteName, frame: SiteFrame) -> None:
         self._late.append((peer, frame))
@@ -219,25 +235,7 @@ class Member:
                 self._fold(record)
         self.say(peer, self._progress())
         if any(wanted.startswith("log ") for wanted in frame.wanted):
-            self._report_log()
-
-    def _report_log(self) -> None:
-        report = self.flush.report()
-        if report is not None:
-            self.tell_manager(report)
-
-    def tell_manager(self, frame: SiteFrame) -> None:
-        if self.manager_at is not None and not self.manager.leads:
-            self.say(self.manager_at, frame)
-
-    def persist(self, record: MemberRecord) -> None:
-        self._persist.append(record)
-
-    def hand_out(self, items: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
-        self._deliver.extend(items)
-
-    def receipt(self, receipt: Receipt) -> None:
-        self._receipts.append(receipt)
+            self.flush.tell_log()
 
     def fold_committed(self, raft: Raft) -> None:
         """The manager folds what it has committed itself."""
@@ -249,23 +247,21 @@ class Member:
     def _catch_up(self, folded: bytes) -> None:
         layout = unpack_layout(folded, self.build)
         self._end_engines(layout)
-        self._persist.append(Caught(folded))
+        self.persisting.append(Caught(folded))
         self._change(layout)
-        self._report_log()
+        self.flush.tell_log()
         self._wishes.answer(self.layout)
 
     def _fold(self, record: EpochRecord) -> None:
         layout = fold(self.layout, record, self.build)
+        self._end_engines(layout)
+        self.persisting.append(Folded(record))
         if isinstance(record, (Finish, Open)):
-            self._end_engines(layout)
-            self._persist.append(Folded(record))
             self._change(layout)
         else:
-            self._end_engines(layout)
-            self._persist.append(Folded(record))
             self.layout = layout
-            if isinstance(record, Flush):
-                self._report_log()
+        if isinstance(record, Flush):
+            self.flush.tell_log()
         self._wishes.answer(self.layout)
 
     def _end_engines(self, layout: Layout) -> None:
@@ -277,14 +273,14 @@ class Member:
                 engine.freeze()
 
     def collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
-        self._persist.extend(
+        self.persisting += [
             Kept(epoch, record, engine.is_mine(record.placed.batch))
             if isinstance(record, Passed)
             else record
             for record in box.persist
-        )
-        self._deliver.extend(box.deliver)
-        self._receipts.extend(box.receipts)
+        ]
+        self.delivering += box.deliver
+        self.receipts += box.receipts
 
     def _progress(self) -> Fed:
         closed = [(change, self.closed(change)) for change in self.layout.closing]
@@ -329,38 +325,50 @@ class Member:
     # --- the end of a burst -----------------------------------------------------------------------
 
     def drain(self) -> MemberBox:
-        now = self.now
+        """What a burst without news of epochs adds to its engines' work is kept small."""
+        raft, now, closing = self.raft, self.now, self.layout.closing
+        if self._stirred or closing or now >= self._due or raft.sends or raft.persist:
+            self._manage(now)
+        alarm, late, forget = self._due, self._late, self._forget_due
+        send: list[tuple[SiteName, SiteFrame]] = []
+        for epoch, engine in self.engines.items():
+            box = engine.drain()
+            if box.persist or box.deliver or box.receipts:
+                self.collect(epoch, engine, box)
+            if box.send:
+                send += [(peer, InEpoch(epoch, frame)) for peer, frame in box.send]
+            if box.then_send:
+                late += [(peer, InEpoch(epoch, frame)) for peer, frame in box.then_send]
+            if box.forget is not None:
+                forget = True
+            if box.alarm is not None and box.alarm < alarm:
+                alarm = box.alarm
+        if self.layout.closing or self._told:
+            self._report_closed(late)
+        if raft.persist or raft.sends:
+            self.persisting += raft.persist
+            late += raft.sends
+            raft.persist, raft.sends = [], []
+        persist, deliver, receipts = self.persisting, self.delivering, self.receipts
+        self.persisting, self.delivering, self.receipts, self._late = [], [], [], []
+        outcomes, self._wishes.outcomes = self._wishes.outcomes, []
+        self._forget_due = False
+        return MemberBox(
+            persist, send, late, deliver, receipts, outcomes,
+            whole(self) if forget else None, None if alarm >= NEVER else alarm,
+        )  # fmt: skip
+
+    def _manage(self, now: int) -> None:
+        """What is not of one epoch: changes, the voters' log, this site's place in both."""
+        self._stirred = False
         if self.layout.closing:
             self._close_down()
         self.manager.work(now)
         self._wishes.work(now, self)
         self._complain(now)
-        send: list[tuple[SiteName, SiteFrame]] = []
-        late, self._late = self._late, []
-        alarm = min(
+        self._due = min(
             self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at
         )
-        forget = False
-        for epoch, engine in self.engines.items():
-            box = engine.drain()
-            self.collect(epoch, engine, box)
-            send.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.send)
-            late.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.then_send)
-            forget = forget or box.forget is not None
-            if box.alarm is not None and box.alarm < alarm:
-                alarm = box.alarm
-        self._report_closed(late)
-        persist, self._persist = [*self._persist, *self.raft.persist], []
-        deliver, self._deliver = self._deliver, []
-        receipts, self._receipts = self._receipts, []
-        late.extend(self.raft.sends)
-        self.raft.persist, self.raft.sends = [], []
-        outcomes, self._wishes.outcomes = self._wishes.outcomes, []
-        forget, self._forget_due = forget or self._forget_due, False
-        return MemberBox(
-            persist, send, late, deliver, receipts, outcomes,
-            whole(self) if forget else None, None if alarm >= NEVER else alarm,
-        )  # fmt: skip
 
     def _complain(self, now: int) -> None:
         """Nobody feeds this site: the manager is new, or does not know that it is behind."""
@@ -388,9 +396,5 @@ class Member:
         return [("early frames", len(self._early), _EARLY), *inside]
 
     def quiet(self) -> bool:
-        engines = self.engines.values()
-        return (
-            not (self._wishes.asked or self.layout.closing)
-            and self.flush.quiet()
-            and all(e.quiet() for e in engines)
-        )
+        busy = self._wishes.asked or self.layout.closing or not self.flush.quiet()
+        return not busy and all(engine.quiet() for engine in self.engines.values())

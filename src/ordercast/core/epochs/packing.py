@@ -12,7 +12,9 @@ from ordercast.core.epochs.layout import (
     reopened,
 )
 from ordercast.model.epochs import Counts, Edit, Included
+from ordercast.model.errors import FrameError
 from ordercast.model.groups import Group, Site
+from ordercast.model.names import is_name
 
 
 class _Domain(msgspec.Struct, frozen=True, array_like=True):
@@ -101,8 +103,39 @@ def pack_layout(layout: Layout) -> bytes:
     )
 
 
+def included_in(data: bytes) -> Included:
+    """What the closed epochs include, out of a packed layout."""
+    return _read(data).lasts
+
+
+def _read(data: bytes) -> _Layout:
+    """FrameError if it is none, or one in which something is named that it does not have: a peer
+    may have sent it."""
+    try:
+        packed = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(f"not a layout: {ascii(str(error))[1:200]}") from None
+    epochs = dict.fromkeys(domain.epoch for domain in packed.domains)
+    placed = [group for domain in packed.domains for group in domain.groups]
+    members = [site for sites in packed.groups.values() for site in sites]
+    closing = [epoch for closing in packed.closing for epoch in closing.epochs]
+    if (
+        packed.count < -1
+        or not all(is_name(site) for site in packed.roster)
+        or not all(is_name(group) and sites for group, sites in packed.groups.items())
+        or not all(site in packed.roster for site in members)
+        or not all(domain.groups for domain in packed.domains)
+        or sorted(placed) != sorted(living(packed.groups, packed.absent))
+        or len(epochs) != len(packed.domains)
+        or any(not 0 < epoch <= packed.last_epoch for epoch in epochs)
+        or any(epoch not in epochs for epoch in closing)
+    ):
+        raise FrameError("not a layout: its parts contradict each other")
+    return packed
+
+
 def unpack_layout(data: bytes, build: Build) -> Layout:
-    packed = _decode(data)
+    packed = _read(data)
     sites = tuple(sorted(packed.roster))
     groups = living(packed.groups, packed.absent)
     flush = packed.flushing

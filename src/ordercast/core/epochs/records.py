@@ -19,6 +19,9 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.epochs import SiteFrame
 
+REFUSED = "refused"
+"""The stage of a receipt for messages that no epoch will take: their group is gone."""
+
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
     """A batch that passed, in its epoch; `mine`: it is of this site's own ordered log."""
@@ -73,6 +76,8 @@ class EngineState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
+    """`position`: up to there, a restart delivers nothing again."""
+
     layout: bytes
     position: int
     incarnation: int
@@ -97,6 +102,7 @@ class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
     joined: tuple[Group, ...]  # those of them that it was not in before
     members: tuple[tuple[Group, tuple[Site, ...]], ...]  # of all groups of the domain
     after: tuple[int, ...]  # the epochs that were closed for it
+    arrived: tuple[tuple[Group, tuple[Site, ...]], ...] = ()  # joiners of groups that went on
 
 
 class MemberBox(msgspec.Struct):

@@ -1,4 +1,5 @@
-"""What a member needs to begin again: all of it in one record, and back.
+"""What a member needs to begin again: all of it in one record, and back; what it takes along from
+epoch to epoch.
 
 A restart takes the last `Anew` and what was persisted after it, changes of epochs included.
 """
@@ -109,6 +110,7 @@ def whole(member: "Member") -> Anew:
     engines = tuple(
         EngineState(epoch, engine.retention.whole()) for epoch, engine in member.engines.items()
     )
-    layout = pack_layout(member.layout)
-    aside = member.flush.aside()
-    return Anew(layout, member.position, member.incarnation, engines, voter, aside)
+    home = member.layout.home(member.name)
+    position = member.position if home is None else member.engines[home.epoch].retention.position
+    layout, aside = pack_layout(member.layout), member.flush.aside()
+    return Anew(layout, position, member.incarnation, engines, voter, aside)

@@ -220,13 +220,13 @@ REPRODUCTIONS = (
             " f(0) is a lower bound. The paper measures f(0) only.",
         ),
         how=_MODEL + " All members multicast data of 1,000 bytes at random times, at the rate at"
-        " which it alone takes the given share of every processor's time; ten rounds are measured"
+        " which it alone takes the given share of every processor's time; six rounds are measured"
         " in each run, with rests of 20 ms on average between them.",
         family="stab-load",
         experiment=load_costs,
         split="protocol",
         points=loads,
-        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(8, 8),
+        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(5, 5),
         measures=("rtt_ms", "rate", "queue_cpu"),
         draw=load_figure,
         find=load_findings,
@@ -250,7 +250,7 @@ REPRODUCTIONS = (
         experiment=trigger_costs,
         split="protocol",
         points=limits,
-        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(4, 4),
+        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(3, 3),
         measures=(
             "rounds", "rounds_formula", "stops", "first_stops", "stopped_share",
             "first_stopped_share", "stable_share", "time_to_stable_ms", "round_ms", "alpha",

@@ -36,6 +36,7 @@ _SETTINGS: tuple[dict[str, str], ...] = ({}, {"placement": "shuffled"}, {"links"
 BUSY = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
 _QUICK_BUSY = (0.0, 0.5, 0.8)
 _DATA_BYTES = 1_000
+_ROUNDS = 6  # measured in each run
 
 # The trigger: 15 members on a WAN, where much is sent during a round.
 TRIGGER_TREE = "b=2,p=3,z=2"
@@ -118,7 +119,7 @@ def shape_of(config: Config) -> Shape:
 
 
 def loads(quick: bool) -> Points:
-    trees = ("b=2,p=5,z=1",) if quick else ("b=2,p=5,z=1", "b=3,p=5,z=1")
+    trees = ("b=2,p=5,z=1",) if quick else ("b=2,p=5,z=1", "b=3,p=4,z=3")
     return [
         {"members": parse_tree(tree).n, "tree": tree, "busy": busy}
         for tree, busy in product(trees, _QUICK_BUSY if quick else BUSY)
@@ -134,7 +135,7 @@ def load_costs(config: Config, seed: int, _run: str) -> Measured:
     data = Data(rate, _DATA_BYTES) if rate else None
     measures: Measures = {}
     for protocol in PROTOCOLS:
-        found = measure_load(Setting(protocol, shape), data, seed, rounds=10)
+        found = measure_load(Setting(protocol, shape), data, seed, rounds=_ROUNDS)
         measures[f"{protocol}/rtt_ms"] = found.rtt_ms
         measures[f"{protocol}/rate"] = rate
         measures[f"{protocol}/queue_cpu"] = float(found.longest_cpu)

@@ -60,15 +60,15 @@ def _rounds(results: Results, loss: float, lost: str) -> Finding:
         for spot in by_limit(results, "rounds", loss=loss)
         if spot.x in said and spot.x > 2 * meanwhile[spot.x]
     ]
-    apart = [abs(spot.y - said[spot.x]) / said[spot.x] for spot in spots]
     ends = "; ".join(
         f"X = {spot.x:g}: {spot.y:.1f} rounds, K/(αX) = {said[spot.x]:.1f}"
         for spot in (spots[0], spots[-1])
     )
     return Finding(
         f"T(X) = K/(αX) rounds are needed ({lost}).",
-        judged([each <= NEAR for each in apart]),
-        f"{ends} (with the α of each run; taken as agreeing: within {100 * NEAR:.0f} %).",
+        judged([abs(s.y - said[s.x]) <= max(1, NEAR * said[s.x]) for s in spots]),
+        f"{ends} (with the α of each run; taken as agreeing: within {100 * NEAR:.0f} %, or one"
+        " round).",
     )
 
 
