@@ -116,7 +116,7 @@ def test_groups_are_listed_with_their_primaries(capsys: pytest.CaptureFixture[st
 
 
 def test_the_list_says_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main("group list c.toml --json".split()) == 0
+    assert main(["group", "list", "c.toml", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["cluster"], told["source"], told["via"]) == ("demo", "file", None)
     assert told["groups"]["alpha"] == {
@@ -131,7 +131,7 @@ def test_protocols_are_listed_without_a_cluster(capsys: pytest.CaptureFixture[st
             "propagation  builders: any",
             "centralized  builders: star",
         ]
-    assert main("protocol list --json".split()) == 0
+    assert main(["protocol", "list", "--json"]) == 0
     names = [each["name"] for each in json.loads(capsys.readouterr().out)["protocols"]]
     assert names == ["propagation", "centralized"]
 

@@ -18,6 +18,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import UnknownGroup, WindowFull
 from ordercast.model.groups import GroupTable
+from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND, Limits, Options
 from ordercast.net.connection import LinkLimits, LinkTimes
 from ordercast.net.hello import FOUNDING, Identity
@@ -130,6 +131,7 @@ class DrivenSite:
             if isinstance(batch, EpochOpened):
                 self.opened.append(batch.epoch)
                 continue
+            assert isinstance(batch, DeliveredBatch)  # nobody is excluded
             for delivery in batch.deliveries():
                 self.delivered.append((delivery.origin, delivery.seq, delivery.payload))
         self.outcomes.update(box.outcomes)

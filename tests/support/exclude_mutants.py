@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace as changed
 
-from ordercast.core.epochs import absence, excluding, flush, folding, returning
+from ordercast.core.epochs import absence, excluding, flush, folding, past, returning
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
@@ -17,12 +17,12 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.missed import Missed
 from ordercast.core.epochs.past import Chosen
 from ordercast.core.epochs.raft import Raft
-from ordercast.core.epochs.records import MemberBox
+from ordercast.core.epochs.records import Confirmed, MemberBox
 from ordercast.core.epochs.returning import Agreed, Rollback
 from ordercast.core.stability.plain import Plain
 from ordercast.model.epochs import Open
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Placed
+from ordercast.model.messages import MessageId, Placed
 from ordercast.wire.epochs import Logged, Past, Whole
 
 Patches = list[tuple[Any, str, Any]]
@@ -136,7 +136,7 @@ def two_managers() -> Patches:
 
 @mutant
 def the_shortest_log_is_the_past() -> Patches:
-    plain = excluding.choose
+    plain = past.choose
 
     def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
         counts: dict[tuple[int, Group], int] = {}
@@ -177,7 +177,7 @@ def open_does_not_wait() -> Patches:
 
     def agree(self: Flusher, tail: Any) -> None:
         if self.confirmed is None:
-            self.confirmed = flush.Confirmed(0, (tail.epoch,), tuple(
+            self.confirmed = Confirmed(0, (tail.epoch,), tuple(
                 (tail.epoch, g, n, m) for g, (n, m) in tail.counts.items()
             ))  # fmt: skip
         plain(self, tail)
@@ -200,15 +200,15 @@ def the_log_is_cut_before_the_past_is_there() -> Patches:
 def the_past_is_delivered_before_open() -> Patches:
     plain = Flusher._confirm
 
-    def confirm(self: Flusher, past: Past) -> None:
-        plain(self, past)
+    def confirm(self: Flusher, told: Past) -> None:
+        plain(self, told)
         member = self._member
-        counts = {(epoch, group): number for epoch, group, number, _, _ in past.needs}
+        counts = {(epoch, group): number for epoch, group, number, _, _ in told.needs}
         fetched = {
             epoch: [placed for batches in groups.values() for placed in batches.values()]
             for epoch, groups in self.fetched.items()
         }
-        for epoch in {need[0] for need in past.needs} & set(member.engines):
+        for epoch in {need[0] for need in told.needs} & set(member.engines):
             tail = flush.tail_of(member.engines[epoch], epoch)
             if self.tail is None:
                 member.delivering.extend(returning.agree(tail, counts, fetched, self.attempt).items)
@@ -282,7 +282,7 @@ def rollback_is_one_too_many() -> Patches:
             for seq in range(batch.seq, batch.seq + batch.count):
                 position += 1
                 if position == tail.position + shorter:
-                    named.append((position, returning.MessageId(
+                    named.append((position, MessageId(
                         batch.origin, batch.incarnation, batch.group, seq
                     )))  # fmt: skip
         more = changed(first, position=first.position - 1, annulled=(*named, *first.annulled))

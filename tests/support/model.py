@@ -216,7 +216,8 @@ class Model:
             if isinstance(item, EpochOpened):
                 if item not in local.opened:
                     local.opened.append(item)
-                    if local.first_epoch == NEVER and local.member.flush.takes_part():
+                    member = local.member
+                    if local.first_epoch == NEVER and member and member.flush.takes_part():
                         local.first_epoch = item.epoch
                 continue
             if isinstance(item, Rollback):

@@ -50,7 +50,7 @@ def cut(site: str) -> list[Call]:
 
 
 EXCLUDING: dict[str, Callable[[], Model]] = {
-    f"{what}, {deliver}": partial(excluding, groups, calls, deliver=deliver, **options)  # type: ignore[arg-type]
+    f"{what}, {deliver}": partial(excluding, groups, calls, deliver=deliver, **options)
     for deliver in ("safe", "agreed")
     for what, groups, calls, options in (
         ("two sites, a leaf crashes", TWO, [TO_G], {"faults": 1, "kinds": ("crash",), "hit": "b"}),

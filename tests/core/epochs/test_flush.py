@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import NotInMajority
 from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.wire.epochs import Feed
 from support.epochs import World
 
 SITES = ["a", "b", "c", "d", "e"]
@@ -148,10 +150,7 @@ def test_an_absent_site_takes_nothing_from_its_application() -> None:
         member.submit(world.now, "alpha", [b"x"])
 
 
-def _feed_of(world: World) -> object:
-    from ordercast.core.epochs.packing import pack_layout
-    from ordercast.wire.epochs import Feed
-
+def _feed_of(world: World) -> Feed:
     layout = world.members["a"].layout
     return Feed(layout.count, (), layout.count, (), pack_layout(layout))
 

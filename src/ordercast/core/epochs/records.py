@@ -70,6 +70,9 @@ class Aside(msgspec.Struct, frozen=True, array_like=True):
     confirmed: Confirmed | None
 
 
+NOTHING_ASIDE = Aside(1, None, (), (), (), (), None)
+
+
 class EngineState(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     checkpoint: Checkpoint
@@ -83,7 +86,7 @@ class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
     incarnation: int
     engines: tuple[EngineState, ...]
     voter: tuple[VoterRecord, ...]
-    aside: Aside
+    aside: Aside = NOTHING_ASIDE
 
 
 MemberRecord: TypeAlias = (
