@@ -64,6 +64,7 @@ class World:
         log_entries: int = 128,
         burst: float = 0.0,
         policy: str = "wait",
+        slow_member: str = "wait",
         make: Callable[..., Member] = Member,
     ) -> None:
         self.draw = random.Random(seed)
@@ -81,6 +82,7 @@ class World:
             deliver=deliver,
             on_failure=policy,
             causal=causal,
+            slow_member=slow_member,
             limits=Limits(checkpoint_batches=checkpoint_batches),
             timing=Timing(suspect=300 * MILLISECOND),
         )

@@ -87,6 +87,7 @@ def hard_world(seed: int, make: Callable[..., Member] = Member) -> World:
         log_entries=draw.choice([2, 128]),
         burst=draw.choice([0, 0, 0.5]),
         policy="exclude",
+        slow_member=draw.choice(["wait", "exclude"]),
         make=make,
     )
     _sends(draw, world)

@@ -39,5 +39,6 @@ class Options:
     on_failure: str = "exclude"  # or "wait"
     causal: bool = False
     stability: str = "plain"
+    slow_member: str = "wait"  # or, under `exclude`, "exclude"
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)

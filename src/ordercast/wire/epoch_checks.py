@@ -99,6 +99,9 @@ def _fed(frame: Fed) -> None:
     _store(frame.store, "store")
     check_number(frame.fetched, 0, "fetched")
     check_counts(frame.counts, "counts")
+    check_length(frame.slow, 0, MEMBERS, "slow")
+    for site in frame.slow:
+        check_site(site, "slow")
 
 
 def _ask(frame: Ask) -> None:

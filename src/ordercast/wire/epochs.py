@@ -35,7 +35,8 @@ class Feed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 class Fed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="2"):
     """A site has folded `count` records, and has closed what these changes ask of it. `store` is
     its store's number; `stopped`: it has restarted and waits for the next epoch; `fetched`: batches
-    of the past that it has got so far; `counts`: how far its log reaches in what it has closed."""
+    of the past that it has got so far; `counts`: how far its log reaches in what it has closed;
+    `slow`: for whom its own messages have waited for too long."""
 
     count: int
     closed: tuple[tuple[str, Included], ...]
@@ -43,6 +44,7 @@ class Fed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     stopped: bool = False
     fetched: int = 0
     counts: Counts = ()
+    slow: tuple[Site, ...] = ()
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="3"):

@@ -252,3 +252,35 @@ def test_a_rollback_is_told_once_and_repeated_by_a_restart() -> None:
 
 def _told(rollbacks: Sequence[tuple[str, Rollback]], site: str) -> list[Rollback]:
     return [rollback for who, rollback in rollbacks if who == site]
+
+
+# --- slow members ---------------------------------------------------------------------------------
+
+
+def held_up(slow_member: str) -> World:
+    """The application of c takes nothing more, and c, at `safe`, holds everyone up."""
+    world = World(
+        GROUPS, SITES, ["a", "b", "d"], policy="exclude", slow_member=slow_member, deliver="safe"
+    )
+    world.run(SECOND)
+    world.members["c"].hold(world.now, held=True)
+    send(world, "a", "alpha", "waits for c")
+    run(world, 2_500)
+    return world
+
+
+def test_a_slow_member_is_waited_for() -> None:
+    world = held_up("wait")
+    assert texts(world, "b") == []
+    world.members["c"].hold(world.now, held=False)
+    settled(world)
+    assert len(world.epochs) == 1
+
+
+def test_a_slow_member_is_excluded_if_that_is_asked_for() -> None:
+    world = held_up("exclude")
+    assert texts(world, "b") == ["waits for c"]
+    assert len(world.epochs) > 1
+    world.members["c"].hold(world.now, held=False)
+    settled(world)
+    assert texts(world, "c") == ["waits for c"]

@@ -82,6 +82,7 @@ class Excluding:
         layout = self._member.layout
         flush = layout.flushing
         absent = layout.absent if flush is None else flush.absent
+        slow = self._slowest(silent) if flush is None else None
         inside = {site: None for domain in layout.domains.values() for site in domain.sites}
         if flush is not None:
             inside |= dict.fromkeys(flush.members)
@@ -91,9 +92,22 @@ class Excluding:
             if site not in absent
             and (
                 self._lost(site)
+                or site == slow
                 or (site in inside and (site in silent or self._is_stalled(now, site)))
             )
         )
+
+    def _slowest(self, silent: list[Site]) -> Site | None:
+        """The one for whom most of the others wait; one at a time, since who names whom may be a
+        matter of the link between them."""
+        layout, named = self._member.layout, dict[Site, int]()
+        says = {site: fed.slow for site, fed in self._fed.items() if fed.count >= layout.count}
+        says[self._member.name] = self._member.flush.slowness.named()
+        for site, slow in says.items():
+            for other in slow if site not in layout.absent and site not in silent else ():
+                if other not in layout.absent and layout.home(other) is not None:
+                    named[other] = named.get(other, 0) + 1
+        return max(sorted(named), key=named.__getitem__, default=None)
 
     def _lost(self, site: Site) -> bool:
         """Its store is another than the one that counts, and it does not return with this one."""

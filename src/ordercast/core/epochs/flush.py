@@ -15,6 +15,7 @@ from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled
 from ordercast.core.epochs.returning import Tail, agree, last_number
+from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.outbox import Receipt
 from ordercast.model.epochs import Counts
 from ordercast.model.errors import NotInMajority
@@ -39,6 +40,7 @@ class Flusher:
         self.fetched: Shelf = {}
         self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number of each of it
         self.missed = Missed(member)
+        self.slowness = Slowness(member)
         self.parked: list[Batch] = []  # own, to groups that are frozen
         self.confirmed: Confirmed | None = None
         self._past: Past | None = None  # what the manager last said
@@ -117,6 +119,11 @@ class Flusher:
             counts += [(tail.epoch, g, n, sites) for g, (n, sites) in tail.counts.items()]
             lasts += tail.lasts
         return Logged(flush.number, tuple(counts), tuple(lasts), self.missed.places())
+
+    def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...]]:
+        """What the manager is told at every beat (`wire.epochs.Fed`)."""
+        slow = self.slowness.named()
+        return (self.store, self.stopped(), self._got, self.closing_counts(), slow)
 
     def tell_log(self) -> None:
         report = self.report()

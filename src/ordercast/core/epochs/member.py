@@ -284,10 +284,8 @@ class Member:
 
     def _progress(self) -> Fed:
         closed = [(change, self.closed(change)) for change in self.layout.closing]
-        return Fed(
-            self.layout.count, tuple((c, lasts) for c, lasts in closed if lasts is not None),
-            self.flush.store, self.flush.stopped(), self.flush.got, self.flush.closing_counts(),
-        )  # fmt: skip
+        told = tuple((change, lasts) for change, lasts in closed if lasts is not None)
+        return Fed(self.layout.count, told, *self.flush.news())
 
     def closed(self, change: str) -> Included | None:
         """What this site reports for a change; None: it has yet to pass a Close."""
