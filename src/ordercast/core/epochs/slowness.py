@@ -32,10 +32,11 @@ class Slowness:
         before, self._oldest = self._oldest, {}
         found: dict[Site, None] = {}
         for epoch, engine in member.engines.items():
-            if engine.frozen or engine.sealed or not engine.own.unstable:
+            own = engine.own
+            if engine.frozen or engine.sealed or not (own.unstable and own.kept):
                 continue
-            first = engine.own.kept[0]
-            oldest: Oldest = (epoch, first.group, engine.own.stable_seq(first.group))
+            first = own.kept[0]
+            oldest: Oldest = (epoch, first.group, own.stable_seq(first.group))
             same, since = before.get(epoch, (oldest, member.now))
             self._oldest[epoch] = (oldest, since if same == oldest else member.now)
             if member.now - self._oldest[epoch][1] > _PATIENCE * member.options.timing.suspect:
