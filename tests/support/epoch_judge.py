@@ -122,10 +122,15 @@ def acyclic(order: dict[str, dict[Message, int]]) -> Found:
 
 
 def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
-    """What was accepted is delivered, or refused because its group is gone."""
+    """What was accepted is delivered, and nothing else under its number; or it is refused, because
+    its group is gone."""
+    content = {message: payload for site in order for _, message, payload in world.seen[site]}
     for (site, group, seq), stages in world.stages.items():
         named = (site, world.incarnation(site), group, seq)
         there = any(named in places for places in order.values())
+        wanted = world.payloads.get((site, group, seq))
+        if there and "accepted" in stages and wanted not in (None, content[named]):
+            yield ("another content", site, group, seq)
         if world.left(site) or (named in world.ever and world.losses()):
             continue  # who had it may have lost it with its store, or be retired
         if "accepted" in stages and REFUSED not in stages and not there:

@@ -97,6 +97,7 @@ class World:
         self.stages: dict[tuple[str, str, int], set[str]] = {}
         self.listed: dict[str, tuple[str, ...]] = {}  # members of implicit groups
         self.before: dict[tuple[str, str, int], int] = {}  # deliveries at the origin, by message
+        self.payloads: dict[tuple[str, str, int], bytes] = {}  # of the last that had this number
         self.cut: set[frozenset[str]] = set()
         self.deaf: set[tuple[str, str]] = set()  # who is not heard by whom
         self.stores: dict[str, int] = {}
@@ -161,15 +162,22 @@ class World:
         self.first_epoch[site] = NEVER
         self.stages = {key: stages for key, stages in self.stages.items() if key[0] != site}
         self.before = {key: count for key, count in self.before.items() if key[0] != site}
+        self.payloads = {key: one for key, one in self.payloads.items() if key[0] != site}
 
     def submit(self, site: str, group: str, *payloads: bytes) -> None:
-        self._submit(site, lambda member: (group, member.submit(self.now, group, [*payloads])))
+        self._submit(
+            site, lambda member: (group, member.submit(self.now, group, [*payloads])), payloads
+        )
 
     def submit_to(self, site: str, sites: Sequence[str], *payloads: bytes) -> None:
-        group = self._submit(site, lambda member: member.submit_to(self.now, sites, [*payloads]))
+        group = self._submit(
+            site, lambda member: member.submit_to(self.now, sites, [*payloads]), payloads
+        )
         self.listed[group] = tuple(sites)
 
-    def _submit(self, site: str, call: Callable[[Member], tuple[str, int]]) -> str:
+    def _submit(
+        self, site: str, call: Callable[[Member], tuple[str, int]], payloads: Sequence[bytes]
+    ) -> str:
         member = self.members.get(site)
         if member is None:
             return ""
@@ -178,6 +186,8 @@ class World:
         except Error:
             return ""
         self.before[site, group, seq] = len(self.seen[site])
+        for number, payload in enumerate(payloads, start=seq):
+            self.payloads[site, group, number] = payload
         self.drain(site)
         return group
 

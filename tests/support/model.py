@@ -453,6 +453,7 @@ class Ended:
         self.stages = {k: v for local in locals_.values() for k, v in local.stages.items()}
         self.listed: dict[str, tuple[str, ...]] = {}
         self.before: dict[tuple[str, str, int], int] = {}
+        self.payloads: dict[tuple[str, str, int], bytes] = {}
         self.epochs: dict[int, tuple[Any, ...]] = {}
         self.violations: list[tuple[Any, ...]] = []
         for site, local in locals_.items():
