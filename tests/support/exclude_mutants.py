@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace as changed
 
-from ordercast.core.epochs import absence, excluding, flush, folding, past, returning
+from ordercast.core.epochs import absence, excluding, flush, past, returning
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
@@ -20,7 +20,6 @@ from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import Confirmed, MemberBox
 from ordercast.core.epochs.returning import Agreed, Rollback
 from ordercast.core.stability.plain import Plain
-from ordercast.model.epochs import Open
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import MessageId, Placed
 from ordercast.wire.epochs import Logged, Past, Whole
@@ -152,18 +151,6 @@ def the_shortest_log_is_the_past() -> Patches:
         return plain(layout, cut)
 
     return [(excluding, "choose", choose)]
-
-
-@mutant
-def a_replaced_flush_may_still_open() -> Patches:
-    plain = absence.fold_open
-
-    def fold_open(layout: Layout, record: Open, build: Any) -> Layout:
-        if layout.flushing is not None:
-            record = changed(record, flush=layout.flushing.number)
-        return plain(layout, record, build)
-
-    return [(folding, "fold_open", fold_open)]
 
 
 @mutant

@@ -18,6 +18,9 @@ KNOWN = {
     "anybody_settles_a_frozen_group": 58,
     "rollback_is_one_short": 32,
     "rollback_is_one_too_many": 32,
+    "the_past_is_delivered_before_open": 129,
+    "last_seqs_of_stable_entries_are_left_out": 2,
+    "who_lost_its_store_passes_for_itself": 2,
 }
 
 
