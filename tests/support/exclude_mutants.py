@@ -13,16 +13,15 @@ from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.layout import Flushing, Layout
-from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.missed import Missed
 from ordercast.core.epochs.past import Chosen
 from ordercast.core.epochs.raft import Raft
-from ordercast.core.epochs.records import Confirmed, MemberBox
+from ordercast.core.epochs.records import Confirmed
 from ordercast.core.epochs.returning import Agreed, Rollback
 from ordercast.core.stability.plain import Plain
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import MessageId, Placed
-from ordercast.wire.epochs import Logged, Past, Whole
+from ordercast.wire.epochs import Logged, Past
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -72,20 +71,6 @@ def deliveries_are_reported_instead_of_logs() -> Patches:
 @mutant
 def who_has_reported_goes_on() -> Patches:
     return [(Engine, "freeze", lambda _: None)]
-
-
-@mutant
-def report_before_it_is_durable() -> Patches:
-    plain = Member.drain
-
-    def drain(self: Member) -> MemberBox:
-        box = plain(self)
-        early = [send for send in box.then_send if isinstance(send[1], (Logged, Whole))]
-        late = [send for send in box.then_send if not isinstance(send[1], (Logged, Whole))]
-        box.send, box.then_send = [*box.send, *early], late
-        return box
-
-    return [(Member, "drain", drain)]
 
 
 @mutant
