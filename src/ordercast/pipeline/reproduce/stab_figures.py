@@ -169,25 +169,27 @@ def rtt_figure(results: Results) -> "Figure":
 
 def scale_figure(results: Results) -> "Figure":
     figure, axes = new_figure(11.0, 8.0, 2, 2)
-    panels: Sequence[tuple[str, str, str, dict[str, Any]]] = (
-        ("rtt_ms", "Round-trip time, local network", "ms", {"placement": None, "links": None}),
-        ("messages_per_member", "Messages on all hops, per member", "messages",
-         {"placement": None, "links": None}),
-        ("rtt_ms", "Round-trip time, members anywhere in the network's tree", "ms",
+    here: dict[str, Any] = {"placement": None, "links": None}
+    panels: Sequence[tuple[str, str, dict[str, Any]]] = (
+        ("rtt_ms", "Round-trip time, local network", here),
+        ("messages_per_member", "Messages on all hops, per member", here),
+        ("rtt_ms", "Round-trip time, members anywhere in the network's tree",
          {"placement": "shuffled"}),
-        ("rtt_ms", "Round-trip time, the root's children in other regions", "ms",
-         {"links": "wan"}),
+        ("rtt_ms", "Round-trip time, the root's children in other regions", {"links": "wan"}),
     )  # fmt: skip
-    for ax, (measure, what, unit, where) in zip(axes, panels, strict=True):
+    for ax, (measure, what, where) in zip(axes, panels, strict=True):
+        scale = 1e-3 if measure == "rtt_ms" else 1.0
         for protocol in PROTOCOLS:
-            colour = COLOURS[protocol]
             spots = curve(results, _MEMBERS, measure, protocol=protocol, **where)
-            if where.get("links") or where.get("placement"):
+            if where is not here:
                 near = complete(results, measure, protocol)
-                ax.plot([s.x for s in near], [s.y for s in near], color=colour, lw=0.8, ls=":")
-            draw(ax, spots, protocol)
+                ax.plot(
+                    [s.x for s in near], [scale * s.y for s in near], color=COLOURS[protocol],
+                    lw=0.8, ls=":",
+                )  # fmt: skip
+            draw(ax, [Spot(s.x, scale * s.y, scale * s.ci) for s in spots], protocol)
         title(ax, what)
-        label(ax, "members", unit)
+        label(ax, "members", "seconds" if measure == "rtt_ms" else "messages")
         _log_log(ax)
     legend(axes[0])
     axes[2].plot([], [], color=GREY, lw=0.8, ls=":", label="as in the first panel")
