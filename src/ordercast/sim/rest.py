@@ -21,8 +21,10 @@ def all_quiet(world: "World") -> bool:
 
 
 def is_away(site: Any) -> bool:
-    """Whether a member is absent, or not admitted yet: its application must wait."""
+    """Whether a member is absent, restarted or not admitted yet: its application must wait."""
     member = getattr(site, "member", None)
     return member is not None and (
-        member.name in member.layout.absent or not member.flush.takes_part()
+        member.name in member.layout.absent
+        or not member.flush.takes_part()
+        or member.flush.stopped()
     )

@@ -108,7 +108,7 @@ def excluding(protocol: str, seed: int) -> SimConfig:
     # Before the voters have founded the cluster, which takes all of them, nobody may go for good.
     faults.append(Fault("crash", count=crashes, start=FOUNDED if for_good else 0))
     faults.append(Fault("restart", count=crashes - for_good))
-    if stream.chance(0.3):
+    if stream.chance(0.3) and not for_good:  # of three voters one may be away, or without its store
         faults.append(Fault("lose", count=1, start=FOUNDED))
     counts = {kind: stream.between(0, 1) for kind in CHANGES} if stream.chance(0.3) else {}
     return replace(

@@ -93,7 +93,7 @@ def _judge_rest(world: World) -> None:
     recorder = world.recorder
     if world.quiet:
         for name, place in world.places.items():
-            if place.site is not None:
+            if place.site is not None and not _holds_back(place.site):
                 recorder.ended(world.now, name)
         return
     places = world.places.values()
@@ -110,6 +110,12 @@ def _judge_rest(world: World) -> None:
         "missing": _missing(recorder, world),
     }
     recorder.violations.append(Violation("liveness", witness))
+
+
+def _holds_back(site: Any) -> bool:
+    """Whether it still waits for absent sites with messages of its own: nothing says when."""
+    member = getattr(site, "member", None)
+    return member is not None and bool(member.flush.waiting())
 
 
 def _epoch_verdicts(world: World) -> list[Verdict]:

@@ -43,6 +43,9 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
             member.position = engine.gate.logged
             member.flush.closed(epoch, engine)
     unplaced = member.flush.come_back(unplaced)
+    for engine in member.engines.values():
+        for peer in [peer for peer in engine.links if peer not in layout.roster]:
+            engine.part_from(peer)
     again = _sort_out(member, unplaced)
     openings: dict[int, Checkpoint] = {}
     member.into_open = {epoch: again[epoch] for epoch in again if epoch in member.engines}

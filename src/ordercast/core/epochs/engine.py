@@ -8,7 +8,7 @@ application sends is accepted and kept for the next epoch.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ordercast.core.link import NEVER
+from ordercast.core.link import NEVER, Link
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
 from ordercast.core.restart import restore
@@ -74,6 +74,12 @@ class Engine(Site):
         """Own batches that no closed epoch includes, in the order in which they were sent."""
         stable = self.own.stable_seq
         return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
+
+    def part_from(self, peer: SiteName) -> None:
+        """The peer, an origin outside, is retired: nothing is owed to it."""
+        self.links[peer] = Link(peer, self.boot, self.options.limits, self.options.timing)
+        self._touched.pop(peer, None)
+        self._blocked.pop(peer, None)
 
     def take_over(self, batch: Batch) -> None:
         """An own batch that was accepted in an epoch that is gone."""

@@ -71,6 +71,10 @@ class Flusher:
             raise NotInMajority(f"{member.name} is not admitted with this store yet")
         if member.name in member.layout.absent:
             raise NotInMajority(f"{member.name} is absent from its groups, and will return")
+        if self.stopped():
+            # What it relayed and had not stored may be in others' logs, under the numbers that it
+            # would give now: the next epoch tells the last.
+            raise NotInMajority(f"{member.name} has restarted, and waits for the next epoch")
 
     def restarted(self) -> None:
         """All that was open before this start is known now."""
