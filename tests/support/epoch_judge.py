@@ -131,7 +131,7 @@ def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
         wanted = world.payloads.get((site, group, seq))
         if there and "accepted" in stages and wanted not in (None, content[named]):
             yield ("another content", site, group, seq)
-        if world.left(site) or (named in world.ever and world.losses()):
+        if site in world.down or world.left(site) or (named in world.ever and world.losses()):
             continue  # who had it may have lost it with its store, or be retired
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
