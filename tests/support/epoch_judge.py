@@ -124,10 +124,18 @@ def acyclic(order: dict[str, dict[Message, int]]) -> Found:
 def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
     """What was accepted is delivered, and nothing else under its number; or it is refused, because
     its group is gone."""
+    waiting = {
+        (site, batch.group, seq)
+        for site, member in world.members.items()
+        for batch in member.flush.waiting()
+        for seq in range(batch.seq, batch.seq + batch.count)
+    }
     content = {message: payload for site in order for _, message, payload in world.seen[site]}
     for (site, group, seq), stages in world.stages.items():
         named = (site, world.incarnation(site), group, seq)
         there = any(named in places for places in order.values())
+        if (site, group, seq) in waiting:
+            continue  # its origin has it, until sites return that it is for
         wanted = world.payloads.get((site, group, seq))
         if there and "accepted" in stages and wanted not in (None, content[named]):
             yield ("another content", site, group, seq)
