@@ -10,14 +10,13 @@ from support.exclude_schedules import schedule
 
 SEEDS = 250
 KNOWN = {
-    "who_has_reported_goes_on": 9,
     "a_restart_resumes": 245,
     "the_shortest_log_is_the_past": 1,
     "a_frozen_group_is_emptied": 3,
-    "anybody_settles_a_frozen_group": 58,
+    "anybody_settles_a_frozen_group": 22,
     "rollback_is_one_short": 32,
     "rollback_is_one_too_many": 32,
-    "the_past_is_delivered_before_open": 129,
+    "the_past_is_delivered_before_open": 139,
     "last_seqs_of_stable_entries_are_left_out": 2,
     "who_lost_its_store_passes_for_itself": 2,
 }
