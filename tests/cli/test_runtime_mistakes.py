@@ -90,6 +90,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("epoch", "the following arguments are required: CLUSTER"),
         ("epoch c.toml", "no site of cluster 'demo' runs here"),
         ("epoch c.toml --via d", "c.toml: there is no site 'd'"),
+        ("epoch c.toml --via a", "--via: site 'a' does not run from"),
+        ("group join c.toml alpha b --via a", "--via: site 'a' does not run from"),
         ("certs c.toml", "c.toml: has no [tls] dir; name a directory with --out"),
         ("certs c.toml --out x --site d", "x: has no authority (ca.pem, ca.key)"),
         ("certs c.toml --out x --host h", "--host: goes with exactly one --site"),

@@ -221,7 +221,8 @@ def test_domains_are_apart_unless_the_cluster_is_open_or_causal() -> None:
     for builder in ("star", "greedy", "balanced", "auto"):
         apart = Cluster.of(groups, builder=builder).first_layout()
         assert [domain.sites for domain in apart.domains.values()] == [("a", "b"), ("c", "d", "e")]
-        for one in ({"open": True}, {"causal": True}):
+        ways: list[dict[str, Any]] = [{"open": True}, {"causal": True}]
+        for one in ways:
             layout = Cluster.of(groups, builder=builder, **one).first_layout()
             (domain,) = layout.domains.values()
             forest = domain.structure.forest

@@ -12,6 +12,7 @@ import pytest
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.epochs import AddGroup, JoinGroup
 from ordercast.model.errors import ConfigError, Error
+from ordercast.model.messages import Delivery
 from ordercast.net import handover
 from ordercast.net.node import Node
 from support.loops import in_loop
@@ -42,7 +43,7 @@ class Ledger:
 
     async def follow(self, node: Node) -> None:
         async for item in node.deliveries(1):
-            if not isinstance(item, EpochOpened):
+            if isinstance(item, Delivery):
                 self.applied.setdefault(item.group, []).append(item.payload.decode())
 
 

@@ -98,11 +98,16 @@ async def test_an_address_in_use_names_the_field() -> None:
 async def test_metrics_have_every_number_of_the_status() -> None:
     status = await some_status()
     status["window"]["held_by"] = ["b", "c"]
+    status["suspects"] = ["b"]
     found = exposition(status)
     assert found is not None
     text = found.decode()
     for line in (
         'ordercast_position{cluster="local",site="a"} 1.0',
+        'ordercast_epoch{cluster="local",site="a"} 1.0',
+        'ordercast_open_epochs{cluster="local",site="a"} 1.0',
+        'ordercast_changes{cluster="local",site="a"} 0.0',
+        'ordercast_suspect{cluster="local",of="b",site="a"} 1.0',
         'ordercast_window_limit_messages{cluster="local",site="a"} 10000.0',
         'ordercast_window_held_by{by="c",cluster="local",site="a"} 1.0',
         'ordercast_link_up{cluster="local",peer="b",site="a"} 1.0',

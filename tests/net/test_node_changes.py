@@ -212,6 +212,10 @@ async def test_what_no_epoch_takes_raises_unknown_group_and_its_numbers_begin_an
             await late[0].stable()
         seen = await read(a, 4)
         assert [m for m in told(seen) if isinstance(m, bytes)] == [b"in time", b"again"]
+        a = await cluster.restart("a")  # who asks a later run is told as much
+        await a.reached("stable", "gamma", again.seq)
+        with pytest.raises(UnknownGroup):
+            await a.reached("stable", "gamma", again.seq + 1)
 
 
 @in_loop

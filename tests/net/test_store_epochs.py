@@ -76,7 +76,11 @@ def test_each_engine_gets_its_own_records_back_in_its_order(tmp_path: Path) -> N
     last = reopened(again)
     assert last.restored() == [further, to_g[0]]
     assert refused(last) == []
-    last.close_sync()
+    swapped = anew(0, engine(3, [to_h[4], to_h[3]], own_seqs={"g": 5, "h": 3}))
+    write(last, forget=swapped, confirmed=5, at_ns=1)
+    final = reopened(last)
+    assert final.restored() == [swapped]
+    final.close_sync()
 
 
 def test_an_epoch_that_is_gone_takes_its_rows_with_it(tmp_path: Path) -> None:
@@ -257,13 +261,18 @@ def test_damage_of_what_a_member_needs_is_refused(
 
 
 def test_own_batches_that_came_back_before_a_kill_are_not_expected_again(tmp_path: Path) -> None:
+    """Neither one that was placed at once: what is written then refers to nothing before it."""
     store = open_store(tmp_path / "a.db")
     for seq in range(1, 41):
         write(store, Accepted(batch(seq)), at_ns=1)
     for seq in range(1, 41):
         write(store, kept(seq), at_ns=1)
+    placed = kept(41)
+    write(store, Accepted(placed.passed.placed.batch), placed, at_ns=1)
     store = reopened(store)
-    write(store, forget=anew(40, engine()), confirmed=39, at_ns=1)
+    write(store, kept(1, origin="b"), at_ns=1)
+    assert ask(store, "SELECT low = n FROM batches ORDER BY n DESC LIMIT 1") == [1]
+    write(store, forget=anew(42, engine()), confirmed=39, at_ns=1)
     flush(store)
     assert ask(store, "SELECT min(n) FROM batches")[0] >= 40
     assert store.read(40, 1)[0].payloads == [b"a40....."]

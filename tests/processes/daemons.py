@@ -48,7 +48,7 @@ class Daemons:
     ) -> None:
         self.place = place
         self.tls = tls
-        self.in_process = in_process  # verbs that end at once, other than 'cluster'
+        self.in_process = in_process  # verbs that start no daemon
         self._added: list[subprocess.Popen[bytes]] = []
         self.sites = sorted({site for members in groups.values() for site in members})
         ports = free_ports(2 * len(self.sites))
@@ -75,7 +75,7 @@ class Daemons:
         return [*COMMAND, *words]
 
     def run(self, *words: str, text: str | None = None, timeout: float = 60) -> Finished:
-        if self.in_process and words[0] != "cluster" and text is None:
+        if self.in_process and words[0] not in ("cluster", "node") and text is None:
             return self._run_here(words)
         return subprocess.run(
             self.command(*words),
@@ -116,14 +116,15 @@ class Daemons:
             text=True,
         )
 
-    def run_newcomer(self, site: str) -> str:
+    def run_newcomer(self, site: str, *options: str) -> str:
         """The daemon of a site that is not in the file, in the background; where it listens."""
         if self.tls:
             self.good("certs", "cluster.toml", "--site", site)
         (port,) = free_ports(1)
         address = f"127.0.0.1:{port}"
         with (self.dir / f"{site}.log").open("ab") as log:
-            node = self.command("node", "cluster.toml", "--site", site, "--address", address)
+            words = ("node", "cluster.toml", "--site", site, "--address", address, *options)
+            node = self.command(*words)
             self._added.append(
                 subprocess.Popen(
                     node, cwd=self.place, stdin=subprocess.DEVNULL, stdout=log, stderr=log

@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from processes.daemons import Daemons
+from processes.daemons import Daemons, free_ports
 from processes.daemons import up as really_up
 
 FILE = "cluster.toml"
@@ -256,7 +257,14 @@ def test_voters_are_chosen_while_messages_flow(tmp_path: Path) -> None:
 
 def test_an_unknown_newcomer_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with up(tmp_path) as daemons:
-        daemons.run_newcomer("d")
+        (port,) = free_ports(1)
+        daemons.run_newcomer("d", "--metrics", f"127.0.0.1:{port}")
         log = daemons.dir / "d.log"
         assert soon(lambda: "ordercast site add" in log.read_text(encoding="utf-8"))
         assert "Traceback" not in log.read_text(encoding="utf-8")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert 'ordercast_epoch{cluster="demo",site="d"} 0.0' in answer.read().decode()
+        daemons.good("send", FILE, "alpha", "x", "--until", "stable")
+        assert verdict_on(daemons)["ok"]  # with a store that has nothing in it
+        daemons.good("cluster", "down", FILE)
+        assert verdict_on(daemons)["ok"]

@@ -205,7 +205,7 @@ class ChangedCluster:
         audited = self.daemons.run("audit", out, "--engine", "memory", "--json")
         if audited.returncode:
             self.told.wrong.append(f"audit: {audited.stdout[:1500]} {audited.stderr[:500]}")
-        self._compare(self.daemons.place / out)
+        self.compare(self.daemons.place / out)
 
     def _wait_quiet(self, limit_s: float = 20.0) -> None:
         until = time.monotonic() + limit_s
@@ -216,7 +216,7 @@ class ChangedCluster:
                 return
             time.sleep(0.1)
 
-    def _compare(self, out: Path) -> None:
+    def compare(self, out: Path) -> None:
         """What was acknowledged is there, byte for byte."""
         delivered: dict[tuple[str, str, int], int | None] = {}
         for row in read_history(out).deliveries:

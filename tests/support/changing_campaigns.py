@@ -96,9 +96,9 @@ class ChangingCampaign(Campaign):
                     self.errors.append(f"{site}: {item} after position {last} of epoch {epoch}")
                 epoch = item.epoch
                 continue
-            if epoch and item.epoch != epoch:
+            if item.epoch != (epoch or item.epoch):
                 self.errors.append(f"{site}: {item} in epoch {epoch}")
-            last = item.position
+            epoch, last = item.epoch, item.position
             notes.append(saw(item))
             if rng.random() < 0.05:
                 await asyncio.sleep(rng.random() * 0.005)

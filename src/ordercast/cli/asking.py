@@ -46,15 +46,21 @@ def seconds(text: str) -> float:
     return value
 
 
-def site_to_ask(
-    cluster: "Cluster", directory: Path, via: str | None, prefer: Sequence[str] = ()
-) -> str:
-    """The site named, else one whose daemon answers: a preferred one if there is."""
+def site_to_ask(cluster: "Cluster", directory: Path, via: str | None) -> str:
+    """The site named, which must run, else one whose daemon answers."""
     from ordercast.net.processes import require_site
+    from ordercast.net.sockets import answers
 
-    if via is not None:
-        require_site(cluster, via, directory)
-        return via
+    if via is None:
+        return any_site(cluster, directory)
+    require_site(cluster, via, directory)
+    if not answers(directory / f"{via}.sock"):
+        raise ConfigError(f"--via: site {via!r} does not run from {directory}")
+    return via
+
+
+def any_site(cluster: "Cluster", directory: Path, prefer: Sequence[str] = ()) -> str:
+    """One that runs here; a preferred one if there is."""
     found = site_that_answers(cluster, directory, prefer)
     if found is None:
         raise ConfigError(

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.asking import seconds, site_that_answers, site_to_ask
+from ordercast.cli.asking import any_site, seconds, site_that_answers
 from ordercast.cli.frame import (
     GOOD,
     INCOMPLETE,
@@ -91,13 +91,18 @@ def _origin(
 ) -> str:
     """The site asked for, else a member of the group if one runs here, else any: groups are open.
     Which groups there are the running cluster knows; before that, the file."""
+    from ordercast.net.processes import require_site
+
+    if args.origin is not None:
+        require_site(cluster, args.origin, directory)
+        return str(args.origin)
     members = [site for group in groups for site in cluster.groups.get(group, ())]
-    if args.origin is None and site_that_answers(cluster, directory) is None:
+    if site_that_answers(cluster, directory) is None:
         for group in groups:
             if group not in cluster.groups:
                 hint = nearest(group, cluster.groups)
                 raise ConfigError(f"{cluster.source}: there is no group {group!r}{hint}")
-    return site_to_ask(cluster, directory, args.origin, members)
+    return any_site(cluster, directory, members)
 
 
 class _Sending:

@@ -45,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _tail(cluster: Any, directory: Any, args: argparse.Namespace) -> None:
-    from ordercast.core.epochs.records import EpochOpened
     from ordercast.net.client import connect
 
     left = args.count
@@ -55,14 +54,20 @@ async def _tail(cluster: Any, directory: Any, args: argparse.Namespace) -> None:
                 print_line(_as_json(item))
             else:
                 print(_as_text(item), flush=True)
-            if left is not None and not isinstance(item, EpochOpened):
+            if left is not None and not _is_opening(item):
                 left -= 1
                 if not left:
                     return
 
 
+def _is_opening(item: Any) -> bool:
+    from ordercast.core.epochs.records import EpochOpened
+
+    return isinstance(item, EpochOpened)
+
+
 def _as_json(item: Any) -> dict[str, Any]:
-    if hasattr(item, "members"):
+    if _is_opening(item):
         return {"opened": {**asdict(item), "members": dict(item.members)}}
     found = {
         "position": item.position,
@@ -82,7 +87,7 @@ def _as_json(item: Any) -> dict[str, Any]:
 
 
 def _as_text(item: Any) -> str:
-    if hasattr(item, "members"):
+    if _is_opening(item):
         groups = ", ".join(item.groups) or "none"
         return f"-\t(epoch {item.epoch} opens: {item.protocol}; groups of this site: {groups})"
     payload = getattr(item, "payload", None)

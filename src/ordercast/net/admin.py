@@ -132,8 +132,10 @@ class Admin:
             _log.warning("a client was dropped: %s", failure)
 
     def _layout_changed(self) -> None:
-        for connection in list(self._connections.values()):
-            connection.tell_places()
+        if self._connections:
+            places = places_of(self.node.core.layout)
+            for connection in list(self._connections.values()):
+                connection.tell_places(places)
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -237,13 +239,11 @@ class _Connection:
                 )
             )
 
-    def tell_places(self) -> None:
+    def tell_places(self, places: Places) -> None:
         """Most records change nothing that a client is told."""
-        if self._places is not None:
-            places = places_of(self.node.core.layout)
-            if places != self._places:
-                self._places = places
-                self.wire.send(places)
+        if self._places is not None and places != self._places:
+            self._places = places
+            self.wire.send(places)
 
     def _subscribe(self, frame: Subscribe) -> None:
         if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
@@ -276,7 +276,8 @@ class _Connection:
                 await self.node.confirm(frame.position)
             elif isinstance(frame, Change):
                 await self.node.change(*frame.edits, name=frame.name)
-                self.tell_places()  # before the answer: who asked may send to a new group at once
+                # Before the answer: who asked may send to a new group at once.
+                self.tell_places(places_of(self.node.core.layout))
             else:
                 body = msgspec.json.encode(await self.node.status())
         except Error as error:

@@ -5,8 +5,7 @@ goes to the site in this order, at the end of the turn. Payloads to one group ga
 to `BATCH_BYTES`. With causal order a send to another group ends the batch: the order in which the
 application sent is then the order in which the site takes.
 
-A group that is removed takes with it what waits for it here: those seqs are given again if there is
-such a group again (`follow`).
+What waits here for a group that is removed goes with it, and its seqs are free again (`follow`).
 
 Who finds the window full waits in line, and who comes later behind. The first in line is given its
 room as soon as there is enough for it, so a large batch is not overtaken for ever by small ones.
@@ -383,6 +382,11 @@ class Outgoing:
                 self._waiting.append(batch)
         self._upto_messages = 0
         self.may_have_room()
+
+    def gave(self, group: Group, seq: int) -> bool:
+        """Whether there is such a message: else it was refused, perhaps in an earlier run."""
+        last = self._last.get(group) or self._last_listed.get(group, 0)
+        return seq <= last or seq <= self._own.last_seq(group)
 
     def last_seqs(self) -> dict[Group, int]:
         """Given to the last message of each group sent to in this run."""

@@ -16,7 +16,9 @@ class Face(Protocol):
 
     cluster: Cluster
     site: Site
-    incarnation: int
+
+    @property
+    def incarnation(self) -> int: ...
 
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
     def batches(self, start: int | None = None) -> Any: ...

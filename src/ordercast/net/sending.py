@@ -93,15 +93,9 @@ class Sending:
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
         """UnknownGroup where the group was removed before the message had its place."""
-        if not self.stages.reached(stage, group, seq) and self._is_refused(group, seq):
+        if not self.stages.reached(stage, group, seq) and not self.outgoing.gave(group, seq):
             raise refusal(group, seq)
         await self.stages.wait(stage, group, seq)
-
-    def _is_refused(self, group: Group, seq: int) -> bool:
-        core = self.core
-        if group.startswith("@") or group in core.layout.groups:
-            return False
-        return seq > core.layout.lasts.get((core.name, core.incarnation, group), 0)
 
     async def flush(self, until: str = "ordered") -> None:
         """Wait until everything sent so far has reached a stage."""
@@ -117,3 +111,4 @@ class Sending:
             self.stages.refuse(group, first)
         if refused:
             self.voucher = self.voucher.refuse(refused)
+        self.outgoing.may_have_room()

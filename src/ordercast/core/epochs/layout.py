@@ -107,12 +107,12 @@ class Layout:
             raise UnknownGroup(f"site {site!r} is retired, or not admitted yet")
         listed = tuple(members)
         if not listed:
-            named = self.domain_of([group])
-            if named is None and group in self.groups:
+            for domain in self.domains.values():
+                if group in domain.structure.table.groups:
+                    return domain
+            if group in self.groups:
                 raise NotInMajority(f"group {group!r} waits: all its members are absent")
-            if named is None:
-                raise UnknownGroup(f"there is no group {group!r}{nearest(group, self.groups)}")
-            return named
+            raise UnknownGroup(f"there is no group {group!r}{nearest(group, self.groups)}")
         for domain in self.domains.values():
             if all(member in domain.sites for member in listed):
                 if self.whole and not self.open and not self._connected(listed):

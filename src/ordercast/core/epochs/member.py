@@ -327,7 +327,7 @@ class Member:
         raft, now, closing = self.raft, self.now, self.layout.closing
         if self._stirred or closing or now >= self._due or raft.sends or raft.persist:
             self._manage(now)
-        alarm, late, forget = self._due, self._late, self._forget_due
+        alarm, late, made = self._due, self._late, dict[int, Checkpoint]()
         send: list[tuple[SiteName, SiteFrame]] = []
         for epoch, engine in self.engines.items():
             box = engine.drain()
@@ -338,7 +338,7 @@ class Member:
             if box.then_send:
                 late += [(peer, InEpoch(epoch, frame)) for peer, frame in box.then_send]
             if box.forget is not None:
-                forget = True
+                made[epoch] = box.forget
             if box.alarm is not None and box.alarm < alarm:
                 alarm = box.alarm
         if self.layout.closing or self._told:
@@ -349,11 +349,11 @@ class Member:
             raft.persist, raft.sends = [], []
         persist, deliver, receipts = self.persisting, self.delivering, self.receipts
         self.persisting, self.delivering, self.receipts, self._late = [], [], [], []
-        outcomes, self._wishes.outcomes = self._wishes.outcomes, []
-        self._forget_due = False
+        forget = whole(self, made) if made or self._forget_due else None
+        outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
         return MemberBox(
-            persist, send, late, deliver, receipts, outcomes,
-            whole(self) if forget else None, None if alarm >= NEVER else alarm,
+            persist, send, late, deliver, receipts, outcomes, forget,
+            None if alarm >= NEVER else alarm,
         )  # fmt: skip
 
     def _manage(self, now: int) -> None:

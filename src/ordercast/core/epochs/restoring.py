@@ -4,7 +4,7 @@ epoch to epoch.
 A restart takes the last `Anew` and what was persisted after it, changes of epochs included.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.adopting import adopt, first_checkpoint
@@ -98,8 +98,9 @@ class _Past:
             self.later.setdefault(epoch, []).extend(Accepted(batch) for batch in batches)
 
 
-def whole(member: "Member") -> Anew:
-    """Everything, as of now: what was persisted before is done with."""
+def whole(member: "Member", made: Mapping[int, Checkpoint]) -> Anew:
+    """Everything, as of now: what was persisted before is done with. `made`: the checkpoints that
+    some engines have just made of themselves."""
     raft = member.raft
     log = raft.log
     voter: tuple[VoterRecord, ...] = (
@@ -108,7 +109,8 @@ def whole(member: "Member") -> Anew:
         Appendix(log.snapshot.upto + 1, tuple(log.entries)),
     )
     engines = tuple(
-        EngineState(epoch, engine.retention.whole()) for epoch, engine in member.engines.items()
+        EngineState(epoch, made.get(epoch) or engine.retention.whole())
+        for epoch, engine in member.engines.items()
     )
     home = member.layout.home(member.name)
     position = member.position if home is None else member.engines[home.epoch].retention.position
