@@ -24,8 +24,9 @@ from ordercast.net.connection import READ_BYTES, LinkTimes
 from ordercast.net.hello import Identity
 from ordercast.net.tls import TlsConfig
 from ordercast.net.transport import Transport
-from ordercast.wire.codec import encode_frame
-from ordercast.wire.frames import UP, Data, Frame, Submit
+from ordercast.wire.codec import WireFrame, encode_frame
+from ordercast.wire.epochs import InEpoch
+from ordercast.wire.frames import UP, Data, Submit
 
 CASES = [  # bytes of a batch, frames in one send
     (100, 1),
@@ -36,8 +37,9 @@ CASES = [  # bytes of a batch, frames in one send
 WARM_S = 0.3
 
 
-def frame_of(size: int) -> Frame:
-    return Data(1, 1, UP, 1, (Submit(Batch("a", 1, "g", 1, 1, bytes(size))),))
+def frame_of(size: int) -> WireFrame:
+    """As sites send it: within an epoch."""
+    return InEpoch(1, Data(1, 1, UP, 1, (Submit(Batch("a", 1, "g", 1, 1, bytes(size))),)))
 
 
 class Link:
@@ -55,7 +57,7 @@ class Link:
         )  # fmt: skip
         self.clear.set()
 
-    def _took(self, _: str, frames: list[Frame]) -> None:
+    def _took(self, _: str, frames: list[WireFrame]) -> None:
         self.frames += len(frames)
 
     def _congested(self, _: str, congested: bool) -> None:

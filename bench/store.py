@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ordercast.core.epochs.records import Kept
 from ordercast.core.outbox import Passed
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.net.rows import encode
@@ -34,9 +35,9 @@ CASES = [  # durability, messages per batch, outboxes with the store
 CARRY_BYTES = 8 << 20  # after which the log is carried over, as the store does
 
 
-def passed(n: int, messages: int, body: bytes) -> Passed:
+def kept(n: int, messages: int, body: bytes) -> Kept:
     batch = Batch("b", 1, "alpha", 1 + n * messages, messages, body)
-    return Passed(Placed(Key((0, n), "r"), batch.seq, batch), "r", True)
+    return Kept(1, Passed(Placed(Key((0, n), "r"), batch.seq, batch), "r", True), True)
 
 
 def packed(messages: int) -> bytes:
@@ -47,14 +48,14 @@ async def store(
     path: Path, durability: str, messages: int, window: int, seconds: float
 ) -> tuple[float, float]:
     """Batches that became durable per second, and how many went into a commit."""
-    target = Store.open(path, cluster="bench", site="a", durability=durability, mine=lambda _: True)
+    target = Store.open(path, cluster="bench", site="a", durability=durability)
     body = packed(messages)
     room = asyncio.Semaphore(window)
     count = 0
     begun = time.perf_counter()
     while time.perf_counter() - begun < seconds:
         await room.acquire()
-        target.write(Written(records=[passed(count, messages, body)], at_ns=1), room.release)
+        target.write(Written(records=[kept(count, messages, body)], at_ns=1), room.release)
         count += 1
     for _ in range(window):
         await room.acquire()
@@ -70,7 +71,7 @@ def bare(path: Path, durability: str, messages: int, group: int, seconds: float)
     db.execute(f"PRAGMA synchronous={'FULL' if durability == 'sync' else 'NORMAL'}")
     db.execute("PRAGMA wal_autocheckpoint=0")
     db.execute("CREATE TABLE batches(n INTEGER PRIMARY KEY, body BLOB)")
-    body = encode(passed(1, messages, packed(messages)))
+    body = encode(kept(1, messages, packed(messages)).passed)
     count = since = 0
     begun = time.perf_counter()
     while (took := time.perf_counter() - begun) < seconds:
@@ -88,7 +89,7 @@ def bare(path: Path, durability: str, messages: int, group: int, seconds: float)
 
 
 def floor(path: Path, durability: str, messages: int, group: int, seconds: float) -> float:
-    data = encode(passed(1, messages, packed(messages))) * group
+    data = encode(kept(1, messages, packed(messages)).passed) * group
     count = 0
     with path.open("wb", buffering=0) as file:
         begun = time.perf_counter()

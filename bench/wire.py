@@ -1,22 +1,30 @@
 """What the codec costs beside bare MessagePack: µs per frame to encode, decode and split.
 
-`make bench BENCH=wire`. Both sides are timed in turn, many times, and the best time of each
+`make bench BENCH=wire`. All sides are timed in turn, many times, and the best time of each
 counts, so that the ratio means something on a busy machine. `bare` is msgspec alone: no header, no
-checksum, no limits, no rules.
+checksum, no limits, no rules. `in epoch` is the same frame as sites send it: within its epoch.
 """
 
 import argparse
 import json
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
-from ordercast.wire.codec import FrameSplitter, decode_frame, encode_frame
+from ordercast.wire.codec import (
+    FrameEncoder,
+    FrameSplitter,
+    WireFrame,
+    decode_frame,
+    encode_frame,
+)
+from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import DOWN, Data, Frame, Relay
 
+CHILDREN = 4
 ROUNDS = 250
 ROUND_S = 0.001  # short: some rounds fall between what else the machine does
 
@@ -48,23 +56,48 @@ def best_us(*calls: Callable[[], Any]) -> list[float]:
 def measure(frame: Data) -> dict[str, float]:
     pack = msgspec.msgpack.Encoder().encode
     unpack = msgspec.msgpack.Decoder(Frame).decode
-    bare, ours = pack(frame), encode_frame(frame)
-    in_stream = max(1, 65_536 // len(ours))
-    stream = ours * in_stream
-    bare_encode, encode = best_us(lambda: pack(frame), lambda: encode_frame(frame))
-    bare_decode, decode, split = best_us(
-        lambda: unpack(bare), lambda: decode_frame(ours), lambda: FrameSplitter().feed(stream)
+    within = InEpoch(7, frame)
+    bare, ours, inner = pack(frame), encode_frame(frame), encode_frame(within)
+    in_stream = max(1, 65_536 // len(inner))
+    stream, inner_stream = ours * in_stream, inner * in_stream
+    bare_encode, encode, encode_in = best_us(
+        lambda: pack(frame), lambda: encode_frame(frame), lambda: encode_frame(within)
     )
+    bare_decode, decode, decode_in, split, split_in = best_us(
+        lambda: unpack(bare),
+        lambda: decode_frame(ours),
+        lambda: decode_frame(inner),
+        lambda: FrameSplitter().feed(stream),
+        lambda: FrameSplitter().feed(inner_stream),
+    )
+    relay, relay_in = best_us(to_children([frame] * CHILDREN), to_children([within] * CHILDREN))
     return {
         "items": len(frame.items),
         "bytes": len(ours),
         "encode_us": encode,
         "encode_ratio": encode / bare_encode,
+        "encode_in_epoch": encode_in / encode,
         "decode_us": decode,
         "decode_ratio": decode / bare_decode,
+        "decode_in_epoch": decode_in / decode,
         "split_us": split / in_stream,
         "split_ratio": split / in_stream / bare_decode,
+        "split_in_epoch": split_in / split,
+        "relay_us": relay / CHILDREN,
+        "relay_ratio": relay / CHILDREN / bare_encode,
+        "relay_in_epoch": relay_in / relay,
     }
+
+
+def to_children(frames: Sequence[WireFrame]) -> Callable[[], Any]:
+    """The same frame to each child in turn; the next round writes another."""
+
+    def write() -> None:
+        encoder = FrameEncoder()
+        for frame in frames:
+            encoder.encode([frame])
+
+    return write
 
 
 def main() -> None:
@@ -76,13 +109,15 @@ def main() -> None:
     if parser.parse_args().json:
         print(json.dumps({"frames": results}))
         return
-    print("µs per frame (times bare msgspec)")
+    print("µs per frame (times bare msgspec; in epoch: times the same without)")
     for row in results:
-        cells = (f"{way} {row[way + '_us']:7.2f} ({row[way + '_ratio']:.2f})" for way in WAYS)
-        print(f"{row['items']:4} items, {row['bytes']:6} bytes:", "  ".join(cells))
+        print(f"{row['items']:4} items, {row['bytes']:6} bytes:")
+        for way in WAYS:
+            us, ratio, within = row[f"{way}_us"], row[f"{way}_ratio"], row[f"{way}_in_epoch"]
+            print(f"  {way:6} {us:7.2f} ({ratio:.2f}; in epoch {within:.3f})")
 
 
-WAYS = ("encode", "decode", "split")
+WAYS = ("encode", "decode", "split", "relay")
 
 
 if __name__ == "__main__":

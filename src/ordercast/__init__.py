@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from ordercast.net.node import Node
     from ordercast.net.receipts import Receipt
     from ordercast.net.replica import Replica
-    from ordercast.net.stream import Gap, GapBatch
+    from ordercast.net.stream import EpochOpened, Gap, GapBatch
 
 __all__ = [
     "ConfigError",
     "CrossDomain",
     "DeliveredBatch",
     "Delivery",
+    "EpochOpened",
     "Error",
     "Gap",
     "GapBatch",
@@ -56,6 +57,7 @@ __all__ = [
 ]
 
 _RUNTIME = {
+    "EpochOpened": "stream",
     "Gap": "stream",
     "GapBatch": "stream",
     "Node": "node",

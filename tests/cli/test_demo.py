@@ -8,6 +8,7 @@ from ordercast.check.report import CHECKS
 from ordercast.cli import demo, main
 from ordercast.cli.demo_cluster import FILE, prepare
 from ordercast.forest.greedy import build_greedy
+from support.layouts import structure_of
 from support.tables import FIGURE_3, FIGURE_3_TIE, table_of
 
 GROUPS = table_of(FIGURE_3).groups
@@ -24,7 +25,7 @@ def test_the_demo_is_figure_3() -> None:
 
 def test_the_tree_it_explains_is_the_one_that_its_sites_build(tmp_path: Path) -> None:
     cluster = prepare(tmp_path / "cluster", GROUPS, quiet, FIGURE_3_TIE)
-    forest = cluster.structure().forest
+    forest = structure_of(cluster, "alpha1").forest
     assert forest.parent == build_greedy(table_of(FIGURE_3), tie=FIGURE_3_TIE).parent
     assert forest.parent[demo.VICTIM] is None
     orders = [group for group, site in forest.primary.items() if site == demo.VICTIM]

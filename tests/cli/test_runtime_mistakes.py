@@ -1,5 +1,6 @@
 """What the runtime verbs say to wrong command lines, without anything running."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,9 +55,46 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("tail c.toml --site a --start x", "'x' is not a whole number"),
         ("status c.toml --wach", "there is no option '--wach' (did you mean '--watch'?)"),
         ("status none.toml", "none.toml: no such file or directory"),
-        ("group add c.toml", "group: there is no action 'add' (known: list)"),
+        ("node c.toml --site d --address nowhere", "--address: 'nowhere' is not an address"),
+        ("node c.toml --site a --address 127.0.0.1:1", "c.toml says where site 'a' is"),
+        ("node c.toml --site a/b --address 127.0.0.1:1", "--site: 'a/b' is not a name"),
+        ("group ad c.toml", "group: there is no action 'ad' (did you mean 'add'?)"),
+        ("group add c.toml", "group add: NAME is missing (group add CLUSTER NAME SITE...)"),
+        ("group add c.toml gamma", "group add: SITE is missing"),
+        ("group join c.toml alpha", "group join: SITE is missing"),
+        ("group remove c.toml", "group remove: NAME is missing"),
+        ("group remove c.toml alpha a", "group remove: one argument too many: 'a'"),
+        ("group add c.toml gamma a b", "no site of cluster 'demo' runs here"),
         ("group list c.toml more", "one argument too many: 'more'"),
+        ("group list c.toml --via z", "c.toml: there is no site 'z'"),
+        ("group join c.toml alpha a --timeout never", "'never' is not a number of seconds"),
+        ("site", "the following arguments are required: ACTION CLUSTER [NAME]"),
+        ("site ad c.toml", "site: there is no action 'ad' (did you mean 'add'?)"),
+        ("site add c.toml", "site add: NAME is missing"),
+        ("site add c.toml d", "site add: --address HOST:PORT is missing"),
+        ("site add c.toml d --address 7104", "--address: '7104' is not an address"),
+        ("site add c.toml d --address 10.0.0.1:7104", "10.0.0.1 is not loopback"),
+        ("site add c.toml d --address 127.0.0.1:7101", "is taken by site 'a'"),
+        ("site add c.toml d! --address 127.0.0.1:7104", "site add: 'd!' is not a name"),
+        ("site add c.toml d --address 127.0.0.1:7104", "no site of cluster 'demo' runs here"),
+        ("site retire c.toml a b", "site retire: one argument too many: 'b'"),
+        ("site retire c.toml a --address 127.0.0.1:1", "site retire: --address is for 'add'"),
+        ("protocol switch c.toml", "protocol switch: NAME is missing"),
+        ("protocol switch c.toml propagatoin", "did you mean 'propagation'?"),
+        ("protocol switch c.toml propagation x", "one argument too many: 'x'"),
+        ("protocol switch c.toml propagation --builder gredy", "did you mean 'greedy'?"),
+        ("protocol switch c.toml propagation", "no site of cluster 'demo' runs here"),
+        ("voter add c.toml", "voter add: SITE is missing"),
+        ("voter choose c.toml a", "voter: there is no action 'choose'"),
+        ("voter remove c.toml a b", "voter remove: one argument too many: 'b'"),
+        ("epoch", "the following arguments are required: CLUSTER"),
+        ("epoch c.toml", "no site of cluster 'demo' runs here"),
+        ("epoch c.toml --via d", "c.toml: there is no site 'd'"),
+        ("epoch c.toml --via a", "--via: site 'a' does not run from"),
+        ("group join c.toml alpha b --via a", "--via: site 'a' does not run from"),
         ("certs c.toml", "c.toml: has no [tls] dir; name a directory with --out"),
+        ("certs c.toml --out x --site d", "x: has no authority (ca.pem, ca.key)"),
+        ("certs c.toml --out x --host h", "--host: goes with exactly one --site"),
         ("export c.toml", "the following arguments are required: OUT"),
         ("export c.toml out", ".ordercast"),
     ],
@@ -74,10 +112,36 @@ def test_a_wrong_command_line_is_answered_in_one_line(
 def test_groups_are_listed_with_their_primaries(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ("group list c.toml", "group c.toml list"):
         assert main(words.split()) == 0
+        out, err = capsys.readouterr()
+        assert out.splitlines() == ["group  primary  members", "alpha  a        a, b"]
+        assert "of c.toml, with which the cluster is founded: no site of it answers here" in err
+
+
+def test_the_list_says_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["group", "list", "c.toml", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["cluster"], told["source"], told["via"]) == ("demo", "file", None)
+    assert told["groups"]["alpha"] == {
+        "members": ["a", "b"], "primary": "a", "extra": [], "epoch": 1,
+    }  # fmt: skip
+
+
+def test_protocols_are_listed_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ("protocol list", "protocol list c.toml"):
+        assert main(words.split()) == 0
         assert capsys.readouterr().out.splitlines() == [
-            "group  primary  members",
-            "alpha  a        a, b",
+            "propagation  builders: any",
+            "centralized  builders: star",
         ]
+    assert main(["protocol", "list", "--json"]) == 0
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["protocols"]]
+    assert names == ["propagation", "centralized"]
+
+
+@pytest.mark.parametrize("verb", ["group", "site", "protocol", "voter", "epoch", "node", "tail"])
+def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert f"example:\n  ordercast {verb} " in capsys.readouterr().out
 
 
 def test_a_cluster_that_does_not_run_can_be_stopped_and_asked(

@@ -39,7 +39,7 @@ def test_the_commands_of_operations_run_in_their_order(tmp_path: Path) -> None:
     """On ports that are free here."""
     file = blocks(OPERATIONS, "toml")[0]
     commands = "\n".join(["set -e", *blocks(OPERATIONS, "sh")])
-    used = sorted(set(re.findall(r"\b[79]10\d\b", file)))
+    used = sorted(set(re.findall(r"\b[79]10\d\b", file + commands)))
     for old, new in zip(used, free_ports(len(used)), strict=True):
         file, commands = file.replace(old, str(new)), commands.replace(old, str(new))
     (tmp_path / "cluster.toml").write_text(file, encoding="utf-8")
@@ -75,7 +75,7 @@ def test_the_file_shown_with_defaults_has_the_defaults() -> None:
 
 def test_every_runtime_verb_is_in_the_table() -> None:
     told = {name.split()[0] for name in re.findall(r"^\| `(\w+)", section("Verbs"), re.MULTILINE)}
-    others = {"plan", "sim", "audit", "sweep", "reproduce", "demo", "bench"}
+    others = {"plan", "sim", "stability", "audit", "sweep", "reproduce", "demo", "bench"}
     assert told == {verb.name for verb in VERBS} - others
 
 
@@ -102,7 +102,9 @@ def test_the_code_of_the_runtime_page_prints_what_it_says(tmp_path: Path) -> Non
         )
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
-    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", "red\nblue\n"]
+    opened = "epoch 3 joined alpha members {'alpha': ('a', 'b', 'c'), 'beta': ('c',)}\n"
+    changed = f"{opened}1 3 b'to three'\n"
+    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", changed, "red\nblue\n"]
     assert printed == [*shown, "b'payload'\n"]
     for said in shown:
         assert f"```text\n{said}```" in RUNTIME

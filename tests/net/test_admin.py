@@ -123,7 +123,7 @@ async def test_garbage_ends_that_connection_and_nothing_else(
 async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         for hello, why in (
-            (Hello(99, "local", "a", CLIENT), "speaks version 1, not 99"),
+            (Hello(99, "local", "a", CLIENT), "speaks version 2, not 99"),
             (Hello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
             (Hello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
         ):
@@ -252,6 +252,66 @@ async def test_old_messages_can_be_watched_after_a_restart(tmp_path: Path) -> No
             answer = await raw.hear()
             assert isinstance(answer, Stages)
             reached += [stage for number, stage, _, _ in answer.reached if number == 5]
+        await raw.close()
+
+
+async def fates(raw: Raw, numbers: range) -> dict[int, str]:
+    """What each request ended with: stable, or why not."""
+    found: dict[int, str] = {}
+    async with asyncio.timeout(20):
+        while len(found) < len(numbers):
+            answer = await raw.hear()
+            if isinstance(answer, Rejected):
+                found[answer.number] = answer.kind
+            elif isinstance(answer, Stages):
+                found.update(
+                    {number: "stable" for number, stage, *_ in answer.reached if stage == 3}
+                )
+    return found
+
+
+@in_loop
+async def test_a_refusal_that_the_client_did_not_hear_is_told_again(tmp_path: Path) -> None:
+    """The group is removed while messages to it are under way, and the connection breaks before
+    anything is heard of them. Asked again, also after a restart, each has the same end; so it is
+    when a new group of that name gives their seqs to other messages."""
+    async with served(tmp_path) as running, running.connect("c") as other:
+        raw = await Raw.open(running, greet=True)
+        removing = asyncio.ensure_future(other.remove_group("beta"))
+        count = 0
+        while not removing.done():
+            count += 1
+            raw.say(send(count, b"%d" % count, group="beta"))
+            await asyncio.sleep(0)
+        await raw.close()
+        again = b"".join(send(n, b"%d" % n, again=True, group="beta") for n in range(1, count + 1))
+        numbers = range(1, count + 1)
+        raw = await Raw.open(running, greet=True)
+        raw.say(again)
+        first = await fates(raw, numbers)
+        assert set(first.values()) == {"stable", "UnknownGroup"}
+        accepted = {n: running.cluster["a"].store.request(CLIENT, n) for n in numbers}
+        assert any(accepted[n] is not None for n, end in first.items() if end == "UnknownGroup")
+
+        await other.add_group("beta", ["b", "c"])
+        async with running.connect("a") as client:
+            await (await client.multicast_many("beta", [b"other"] * count)).stable()
+        raw.say(again)
+        assert await fates(raw, numbers) == first
+        await raw.close()
+
+
+@in_loop
+async def test_a_refusal_is_known_after_a_restart(tmp_path: Path) -> None:
+    async with served(tmp_path) as running, running.connect("c") as other:
+        async with running.connect("a") as client:
+            await (await client.multicast_many("beta", [b"1", b"2"])).stable()
+            await other.remove_group("beta")
+        await running.kill("a")
+        await running.start("a")
+        raw = await Raw.open(running, greet=True)
+        raw.say(frame_of(Watch(1, "beta", 1, 2)) + frame_of(Watch(2, "beta", 3, 1)))
+        assert await fates(raw, range(1, 3)) == {1: "stable", 2: "UnknownGroup"}
         await raw.close()
 
 

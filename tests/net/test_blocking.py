@@ -9,6 +9,7 @@ import pytest
 
 import ordercast
 from ordercast import Node, blocking
+from ordercast.model.epochs import AddGroup, RemoveGroup
 from ordercast.model.errors import ConfigError, Error, UnknownGroup, WindowFull
 from support.processes import write_cluster
 
@@ -44,6 +45,33 @@ def test_a_script_sends_and_reads_with_ordinary_calls(tmp_path: Path) -> None:
             5,
         ]
         assert node.status()["confirmed"] == 3
+
+
+def test_a_script_changes_its_cluster_and_reads_the_epochs(tmp_path: Path) -> None:
+    with blocking.open(cluster_file(tmp_path), "a", dir=tmp_path) as node:
+        node.multicast("alpha", b"1").stable()
+        node.add_group("beta", ["a"])
+        node.switch_protocol("centralized")
+        node.use_builder("star")
+        node.change(RemoveGroup("alpha"), AddGroup("gamma", ("a",)))
+        node.add_site("d", "127.0.0.1:7104")
+        node.retire_site("d")
+        with pytest.raises(ConfigError, match="site 'a' is the last member of 'beta'"):
+            node.leave("beta")
+        with pytest.raises(ConfigError, match="site 'a' is in group 'beta' already"):
+            node.join("beta")
+        with pytest.raises(ConfigError, match="site 'a' is the only voter"):
+            node.remove_voter("a")
+        node.remove_group("gamma")
+        node.multicast("beta", b"2").stable()
+        items = list(islice(node.deliveries(), 7))
+        told = [
+            item.groups if isinstance(item, ordercast.EpochOpened) else item.seq for item in items
+        ]
+        both, one = ("alpha", "beta"), ("beta",)
+        assert told == [1, both, both, both, ("beta", "gamma"), one, 1]
+        batches = list(islice(node.batches(), len(items)))
+        assert [batch.position for batch in batches] == [item.position for item in items]
 
 
 def test_what_is_confirmed_stays_confirmed_and_the_rest_comes_again(tmp_path: Path) -> None:

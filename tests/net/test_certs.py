@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ordercast.model.errors import ConfigError
-from ordercast.net.certs import make_authority, write_certificates
+from ordercast.net.certs import add_certificates, make_authority, write_certificates
 from ordercast.net.tls import Certificates, TlsConfig
 
 
@@ -81,6 +81,33 @@ def test_a_site_can_be_added_later_and_nothing_else_changes(tmp_path: Path) -> N
     assert {path: path.read_bytes() for path in before} == before
     assert write_certificates("demo", ["a", "b"], tmp_path) == []
     Certificates(TlsConfig(tmp_path), "demo", "b")
+
+
+def test_a_site_that_is_added_gets_its_certificate_from_the_authority_there(
+    tmp_path: Path,
+) -> None:
+    write_certificates("demo", ["a"], tmp_path)
+    written = add_certificates("demo", ["d"], tmp_path, hosts={"d": ["db4.example.org"]})
+    assert [path.name for path in written] == ["d.pem", "d.key"]
+    Certificates(TlsConfig(tmp_path), "demo", "d")
+    names = certificate(tmp_path / "d.pem").extensions
+    hosts = names.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert hosts.get_values_for_type(x509.DNSName) == ["db4.example.org"]
+    assert add_certificates("demo", ["d"], tmp_path) == []
+    assert len(add_certificates("demo", ["d"], tmp_path, renew=True)) == 2
+
+
+def test_for_a_site_that_is_added_no_new_authority_is_made(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ConfigError, match=r"has no authority \(ca\.pem, ca\.key\)"):
+            add_certificates("demo", ["d"], place)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_site_that_differs_from_another_only_in_case_gets_none(tmp_path: Path) -> None:
+    write_certificates("demo", ["a"], tmp_path)
+    with pytest.raises(ConfigError, match="'A' and 'a' differ only in case"):
+        add_certificates("demo", ["A"], tmp_path)
 
 
 def test_renewing_makes_new_keys_from_the_same_authority(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ordercast.model.errors import ConfigError, Error, TooLarge, UnknownGroup, WindowFull
+from ordercast.model.messages import DeliveredBatch
 from ordercast.net.client import Away, Client, NotFlushed, connect
 from ordercast.net.local import local_cluster
 from ordercast.net.node import Node
@@ -71,6 +72,7 @@ async def test_payloads_of_one_turn_travel_together(tmp_path: Path) -> None:
         await a.flush()
         assert [receipt.seq for receipt in receipts] == list(range(1, 101))
         async for batch in a.batches():
+            assert isinstance(batch, DeliveredBatch)
             assert batch.count == 100
             break
 
@@ -208,7 +210,7 @@ async def test_a_full_window_reaches_the_caller(tmp_path: Path) -> None:
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert sum(isinstance(result, BaseException) for result in results) == 10
         await a.flush("stable")
-        assert running.cluster["a"].core.own.last_seq["alpha"] == 5 + 10
+        assert running.cluster["a"].core.window.last_seq("alpha") == 5 + 10
 
 
 @in_loop

@@ -1,5 +1,6 @@
 """The cluster file: defaults, one line per mistake, and what follows from it at every site."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.forest.forest import problems
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, CrossDomain
+from ordercast.model.groups import GroupTable
 from ordercast.net.config import Cluster, Retention, parse_cluster, read_cluster
+from support.layouts import structure_of
 
 SMALL = """
 [cluster]
@@ -85,7 +88,7 @@ def test_what_is_written_is_used(tmp_path: Path) -> None:
     options = cluster.options()
     assert (options.deliver, options.causal, options.stability) == ("agreed", True, "plain")
     assert (options.limits.window_messages, options.limits.message_bytes) == (5, 1000)
-    assert cluster.structure().forest.builder == "star"
+    assert structure_of(cluster, "alpha").forest.builder == "star"
 
 
 def test_a_retention_may_be_a_size() -> None:
@@ -213,21 +216,55 @@ def test_addresses_belong_to_sites() -> None:
         Cluster.of({"g": ["a", "b"]}, addresses={"z": "127.0.0.1:1"})
 
 
-def test_open_puts_all_trees_under_one_root() -> None:
+def test_domains_are_apart_unless_the_cluster_is_open_or_causal() -> None:
     groups = {"x": ["a", "b"], "y": ["c", "d", "e"]}
     for builder in ("star", "greedy", "balanced", "auto"):
-        apart = Cluster.of(groups, builder=builder).structure()
-        joined = Cluster.of(groups, builder=builder, open=True).structure()
-        assert sum(above is None for above in apart.forest.parent.values()) == 2
-        assert sum(above is None for above in joined.forest.parent.values()) == 1
-        assert problems(joined.forest, joined.table) == []
-        assert joined.primary("", ("a", "c")) in joined.forest.parent
+        apart = Cluster.of(groups, builder=builder).first_layout()
+        assert [domain.sites for domain in apart.domains.values()] == [("a", "b"), ("c", "d", "e")]
+        ways: list[dict[str, Any]] = [{"open": True}, {"causal": True}]
+        for one in ways:
+            layout = Cluster.of(groups, builder=builder, **one).first_layout()
+            (domain,) = layout.domains.values()
+            forest = domain.structure.forest
+            assert sum(above is None for above in forest.parent.values()) == 1
+            assert problems(forest, domain.structure.table) == []
+        with pytest.raises(CrossDomain):
+            apart.taking("a", "", ("a", "c"))
+    whole = Cluster.of(groups, open=True).first_layout()
+    assert whole.taking("a", "", ("a", "c")).sites == ("a", "b", "c", "d", "e")
+    with pytest.raises(CrossDomain):
+        Cluster.of(groups, causal=True).first_layout().taking("a", "", ("a", "c"))
 
 
 def test_an_open_star_still_has_one_site_that_orders_everything() -> None:
     groups = {"x": ["a", "b"], "y": ["c", "d"]}
-    forest = Cluster.of(groups, protocol="centralized", open=True).structure().forest
-    assert len(set(forest.primary.values())) == 1
+    cluster = Cluster.of(groups, protocol="centralized", open=True)
+    assert len(set(structure_of(cluster, "x").forest.primary.values())) == 1
+
+
+def test_a_protocol_that_needs_a_builder_gets_it() -> None:
+    cluster = Cluster.of({"x": ["a", "b"], "y": ["b", "c"]}, builder="greedy")
+    assert cluster.build(cluster.table, "greedy", "centralized").builder == "star"
+    assert cluster.build(cluster.table, "greedy", "propagation").builder == "greedy"
+
+
+TABLE = {"x": ["a", "b", "c"], "y": ["b", "c"], "z": ["c", "d", "e"], "w": ["a", "e"]}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"protocol": "centralized", "builder": "star"},
+        {"builder": "star"},
+        {"voters": ["a", "b"]},
+        {"tie": ["b", "a"]},
+        {"name": "other"},
+    ],
+)
+def test_the_founding_covers_what_may_change_later(other: dict[str, Any]) -> None:
+    first = Cluster.of(TABLE, builder="greedy").first_layout().founding
+    assert len(first) == 32
+    assert first != Cluster.of(TABLE, **{"builder": "greedy", **other}).first_layout().founding
 
 
 @pytest.mark.parametrize(
@@ -235,23 +272,22 @@ def test_an_open_star_still_has_one_site_that_orders_everything() -> None:
     [
         {"deliver": "agreed"},
         {"causal": True},
-        {"protocol": "centralized", "builder": "star"},
-        {"builder": "star"},
         {"durability": "memory"},
-        {"name": "other"},
+        {"open": True},
+        {"tie": ["b", "a"]},
         {"limits": {"message_bytes": 1000}},
     ],
 )
-def test_the_digest_covers_what_must_be_equal(other: dict[str, Any]) -> None:
-    groups = {"x": ["a", "b", "c"], "y": ["b", "c"], "z": ["c", "d", "e"], "w": ["a", "e"]}
-    base: dict[str, Any] = {"builder": "greedy"}
-    assert Cluster.of(groups, **base).digest() != Cluster.of(groups, **{**base, **other}).digest()
+def test_the_terms_cover_what_never_changes(other: dict[str, Any]) -> None:
+    assert Cluster.of(TABLE).terms() != Cluster.of(TABLE, **other).terms()
 
 
-def test_the_digest_leaves_out_what_may_differ() -> None:
+def test_neither_covers_what_may_differ_from_site_to_site() -> None:
     groups = {"x": ["a", "b"]}
-    elsewhere = Cluster.of(groups, addresses={"a": "127.0.0.2:1"}, limits={"retention": "1h"})
-    assert elsewhere.digest() == Cluster.of(groups).digest()
+    here = Cluster.of(groups)
+    there = Cluster.of(groups, addresses={"a": "127.0.0.2:1"}, limits={"retention": "1h"})
+    assert there.terms() == here.terms()
+    assert there.first_layout().founding == here.first_layout().founding
 
 
 NAMES = st.sampled_from([f"s{n}" for n in range(9)])
@@ -270,25 +306,29 @@ def test_the_same_groups_in_another_order_make_the_same_structure(
     shuffled.shuffle(names)
     other = {name: shuffled.sample(listed[name], len(listed[name])) for name in names}
     first, second = Cluster.of(listed, sites=sites), Cluster.of(other, sites=sites[::-1])
-    assert first.structure().forest == second.structure().forest
-    assert first.digest() == second.digest()
-    assert problems(first.structure().forest, first.table) == []
+    assert first.first_layout() == second.first_layout()
+    for domain in first.first_layout().domains.values():
+        table = GroupTable.of(domain.structure.groups, sites=list(domain.structure.forest.parent))
+        assert problems(domain.structure.forest, table) == []
 
 
 def test_the_structure_is_the_same_in_every_process() -> None:
     groups = {f"g{n}": [f"s{n}", f"s{n + 1}", f"s{n * 7 % 30 + 30}"] for n in range(1, 28, 2)}
-    code = f"from ordercast.net.config import Cluster; print(Cluster.of({groups!r}).digest().hex())"
+    code = (
+        "from ordercast.net.config import Cluster;"
+        f"print(Cluster.of({groups!r}).first_layout().founding)"
+    )
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
         ).stdout
         for seed in ("1", "2")
     }
-    assert found == {Cluster.of(groups).digest().hex() + "\n"}
+    assert found == {Cluster.of(groups).first_layout().founding + "\n"}
 
 
 VALUES = st.recursive(
@@ -335,7 +375,7 @@ def test_whatever_stands_in_a_field_is_taken_or_refused_in_one_line(
         assert "\n" not in message
         assert len(message) < 400
     else:
-        assert len(cluster.digest()) == 32
+        assert len(cluster.first_layout().founding) == 32
 
 
 @given(st.text(max_size=60))
@@ -347,8 +387,10 @@ def test_any_other_text_is_refused_in_one_line(text: str) -> None:
 
 def test_ties_decide_who_is_above_whom() -> None:
     groups = {"x": ["a", "b"], "y": ["a", "b"]}
-    assert Cluster.of(groups, builder="greedy").structure().forest.parent["b"] == "a"
+    assert structure_of(Cluster.of(groups, builder="greedy"), "x").parent("b") == "a"
     preferred = Cluster.of(groups, builder="greedy", tie=["b"])
-    assert preferred.structure().forest.parent["a"] == "b"
+    assert structure_of(preferred, "x").parent("a") == "b"
+    with pytest.raises(ConfigError, match=r"cluster\.tie: settles ties of 'greedy' only"):
+        Cluster.of(groups, builder="star", tie=["b"])
     with pytest.raises(ConfigError, match=r"cluster\.tie: there is no site 'q'"):
         Cluster.of(groups, tie=["q"])

@@ -4,91 +4,22 @@ import shutil
 import sqlite3
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ordercast.check.report import Report, check_history
-from ordercast.core.outbox import Accepted, Checkpoint, Passed
+from ordercast.check.report import check_history
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.history import stream
 from ordercast.history.order_key import order_key
 from ordercast.history.reader import read_history
-from ordercast.history.rows import BASE, CRASH, END, GAP, RESTART, History
+from ordercast.history.rows import BASE, CRASH, END, GAP, RESTART
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, Key, Placed, pack_payloads
+from ordercast.model.messages import Batch, Placed, pack_payloads
 from ordercast.net.export import Exported, export
-from ordercast.net.store import Store, Written
-from support.stores import as_nobody, flush, kill, open_store, write
-
-GROUPS = {"g": ("a", "b", "c"), "h": ("b", "c")}
-
-
-class Cluster:
-    """Three stores, filled as sites would: accepted at the origin, then passed at every member."""
-
-    def __init__(self, folder: Path, deliver: str = "agreed", sites: str = "abc") -> None:
-        self.folder = folder
-        self.deliver = deliver
-        self.stores: dict[str, Store] = {}
-        self.seqs: dict[tuple[str, str], int] = {}
-        self.number = 0
-        for site in sites:
-            self.open(site)
-
-    def open(self, site: str) -> None:
-        store = open_store(self.folder / f"{site}.db", site=site, mine=self._mine(site))
-        store.describe(
-            groups={group: list(own) for group, own in GROUPS.items()}, sites=["a", "b", "c"],
-            deliver=self.deliver, on_failure="wait", protocol="propagation",
-        )  # fmt: skip
-        self.stores[site] = store
-
-    def _mine(self, site: str) -> Any:
-        return lambda batch: site in (batch.members or GROUPS[batch.group])
-
-    def batch(self, origin: str, group: str, *payloads: bytes) -> Batch:
-        seq = self.seqs.get((origin, group), 0) + 1
-        self.seqs[origin, group] = seq + len(payloads) - 1
-        return Batch(origin, 1, group, seq, len(payloads), pack_payloads(list(payloads)))
-
-    def accept(self, batch: Batch, at_ns: int = 1, after: int = 0) -> None:
-        if batch.origin in self.stores:
-            box = Written(records=[Accepted(batch)], at_ns=at_ns, after_position=after)
-            flush(self.stores[batch.origin], box)
-
-    def place(self, batch: Batch) -> Placed:
-        self.number += 1
-        return Placed(Key((0, self.number), "b"), batch.seq, batch)
-
-    def passed(self, site: str, placed: Placed, at_ns: int = 2, **given: Any) -> None:
-        if site in self.stores:
-            write(self.stores[site], Passed(placed, "b", True), at_ns=at_ns, **given)
-
-    def send(self, origin: str, group: str, *payloads: bytes) -> Placed:
-        batch = self.batch(origin, group, *payloads)
-        self.accept(batch)
-        placed = self.place(batch)
-        for site in GROUPS[group]:
-            self.passed(site, placed)
-        return placed
-
-    def some(self, rounds: int = 5) -> None:
-        for number in range(rounds):
-            for origin in "abc":
-                self.send(origin, "g", b"one %d" % number, b"two %d" % number)
-                self.send(origin, "h", b"three %d" % number)
-
-    def close(self, *, quiet: bool = True) -> None:
-        for store in self.stores.values():
-            store.close_sync(quiet=quiet)
-
-    def export(self, **given: Any) -> History:
-        self.done: Exported = export(self.folder, self.folder / "out", replace=True, **given)
-        return read_history(self.folder / "out")
-
-    def judge(self, **given: Any) -> Report:
-        return check_history(self.export(**given), causal=True)
+from ordercast.net.openings import open_event
+from support.exporting import GROUPS, Cluster, counts
+from support.stores import anew, as_nobody, engine, flush, kill, open_store, write
 
 
 @pytest.fixture
@@ -235,12 +166,10 @@ def test_stores_that_may_only_be_read_are_exported(cluster: Cluster) -> None:
 
 
 def test_what_an_origin_forgot_and_others_have_is_sent_without_digest(cluster: Cluster) -> None:
-    cluster.some()
-    write(
-        cluster.stores["a"],
-        forget=Checkpoint({"position": 30, "own_seqs": {"g": 10, "h": 5}}, ()),
-        confirmed=27,
-    )
+    cluster.some(1)  # after a checkpoint it is known that messages to h do not come back
+    write(cluster.stores["a"], forget=anew(6, engine(own_seqs={"g": 2, "h": 1})))
+    cluster.some(4)
+    write(cluster.stores["a"], forget=anew(30, engine(own_seqs={"g": 10, "h": 5})), confirmed=27)
     cluster.close()
     assert cluster.judge().ok
     history = cluster.export()
@@ -319,10 +248,6 @@ def test_an_export_beside_running_writers_is_good(cluster: Cluster) -> None:
 
 
 # --- planted faults -------------------------------------------------------------------------------
-
-
-def counts(report: Report) -> dict[str, int]:
-    return {name: verdict.count for name, verdict in report.verdicts.items() if verdict.count}
 
 
 def test_a_delivery_that_nobody_sent_is_found(cluster: Cluster) -> None:
@@ -405,9 +330,14 @@ def test_stores_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     assert "is of cluster 'other'" in refusal(folder)
     (folder / "z.db").unlink()
     other = open_store(folder / "b.db", site="b")
-    other.describe(groups={}, deliver="agreed", on_failure="wait", protocol="propagation")
+    other.describe(deliver="safe", on_failure="wait", epochs=[])
+    flush(other)
+    assert "b.db: was last run with another 'deliver' than" in refusal(folder)
+    other.describe(deliver="agreed", on_failure="wait", epochs=[])
+    opened = EpochOpened(1, 0, "propagation", "greedy", ("g",), ("g",), (("g", ("b",)),), ())
+    write(other, events=[open_event(opened)], at_ns=1)
     other.close_sync()
-    assert "b.db: was last run with another 'groups' than" in refusal(folder)
+    assert "b.db: tells epoch 1 otherwise than" in refusal(folder)
 
 
 def test_a_store_on_which_no_site_ran_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ordercast.net.http import MOST_HEAD, Http
 from ordercast.net.local import local_cluster
 from ordercast.net.metrics import exposition
 from ordercast.net.status import status_of, troubles
+from support.layouts import primary_of
 from support.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
@@ -97,11 +98,16 @@ async def test_an_address_in_use_names_the_field() -> None:
 async def test_metrics_have_every_number_of_the_status() -> None:
     status = await some_status()
     status["window"]["held_by"] = ["b", "c"]
+    status["suspects"] = ["b"]
     found = exposition(status)
     assert found is not None
     text = found.decode()
     for line in (
         'ordercast_position{cluster="local",site="a"} 1.0',
+        'ordercast_epoch{cluster="local",site="a"} 1.0',
+        'ordercast_open_epochs{cluster="local",site="a"} 1.0',
+        'ordercast_changes{cluster="local",site="a"} 0.0',
+        'ordercast_suspect{cluster="local",of="b",site="a"} 1.0',
         'ordercast_window_limit_messages{cluster="local",site="a"} 10000.0',
         'ordercast_window_held_by{by="c",cluster="local",site="a"} 1.0',
         'ordercast_link_up{cluster="local",peer="b",site="a"} 1.0',
@@ -146,7 +152,7 @@ async def test_without_the_extra_metrics_name_it_and_health_works(
 async def test_status_names_the_site_that_holds_the_window(tmp_path: Path) -> None:
     async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
         assert status_of(cluster["a"])["window"]["held_by"] == []
-        primary = cluster.cluster.structure().primary("alpha")
+        primary = primary_of(cluster.cluster, "alpha")
         other = "a" if primary == "b" else "b"
         await cluster.kill(other)
         await (await cluster[primary].multicast("alpha", b"x")).ordered()
@@ -169,7 +175,8 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
     status = await some_status()
     assert troubles(status) == []
     assert {
-        "site", "cluster", "boot", "incarnation", "epoch", "protocol", "deliver", "on_failure",
+        "site", "cluster", "boot", "incarnation", "admitted", "epoch", "epochs", "records",
+        "voters", "manager", "changes", "suspects", "protocol", "deliver", "on_failure",
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
         "store", "quiet", "holds_others", "uptime_s",
     } == set(status)  # fmt: skip

@@ -10,6 +10,7 @@ from ordercast.net.hello import (
     Hello,
     Identity,
     check_hello,
+    check_terms,
     encode_hello,
     split_hello,
 )
@@ -28,6 +29,7 @@ hellos = st.builds(
     answers=st.integers(0, 2**62),
     gone=st.integers(0, 2**62),
     terms=st.dictionaries(st.text(max_size=20), st.text(max_size=20), max_size=8),
+    refusal=st.from_regex(r"[ -~]{0,400}", fullmatch=True),
 )
 HELLO = Hello("demo", "b", "a", 1, 1, b"12345678", 1, 0, 0, {"protocol": "ring"})
 KNOWN = {"b": None, "c": None}
@@ -70,9 +72,12 @@ def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
     [
         (b"GET / HTTP/1.1", "no hello: it begins with b'GET / HT'"),
         (b"\x16\x03\x01", "no hello: it speaks TLS, and this site has no certificates"),
-        (b"och\x02" + bytes(8), "another version: it speaks version 2, this site 1"),
         (
-            b"och\x01\xff\xff\xff\xff" + bytes(4),
+            b"och\x01" + bytes(8),
+            "another version: it speaks version 1, this site 2: run one release",
+        ),
+        (
+            b"och\x02\xff\xff\xff\xff" + bytes(4),
             f"no hello: 4294967295 bytes announced, at most {HELLO_BYTES} taken",
         ),
     ],
@@ -92,6 +97,7 @@ def test_a_refusal_says_what_came(data: bytes, line: str) -> None:
         {"gone": 2**63},
         {"instance": b"short"},
         {"terms": {str(n): "" for n in range(33)}},
+        {"refusal": "two\nlines"},
     ],
 )
 def test_fields_out_of_range_are_refused(changes: dict[str, object]) -> None:
@@ -128,5 +134,42 @@ def test_a_hello_must_mean_us_and_agree(ours: Identity, site: str, line: str | N
 
 
 def test_a_site_that_is_not_in_the_cluster_is_refused() -> None:
-    with pytest.raises(Refused, match="unknown site: 'b' is not in the cluster file"):
+    with pytest.raises(
+        Refused, match=r"unknown site: 'b' is not, or no longer, of .*site add CLUSTER b"
+    ):
         check_hello(HELLO, Identity("demo", terms={"protocol": "ring"}), "a", {"c": None})
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "agrees"),
+    [
+        ("f", "f", True),
+        ("", "f", True),
+        ("f", "", True),
+        ("", "", True),
+        ("f", "g", False),
+        (None, "f", False),
+        ("f", None, False),
+    ],
+)
+def test_a_founding_that_is_not_known_agrees_with_every_other(
+    here: str | None, there: str | None, agrees: bool
+) -> None:
+    ours, theirs = ({} if f is None else {"founding": f} for f in (here, there))
+    if agrees:
+        check_terms({**theirs, "a": ""}, {**ours, "a": ""})
+    else:
+        with pytest.raises(Refused, match=r"'founding' is .* two clusters of one name"):
+            check_terms({**theirs, "a": ""}, {**ours, "a": ""})
+    with pytest.raises(Refused, match="'a' is '' there, '1' here"):  # no other term is so lenient
+        check_terms({"a": ""}, {"a": "1"})
+
+
+def test_a_reason_is_cut_and_in_ascii_so_that_it_always_fits() -> None:
+    fields = {name: getattr(HELLO, name) for name in HELLO.__struct_fields__}
+    found = split_hello(encode_hello(Hello(**{**fields, "refusal": "é" * 5_000})))
+    assert found is not None
+    assert found[0].refusal == ("\\xe9" * 100)
+    ours = Identity("demo", terms={"protocol": "ring"})
+    with pytest.raises(Refused, match="it refuses us: so it is"):
+        check_hello(Hello(**{**fields, "refusal": "so it is"}), ours, "a", KNOWN)

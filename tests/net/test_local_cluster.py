@@ -7,6 +7,7 @@ import pytest
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net import local
 from ordercast.net.local import local_cluster
+from support.layouts import primary_of
 from support.loops import in_loop
 from support.sites import GROUPS, read
 
@@ -62,7 +63,7 @@ def test_leaving_names_the_sites_whose_messages_are_not_ordered(
     @in_loop
     async def run() -> None:
         async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
-            primary = cluster.cluster.structure().primary("beta")
+            primary = primary_of(cluster.cluster, "beta")
             await cluster.kill(primary)
             await cluster["c"].multicast("beta", b"x")
 

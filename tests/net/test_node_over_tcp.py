@@ -11,6 +11,7 @@ import pytest
 import ordercast
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.node import Node
+from support.layouts import primary_of
 from support.loops import in_loop
 from support.processes import write_cluster
 from support.sites import GROUPS, is_quiet, read
@@ -121,7 +122,7 @@ def test_an_error_of_the_application_is_not_hidden_by_what_was_not_flushed(
     @in_loop
     async def run() -> None:
         async with ordercast.Node.open(path, "a", dir=tmp_path) as node:
-            assert node.core.structure.primary("beta") != "a"  # and it does not run
+            assert primary_of(node.cluster, "beta") != "a"  # and it does not run
             await (await node.multicast("beta", b"x")).accepted()
             raise KeyError("of the application")
 

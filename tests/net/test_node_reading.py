@@ -193,7 +193,7 @@ def test_a_slow_reader_holds_the_origins_up_and_memory_stays_bounded(
             await asyncio.sleep(0.1)
             assert not producing.done()
             assert b.stream.delivered <= 50 + 2 * 20
-            assert a.core.own.unstable + a.outgoing.waiting_messages <= 20
+            assert a.core.window.unstable + a.outgoing.waiting_messages <= 20
             assert (await b.status())["holds_others"]
             assert (await a.status())["window"]["held_by"] == ["b"]
             most = 0

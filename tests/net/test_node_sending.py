@@ -22,6 +22,7 @@ from ordercast.model.errors import (
 from ordercast.model.implicit import implicit_group
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.node import Node
+from support.layouts import primary_of
 from support.loops import in_loop
 from support.sites import GROUPS, is_quiet, read, turns, until
 
@@ -34,8 +35,9 @@ def holding(cluster: LocalCluster, site: str, held: bool) -> None:
 
 
 def untouched(node: Node) -> tuple[Any, ...]:
-    own = node.core.own
-    return own.unstable, own.unstable_bytes, dict(own.last_seq), node.outgoing.waiting_messages
+    own = node.core.window
+    last = {group: own.last_seq(group) for group in own.groups()}
+    return own.unstable, own.unstable_bytes, last, node.outgoing.waiting_messages
 
 
 @in_loop
@@ -164,7 +166,7 @@ async def test_a_message_is_accepted_without_its_primary_and_ordered_with_it(
     tmp_path: Path,
 ) -> None:
     async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
-        primary = cluster.cluster.structure().primary("beta")
+        primary = primary_of(cluster.cluster, "beta")
         await cluster.kill(primary)
         receipt = await cluster["a"].multicast("beta", b"x")
         await receipt.accepted()
@@ -200,7 +202,7 @@ async def test_what_is_refused_raises_the_right_error_and_changes_nothing() -> N
         wrong: list[tuple[Any, Any, type[Error], str]] = [
             ("alhpa", b"", UnknownGroup, "there is no group 'alhpa'.*alpha"),
             (["alpha", "nope"], b"", UnknownGroup, "there is no group 'nope'"),
-            (["alpha", "gamma"], b"", CrossDomain, "different domains"),
+            (["alpha", "gamma"], b"", CrossDomain, "no one domain has all of these sites"),
             ([], b"", ConfigError, "sites: none is listed"),
             (7, b"", ConfigError, "group: a list of names is needed, not 7"),
             ([7], b"", ConfigError, "group: 7 is not a name"),
@@ -449,7 +451,7 @@ async def test_leaving_the_block_flushes_what_was_sent(tmp_path: Path) -> None:
 @in_loop
 async def test_leaving_tells_what_was_not_flushed(tmp_path: Path) -> None:
     async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
-        primary = cluster.cluster.structure().primary("beta")
+        primary = primary_of(cluster.cluster, "beta")
         await cluster.kill(primary)
         a = cluster["a"]
         for _ in range(3):
@@ -469,7 +471,7 @@ async def test_leaving_tells_what_was_not_flushed(tmp_path: Path) -> None:
 @in_loop
 async def test_where_nothing_is_stored_leaving_waits_until_others_have_it() -> None:
     async with local_cluster(GROUPS) as cluster:
-        primary = cluster.cluster.structure().primary("beta")
+        primary = primary_of(cluster.cluster, "beta")
         holding(cluster, "c", True)
         await (await cluster[primary].multicast("beta", b"x")).ordered()
         with pytest.raises(Error, match="messages not stable yet: 1 to beta; they may be lost"):

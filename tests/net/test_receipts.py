@@ -3,12 +3,15 @@
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import Receipt
-from ordercast.model.errors import Error
-from ordercast.net.receipts import STAGES, Stages
+from ordercast.model.errors import Error, UnknownGroup
+from ordercast.net.receipts import STAGES, Stages, Voucher
+from ordercast.net.receipts import Receipt as _Receipt
 from support.sites import turns
 
 GROUPS = ["alpha", "beta"]
@@ -66,5 +69,37 @@ def test_each_waiter_is_told_once_its_message_is_there_and_not_before(
             if seq > last[where] and close:
                 assert isinstance(end, Error | asyncio.CancelledError)
         assert not stages._waiting
+
+    asyncio.run(run())
+
+
+def test_what_is_refused_raises_at_once_and_later_and_other_messages_go_on() -> None:
+    async def run() -> None:
+        stages = Stages()
+        first = Voucher(stages.wait)
+        receipts = [_Receipt(first, "alpha", seq) for seq in (1, 2, 3)]
+        stages.update([Receipt("accepted", "alpha", 1, 3), Receipt("ordered", "alpha", 1, 1)])
+        waiting = [asyncio.ensure_future(receipt.ordered()) for receipt in receipts[1:]]
+        other = asyncio.ensure_future(_Receipt(first, "beta", 1).ordered())
+        await turns()
+        second = first.refuse({"alpha": 2})
+        assert stages.update([Receipt(REFUSED, "alpha", 2, 1), Receipt(REFUSED, "alpha", 3, 1)])
+        await turns()
+        for task in waiting:
+            assert isinstance(task.exception(), UnknownGroup)
+        assert not other.done()
+        await receipts[0].ordered()
+        stages.update([Receipt("accepted", "alpha", 2, 1)])  # the group was added again
+        again = _Receipt(second, "alpha", 2)
+        await again.accepted()
+        assert not stages.reached("accepted", "alpha", 3)
+        with pytest.raises(UnknownGroup, match="message 2 to alpha was not sent"):
+            await receipts[1].accepted()
+        third = second.refuse({"beta": 1})
+        with pytest.raises(UnknownGroup):
+            await _Receipt(first, "beta", 1).ordered()
+        stages.update([Receipt("ordered", "beta", 1, 1)])
+        await _Receipt(third, "beta", 1).ordered()
+        await other
 
     asyncio.run(run())

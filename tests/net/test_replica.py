@@ -269,12 +269,14 @@ async def test_mistakes_are_told_in_one_line() -> None:
     async with local_cluster(GROUPS) as cluster:
         a, c = cluster["a"], cluster["c"]
         with pytest.raises(ConfigError, match=r"site 'c' is no member of group 'alpha' \(a, b\)"):
-            Replica(c, "alpha", apply)
+            async with Replica(c, "alpha", apply):
+                pass
         with pytest.raises(UnknownGroup, match="there is no group 'alfa'"):
-            Replica(a, "alfa", apply)
+            async with Replica(a, "alfa", apply):
+                pass
         with pytest.raises(ConfigError, match="apply: is a coroutine"):
             Replica(a, "alpha", slow)
-        with pytest.raises(ConfigError, match="give all three, or none"):
+        with pytest.raises(ConfigError, match="give both, or none"):
             Replica(a, "alpha", apply, snapshot=lambda: b"")
         with pytest.raises(ConfigError, match="every: 0 is too small"):
             Replica(a, "alpha", apply, every=0)

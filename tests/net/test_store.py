@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.core.epochs.records import Caught, Folded, Kept, MemberRecord
+from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
+from ordercast.core.outbox import Accepted, Passed
+from ordercast.model.epochs import Begin, Entry, Finish, JoinGroup, Nothing
 from ordercast.model.errors import ConfigError, Error
-from ordercast.model.messages import Batch
 from ordercast.net.idempotency import IDLE_NS, MOST_OPEN
 from ordercast.net.store import Store, Written
-from support.stores import accepted, ask, everything, flush, kill, open_store, passed, write
+from support.stores import accepted, anew, ask, engine, flush, kept, kill, open_store, write
 
 
 def reopened(store: Store) -> Store:
@@ -67,7 +69,7 @@ def test_what_is_queued_together_is_one_commit(tmp_path: Path) -> None:
     assert store.commits - before <= 2  # `flush` may come late
     store.close_sync()
     again = open_store(tmp_path / "a.db")
-    assert len(everything(again)) == 1_001
+    assert len(again.restored()) == 1_001
     again.close_sync()
 
 
@@ -83,34 +85,42 @@ def test_a_call_that_fails_does_not_stop_the_next(tmp_path: Path) -> None:
 
 
 def test_records_come_back_as_they_were_and_in_order(tmp_path: Path) -> None:
-    records: list[Record] = [
+    records: list[MemberRecord] = [
         accepted(1, 3),
-        passed(1, 2, origin="b"),
-        passed(1, 3),  # the site's own, back from its parent
+        kept(1, 2, origin="b"),
+        kept(1, 3),  # the site's own, back from its parent
         accepted(4),
-        passed(3, 1, origin="b", group="h"),
+        Folded(Begin("x", (JoinGroup("g", "c"),))),
+        kept(3, 1, origin="b", group="h", mine=False),
+        Ballot(3, "b"),
+        Appendix(2, (Entry(3, Nothing()), Entry(3, Finish("x", (("a", 1, "g", 3),))))),
+        LogSnapshot(2, 3, (("a", 7), ("b", 8)), b"layout"),
+        Folded(Finish("x", (("a", 1, "g", 3),))),
+        kept(5, 1, epoch=2, origin="b"),
+        Caught(b"layout"),
     ]
     store = open_store(tmp_path / "a.db")
     write(store, *records[:2], at_ns=1)
     write(store, *records[2:], at_ns=2)
     again = reopened(store)
-    assert again.restored() == (None, records)
+    assert again.restored() == records
+    assert again.restored() == []  # given out once
     again.close_sync()
 
 
 def test_no_payload_is_written_twice(tmp_path: Path) -> None:
     """Neither where a site places its own batch, nor where its batch comes back to it."""
     store = open_store(tmp_path / "a.db")
-    own, placed = accepted(1, size=500_000), passed(2, size=500_000)
-    at_once = Passed(placed.placed, "a", False)
+    own, placed = accepted(1, size=500_000), kept(2, size=500_000).passed.placed
+    at_once = Kept(1, Passed(placed, "a", False), mine=True)
     write(store, own, at_ns=1)
-    write(store, passed(1, size=500_000), at_ns=1)
-    write(store, Accepted(placed.placed.batch), at_once, at_ns=1)
+    write(store, kept(1, size=500_000), at_ns=1)
+    write(store, Accepted(placed.batch), at_once, at_ns=1)
     sizes = ask(store, "SELECT length(body) FROM batches ORDER BY n")
     assert [size > 100_000 for size in sizes] == [True, False, True]
     again = reopened(store)
-    found = everything(again)
-    assert found == [own, passed(1, size=500_000), Accepted(placed.placed.batch), at_once]
+    found = again.restored()
+    assert found == [own, kept(1, size=500_000), Accepted(placed.batch), at_once]
     assert [batch.payloads for batch in again.read(1, 9)] == [
         [b"a1".ljust(500_000, b".")],
         [b"a2".ljust(500_000, b".")],
@@ -119,13 +129,10 @@ def test_no_payload_is_written_twice(tmp_path: Path) -> None:
 
 
 def test_positions_count_what_is_for_this_site(tmp_path: Path) -> None:
-    def mine(batch: Batch) -> bool:
-        return batch.group == "g"
-
-    store = open_store(tmp_path / "a.db", mine=mine)
+    store = open_store(tmp_path / "a.db")
     for number in range(30):
-        group = "g" if number % 3 == 0 else "other"
-        write(store, passed(1 + 5 * number, 5, origin="b", group=group), at_ns=1)
+        mine = number % 3 == 0
+        write(store, kept(1 + 5 * number, 5, origin="b", mine=mine), Ballot(number, None), at_ns=1)
     assert store.logged == 50
     found = store.read(1, 1_000)
     assert [(batch.position, batch.seq) for batch in found] == [
@@ -141,20 +148,20 @@ def test_positions_count_what_is_for_this_site(tmp_path: Path) -> None:
 
 def test_cursors_and_boots_survive(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
-    assert (store.boot, store.incarnation, store.confirmed, store.delivered) == (1, 1, 0, 0)
-    write(store, passed(1, 10), at_ns=1, delivered=4)
+    assert (store.boot, store.confirmed, store.delivered) == (1, 0, 0)
+    write(store, kept(1, 10), at_ns=1, delivered=4)
     write(store, confirmed=3, delivered=7)
     write(store, confirmed=2)  # never backwards
     assert (store.confirmed, store.delivered, store.logged) == (3, 7, 10)
     again = reopened(store)
-    assert (again.boot, again.incarnation) == (2, 1)
+    assert again.boot == 2
     assert (again.confirmed, again.delivered, again.logged) == (3, 7, 10)
     again.close_sync()
 
 
 def test_a_cursor_alone_is_written_a_little_later(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
-    write(store, passed(1, 10), at_ns=1)
+    write(store, kept(1, 10), at_ns=1)
     flush(store, Written(delivered=9))
     for _ in range(300):
         found = ask(store, "SELECT value FROM state WHERE key = 'delivered'")
@@ -168,15 +175,14 @@ def test_a_cursor_alone_is_written_a_little_later(tmp_path: Path) -> None:
 def test_a_checkpoint_replaces_what_it_does_not_name(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     own = [accepted(seq) for seq in range(1, 7)]
-    theirs = [passed(seq, origin="b") for seq in range(1, 7)]
+    theirs = [kept(seq, origin="b") for seq in range(1, 7)]
     for one, other in zip(own[:5], theirs[:5], strict=True):
         write(store, one, other, at_ns=1)
-    state: dict[str, object] = {"position": 2, "own_seqs": {"g": 3}}
-    kept = Checkpoint(state, (*own[3:5], *theirs[2:5]))
-    write(store, forget=kept, confirmed=2)
+    folded = anew(2, engine(1, [*own[3:5], *theirs[2:5]], n=1))
+    write(store, forget=folded, confirmed=2)
     write(store, own[5], theirs[5], at_ns=1)
     again = reopened(store)
-    assert again.restored() == (kept, [own[5], theirs[5]])
+    assert again.restored() == [folded, own[5], theirs[5]]
     assert (again.confirmed, again.delivered, again.logged) == (2, 2, 6)
     again.close_sync()
 
@@ -184,7 +190,7 @@ def test_a_checkpoint_replaces_what_it_does_not_name(tmp_path: Path) -> None:
 def test_what_a_checkpoint_folded_counts_as_delivered(tmp_path: Path) -> None:
     """The core does not deliver it again, so the node must find it in the store."""
     store = open_store(tmp_path / "a.db")
-    write(store, passed(1, 5), at_ns=1, forget=Checkpoint({"position": 5}, ()))
+    write(store, kept(1, 5), at_ns=1, forget=anew(5, engine()))
     again = reopened(store)
     assert (again.confirmed, again.delivered) == (0, 5)
     assert [batch.last for batch in again.read(1, 9)] == [5]
@@ -194,8 +200,8 @@ def test_what_a_checkpoint_folded_counts_as_delivered(tmp_path: Path) -> None:
 def test_a_position_that_is_forgotten_is_told(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     for number in range(20):
-        write(store, passed(1 + 5 * number, 5), at_ns=1)
-    write(store, forget=Checkpoint({"position": 100}, ()), confirmed=52)
+        write(store, kept(1 + 5 * number, 5), at_ns=1)
+    write(store, forget=anew(100, engine()), confirmed=52)
     for _ in range(300):
         if store.first == 51:
             break
@@ -283,7 +289,7 @@ def test_the_files_are_for_their_owner(tmp_path: Path) -> None:
 def test_gaps_come_back_until_they_are_confirmed(tmp_path: Path) -> None:
     """The last one that begins before what is confirmed may reach beyond it."""
     store = open_store(tmp_path / "a.db")
-    write(store, passed(1, 10), events=[("gap", 3, '{"count":2}'), ("gap", 8, '{"count":1}')])
+    write(store, kept(1, 10), events=[("gap", 3, '{"count":2}'), ("gap", 8, '{"count":1}')])
     write(store, confirmed=8)
     again = reopened(store)
     assert again.gaps() == [(8, '{"count":1}')]
@@ -306,7 +312,7 @@ def test_everything_queued_is_written_before_the_end(tmp_path: Path) -> None:
     store.close_sync()
     assert called == list(range(1, 501))
     again = open_store(tmp_path / "a.db")
-    assert len(everything(again)) == 500
+    assert len(again.restored()) == 500
     again.close_sync()
 
 
@@ -326,7 +332,7 @@ def test_readers_in_other_threads_see_whole_commits(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for number in range(0, 200, 2):
-        write(store, passed(1 + 3 * number, 3), passed(4 + 3 * number, 3), at_ns=1)
+        write(store, kept(1 + 3 * number, 3), kept(4 + 3 * number, 3), at_ns=1)
     stop.set()
     for thread in threads:
         thread.join()

@@ -11,7 +11,7 @@ import pytest
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt
 from ordercast.net.store import Store, Written
 from ordercast.net.store_file import PAGE_BYTES
-from support.stores import accepted, as_nobody, everything, kill, open_store, passed, write
+from support.stores import accepted, as_nobody, kept, kill, open_store, write
 
 COMMITS = 5
 HEADER, FRAME = 32, 24 + PAGE_BYTES
@@ -43,7 +43,7 @@ class Torn:
             store = open_store(to)
         except StoreCorrupt as error:
             return str(error)
-        found = everything(store)
+        found = store.restored()
         store.close_sync()
         return [record.batch.seq for record in found if hasattr(record, "batch")]
 
@@ -105,7 +105,7 @@ def closed_store(path: Path, commits: int = 5) -> None:
     store = open_store(path)
     for seq in range(1, commits + 1):
         write(store, accepted(seq), at_ns=1)
-        write(store, passed(seq), at_ns=1)
+        write(store, kept(seq), at_ns=1)
     store.close_sync()
 
 
@@ -179,7 +179,7 @@ def test_every_page_that_is_damaged_is_refused_or_harmless(tmp_path: Path) -> No
     closed_store(path, commits=60)
     whole = path.read_bytes()
     store = open_store(path)
-    truth = everything(store)
+    truth = store.restored()
     store.close_sync()
     refusals = []
     for at in range(0, len(whole), PAGE_BYTES):
@@ -191,7 +191,7 @@ def test_every_page_that_is_damaged_is_refused_or_harmless(tmp_path: Path) -> No
         except Error as error:
             refusals.append(str(error))
             continue
-        assert everything(store) == truth
+        assert store.restored() == truth
         store.close_sync()
     assert len(refusals) >= 3
     assert all(told.startswith(f"{path}: ") and "\n" not in told for told in refusals)
@@ -226,7 +226,7 @@ def test_a_store_of_another_site_or_cluster_or_version_is_refused(tmp_path: Path
     assert "belongs to site 'a', not 'b'" in refusal(path, site="b")
     assert "belongs to cluster 'c', not 'd'" in refusal(path, cluster="d")
     edit(path, "PRAGMA user_version = 9")
-    assert "schema version 9; this program reads 1" in refusal(path)
+    assert "schema version 9; this program reads 2" in refusal(path)
 
 
 def test_a_store_in_use_is_refused_until_it_is_free(tmp_path: Path) -> None:
@@ -260,6 +260,4 @@ def test_a_folder_without_permission_is_refused(tmp_path: Path) -> None:
 
 def test_memory_is_not_a_durability_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="durability: 'memory'"):
-        Store.open(
-            tmp_path / "a.db", cluster="c", site="a", durability="memory", mine=lambda _: True
-        )
+        Store.open(tmp_path / "a.db", cluster="c", site="a", durability="memory")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ordercast.core.outbox import Accepted, Record
+from ordercast.core.epochs.records import MemberRecord
+from ordercast.core.outbox import Accepted
 from ordercast.net import store_writer
 from ordercast.net.store import Store, Written
-from support.stores import SOON_S, accepted, everything, flush, open_store, write
+from support.stores import SOON_S, accepted, flush, open_store, write
 
 
 def wait_until(what: str, true: "threading.Event") -> None:
@@ -70,7 +71,7 @@ def test_a_full_store_acknowledges_nothing_and_goes_on_when_there_is_room(
     assert "nothing is acknowledged until it can" in caplog.text
     store.close_sync()
     again = open_store(tmp_path / "a.db")
-    assert seqs(everything(again)) == list(range(1, 12))
+    assert seqs(again.restored()) == list(range(1, 12))
     again.close_sync()
 
 
@@ -89,11 +90,11 @@ def test_a_full_store_can_be_closed_and_lacks_only_what_was_not_acknowledged(
     store.close_sync()
     assert not acknowledged.is_set()
     again = open_store(tmp_path / "a.db")
-    assert seqs(everything(again)) == [1]
+    assert seqs(again.restored()) == [1]
     again.close_sync()
 
 
-def seqs(records: list[Record]) -> list[int]:
+def seqs(records: list[MemberRecord]) -> list[int]:
     return [record.batch.seq for record in records if isinstance(record, Accepted)]
 
 
@@ -102,7 +103,7 @@ import resource, sys, threading, time
 from pathlib import Path
 from ordercast.net import store_writer
 from ordercast.net.store import Written
-from support.stores import accepted, everything, flush, open_store
+from support.stores import accepted, flush, open_store
 
 store_writer.TRY_AGAIN_S = 0.05
 path = Path(sys.argv[1])
@@ -125,7 +126,7 @@ flush(store)
 assert done == list(range(1, 41)), done
 store.close_sync()
 again = open_store(path)
-assert [record.batch.seq for record in everything(again)] == list(range(1, 41))
+assert [record.batch.seq for record in again.restored()] == list(range(1, 41))
 again.close_sync()
 print("ok", before)
 """

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.store_kills import kill_and_look
+from support.stores import open_store
 
 KILLS = 8
 
@@ -21,3 +22,6 @@ def test_a_killed_process_loses_nothing_that_it_acknowledged(
         after_s = chance.uniform(0.0, 0.25)
         acknowledged = kill_and_look(path, durability, kill, after_s, acknowledged)
     assert acknowledged > 100
+    store = open_store(path, durability)
+    assert store.opened(), "no epoch was ever opened"
+    store.close_sync()

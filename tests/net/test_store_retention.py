@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from ordercast.core.outbox import Checkpoint
+from ordercast.core.epochs.records import Anew
+from ordercast.core.epochs.voters_log import Ballot
 from ordercast.model.errors import ConfigError
 from ordercast.net.config import Retention
 from ordercast.net.store import Store, Written
 from ordercast.net.store_file import PAGE_BYTES
-from support.stores import SOON_S, accepted, ask, flush, open_store, passed, write
+from support.stores import SOON_S, accepted, anew, ask, engine, flush, kept, open_store, write
 
 HOUR = 3_600_000_000_000
 
 
-def fold(position: int) -> Checkpoint:
+def fold(position: int) -> Anew:
     """The core needs nothing of what was written so far."""
-    return Checkpoint({"position": position, "own_seqs": {}}, ())
+    return anew(position, engine())
 
 
 def count(store: Store) -> int:
@@ -42,7 +43,7 @@ def test_the_file_does_not_grow_with_what_passes_through(tmp_path: Path) -> None
     store = open_store(tmp_path / "a.db")
     largest = 0
     for number in range(1, 30_001):
-        box = Written(records=[passed(number, size=1_000)], at_ns=number)
+        box = Written(records=[kept(number, size=1_000)], at_ns=number)
         if number % 100 == 0:
             box.forget = fold(number)
             box.confirmed = number - 50
@@ -62,7 +63,7 @@ def test_the_file_does_not_grow_with_what_passes_through(tmp_path: Path) -> None
 def test_a_file_that_grew_is_given_back(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     for number in range(1, 3_001):
-        store.write(Written(records=[passed(number, size=10_000)], at_ns=1), None)
+        store.write(Written(records=[kept(number, size=10_000)], at_ns=1), None)
     flush(store)
     assert count(store) == 3_000
     write(store, forget=fold(3_000), confirmed=3_000)
@@ -74,7 +75,7 @@ def test_a_file_that_grew_is_given_back(tmp_path: Path) -> None:
     assert (tmp_path / "a.db").stat().st_size < 6_000_000
     again = open_store(tmp_path / "a.db")
     assert (again.logged, again.confirmed, again.first) == (3_000, 3_000, 3_001)
-    write(again, passed(3_001), at_ns=1)
+    write(again, kept(3_001), at_ns=1)
     assert again.read(3_001, 1)[0].seq == 3_001
     again.close_sync()
 
@@ -87,10 +88,10 @@ def test_what_is_not_confirmed_or_not_folded_stays_whatever_retention_says(
 ) -> None:
     store = open_store(tmp_path / "a.db", retention=retention)
     for number in range(1, 101):
-        write(store, passed(number), at_ns=1)
+        write(store, kept(number), at_ns=1)
     write(store, forget=fold(100), confirmed=40)
     soon(lambda: store.first == 41, "what could go did not go")
-    write(store, passed(101), confirmed=101, at_ns=1)  # not folded: the core needs it
+    write(store, kept(101), confirmed=101, at_ns=1)  # not folded: the core needs it
     soon(lambda: count(store) == 1, "what could go did not go")
     quiet(store)
     assert store.read(101, 9)[0].seq == 101
@@ -101,13 +102,13 @@ def test_the_core_keeps_its_rows_through_confirmations(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     own = [accepted(number) for number in range(1, 21)]
     for number, one in enumerate(own, 1):
-        write(store, one, passed(number), at_ns=1)
-    write(store, forget=Checkpoint({"position": 20}, tuple(own[15:])), confirmed=20)
+        write(store, one, kept(number), at_ns=1)
+    write(store, forget=anew(20, engine(1, own[15:])), confirmed=20)
     quiet(store)
     assert ask(store, "SELECT min(n) FROM batches") == [31]
     store.close_sync()
     again = open_store(tmp_path / "a.db")
-    assert again.restored()[0] == Checkpoint({"position": 20}, tuple(own[15:]))
+    assert again.restored() == [anew(20, engine(1, own[15:]))]
     again.close_sync()
 
 
@@ -116,8 +117,8 @@ def test_a_row_stays_while_another_refers_to_it(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     write(store, accepted(1), at_ns=1)
     for number in range(1, 50):
-        write(store, passed(number, origin="b"), at_ns=1)
-    write(store, passed(1, number=50), at_ns=1)
+        write(store, kept(number, origin="b"), at_ns=1)
+    write(store, kept(1, number=50), at_ns=1)
     write(store, forget=fold(50), confirmed=49)
     quiet(store)
     assert store.read(50, 1)[0].payloads == [b"a1......"]
@@ -132,9 +133,9 @@ def test_rows_go_although_some_of_the_site_s_own_are_always_under_way(tmp_path: 
     store = open_store(tmp_path / "a.db")
     write(store, accepted(1), accepted(2), accepted(3), at_ns=1)
     for number in range(1, 201):
-        write(store, passed(number), accepted(number + 3), at_ns=1)
-    kept = tuple(accepted(number) for number in (201, 202, 203))
-    write(store, forget=Checkpoint({"position": 200}, kept), confirmed=150)
+        write(store, kept(number), accepted(number + 3), at_ns=1)
+    own = [accepted(number) for number in (201, 202, 203)]
+    write(store, forget=anew(200, engine(1, own)), confirmed=150)
     quiet(store)
     first = store.first
     assert 140 <= first <= 151
@@ -146,11 +147,26 @@ def test_rows_go_although_some_of_the_site_s_own_are_always_under_way(tmp_path: 
     store.close_sync()
 
 
+def test_a_store_without_a_row_of_the_log_knows_what_it_had(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    write(store, kept(1, 5), at_ns=1)
+    write(store, forget=fold(5), confirmed=5)
+    for rows in (0, 1):
+        quiet(store)
+        assert count(store) == rows
+        assert store.first == 6
+        with pytest.raises(ConfigError, match="position 5 is no longer kept; the first that is: 6"):
+            store.read(5, 1)
+        assert store.read(6, 1) == []
+        write(store, Ballot(1, None), at_ns=1)
+    store.close_sync()
+
+
 def test_rows_younger_than_the_age_stay(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db", retention=Retention("age", HOUR))
     now = time.time_ns()
     for number in range(1, 101):
-        write(store, passed(number), at_ns=now - 2 * HOUR if number <= 60 else now)
+        write(store, kept(number), at_ns=now - 2 * HOUR if number <= 60 else now)
     write(store, forget=fold(100), confirmed=100)
     soon(lambda: store.first == 61, "old rows stay")
     quiet(store)
@@ -160,7 +176,7 @@ def test_rows_younger_than_the_age_stay(tmp_path: Path) -> None:
 
 def test_rows_go_when_they_reach_the_age_though_nothing_is_written(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db", retention=Retention("age", 300_000_000))
-    write(store, passed(1), at_ns=time.time_ns(), forget=fold(1), confirmed=1)
+    write(store, kept(1), at_ns=time.time_ns(), forget=fold(1), confirmed=1)
     assert count(store) == 1
     soon(lambda: count(store) == 0, "an idle store does not forget")
     store.close_sync()
@@ -169,7 +185,7 @@ def test_rows_go_when_they_reach_the_age_though_nothing_is_written(tmp_path: Pat
 def test_a_store_is_kept_near_its_size(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db", retention=Retention("size", 1_000_000))
     for number in range(1, 5_001):
-        box = Written(records=[passed(number, size=1_000)], at_ns=number)
+        box = Written(records=[kept(number, size=1_000)], at_ns=number)
         if number % 50 == 0:
             box.forget = fold(number)
             box.confirmed = number
@@ -187,11 +203,11 @@ def test_gaps_go_with_their_batches(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     for number in range(1, 101):
         events = [("gap", number, '{"count":1}')] if number % 2 else []
-        write(store, passed(number), at_ns=1, events=events)
+        write(store, kept(number), at_ns=1, events=events)
     write(store, forget=fold(100), confirmed=90)
     quiet(store)
     time.sleep(1.1)  # gaps are looked at once a second
-    write(store, passed(101), at_ns=1, forget=fold(101), confirmed=95)
+    write(store, kept(101), at_ns=1, forget=fold(101), confirmed=95)
     quiet(store)
     left = ask(store, "SELECT position FROM events ORDER BY n")
     assert left[0] >= 91

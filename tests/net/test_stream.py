@@ -1,5 +1,6 @@
 """`Stream` against a model: whatever readers do (come, stop, are cancelled, confirm) each sees the
-positions from its start on, once and in order, and the lag that holds the site is bounded."""
+positions from its start on, once and in order, and every epoch that opens from there on at its
+place; and the lag that holds the site is bounded."""
 
 import asyncio
 import contextlib
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ordercast.core.epochs.records import Kept
 from ordercast.core.outbox import Passed
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
 from ordercast.net.memory_store import MemoryStore
-from ordercast.net.stream import Gap, GapBatch, Lag, Stream
+from ordercast.net.stream import EpochOpened, Gap, GapBatch, Lag, Stream
 from ordercast.net.written import Written
 from support.sites import turns
 
@@ -21,6 +23,7 @@ LIMIT = 12
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.lists(st.integers(1, 5), min_size=1, max_size=4)),
+        st.tuples(st.just("epoch")),
         st.tuples(st.just("open"), st.booleans(), st.integers(-3, 3)),
         st.tuples(st.just("read"), st.integers(0, 3), st.integers(1, 8)),
         st.tuples(st.just("cancel"), st.integers(0, 3), st.integers(0, 3)),
@@ -35,10 +38,11 @@ class Side:
     """The site's side: makes batches whose payload n is at position n, and is held or not."""
 
     def __init__(self, *, stored: bool, shed: bool, embedded: bool = True) -> None:
-        self.store = MemoryStore(lambda _: True)
+        self.store = MemoryStore()
         self.held = False
         self.shed: dict[int, GapBatch] = {}
         self.position = 0
+        self.openings: list[EpochOpened] = []
         self.stream = Stream(
             self.store if stored else None,
             confirmed=0,
@@ -57,14 +61,28 @@ class Side:
         for n in range(gap.count):
             self.shed[gap.position + n] = gap
 
+    @property
+    def epoch(self) -> int:
+        return 1 + len(self.openings)
+
+    def open(self) -> None:
+        last = self.openings[-1:]
+        opened = EpochOpened(self.epoch + 1, self.position, "p", "b", ("alpha",), (), (), ())
+        self.openings.append(opened)
+        self.stream.add([*last, opened])  # a restart repeats some
+
+    def epoch_of(self, position: int) -> int:
+        return 1 + sum(opened.position < position for opened in self.openings)
+
     def add(self, counts: list[int]) -> None:
         made = []
         for count in counts:
             payloads = [b"%d" % (self.position + 1 + n) for n in range(count)]
             batch = Batch("a", 1, "alpha", self.position + 1, count, pack_payloads(payloads))
             placed = Placed(Key((0, self.position + 1), "a"), self.position + 1, batch)
-            self.store.write(Written(records=[Passed(placed, "a", False)]))
-            made.append(DeliveredBatch(self.position + 1, 1, placed))
+            kept = Kept(self.epoch, Passed(placed, "a", False), True)
+            self.store.write(Written(records=[kept]))
+            made.append(DeliveredBatch(self.position + 1, self.epoch, placed))
             self.position += count
         self.stream.add(made)
 
@@ -73,10 +91,19 @@ class Model:
     def __init__(self, side: Side, items: Any, by_batch: bool, start: int) -> None:
         self.side, self.items, self.by_batch = side, items, by_batch
         self.next = start
+        self.start = start
+        self.epoch = side.epoch_of(start - 1)  # those before are not told
+
+    def expects(self) -> list[EpochOpened]:
+        return [
+            opened
+            for opened in self.side.openings
+            if opened.epoch > self.epoch and opened.position >= self.start - 1
+        ]
 
     async def read(self, most: int) -> None:
         for _ in range(most):
-            if self.next > self.side.stream.delivered:
+            if self.next > self.side.stream.delivered and not self.expects():
                 return
             async with asyncio.timeout(5):
                 self.check(await anext(self.items))
@@ -90,8 +117,15 @@ class Model:
             self.check(await task)
 
     def check(self, got: Any) -> None:
+        if isinstance(got, EpochOpened):
+            assert got == self.expects()[0]
+            assert got.position == self.next - 1
+            self.epoch = got.epoch
+            return
+        assert not [opened for opened in self.expects() if opened.position < self.next]
         for item in got.deliveries() if self.by_batch else [got]:
             assert item.position == item.seq == self.next
+            assert item.epoch == self.side.epoch_of(self.next)
             assert isinstance(item, Gap) == (self.next in self.side.shed)
             assert isinstance(item, Gap) or item.payload == b"%d" % self.next
             self.next += 1
@@ -124,6 +158,8 @@ def test_every_reader_sees_its_positions_once_and_in_order(
                 case ("add", counts):
                     if not side.held:
                         side.add(counts)
+                case ("epoch",):
+                    side.open()
                 case ("open", by_batch, ahead):
                     readers.append(await opened(side, by_batch, ahead, stored))
                 case ("read", which, most) if which < len(readers):

@@ -221,6 +221,33 @@ def serial(end: End) -> str:
     return str(connection.session.certificate()["serialNumber"])
 
 
+@both_loops
+def test_a_damaged_record_ends_the_connection_and_not_the_watch_over_the_others(
+    run: Runner, certs: Path
+) -> None:
+    """Between the damage and the end of the connection signs of life fall due."""
+
+    async def main() -> None:
+        a, b = ends(certs, certs)
+        async with started(a, b):
+            a.transport.connect("b")
+            await until(lambda: connected(a, b), "connected")
+            connection = a.transport._peers["b"].current
+            assert connection is not None
+            damaged = b"\x17\x03\x03\x00\x20" + bytes(32)
+            a.transport.read_buffer[: len(damaged)] = damaged
+            connection.buffer_updated(len(damaged))
+            assert a.transport.refusals["TLS failed"] == 1
+            connection.wrote_at -= 60
+            a.transport._watch()
+            connection.over = False  # as if the failure were not known
+            connection.ping(1)
+            connection.over = True
+            await until(lambda: a.events.count(("connected", "b")) == 2, "connected again")
+
+    run(main())
+
+
 def test_new_files_that_are_wrong_are_not_taken_and_said_once(
     certs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -386,14 +386,21 @@ def test_without_certificates_only_loopback_is_allowed(host: str) -> None:
         End("a", {"a": ("localhost", 0), "b": (host, 7101)})
 
 
-def test_an_unknown_peer_is_answered_with_the_nearest() -> None:
+def test_frames_for_who_is_no_peer_are_dropped_which_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
     async def main() -> None:
         a = End("a", anywhere(["a", "bank"]))
         async with started(a):
-            with pytest.raises(ConfigError, match=r"no peer 'bnak' \(did you mean 'bank'\?\)"):
-                a.transport.send("bnak", [frame(1)])
+            a.transport.send("bnak", [frame(1)])
+            a.transport.send("bnak", [frame(1)])
+            assert a.transport.refusals.total() == 2
 
     on_asyncio(main())
+    said = [record.message for record in caplog.records]
+    assert said == ["bnak: no site of this cluster, frames for it are dropped"]
 
 
 def test_status_counts_over_all_connections() -> None:

@@ -1,4 +1,5 @@
-"""The core's sites over links that are reset, stalled, truncated, corrupted and delayed."""
+"""The core's members over links that are reset, stalled, truncated, corrupted and delayed, while
+other sites are added, take part and are retired."""
 
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from ordercast.net.tls import TlsConfig
 from support.links import CLUSTER, Runner, both_loops
 from support.proxy import KINDS
 from support.rough import rough_ride
+
+VISITORS = ("v1",)
 
 
 @both_loops
@@ -22,10 +25,11 @@ def test_after_500_disturbances_nothing_is_lost_doubled_or_reordered(
     async def main() -> None:
         files = None
         if tls:
-            write_certificates(CLUSTER, "abcdef", tmp_path)
+            write_certificates(CLUSTER, [*"abcdef", *VISITORS], tmp_path)
             files = TlsConfig(tmp_path)
-        ride = await rough_ride("abcdef", count, f"test {tls}", tls=files)
+        ride = await rough_ride("abcdef", count, f"test {tls}", visitors=VISITORS, tls=files)
         assert ride.wrong == []
+        assert ride.visits == len(VISITORS)
         assert ride.messages > 100
         assert ride.disturbances.total() >= count
         assert all(ride.disturbances[kind] > 3 for kind in KINDS), ride.disturbances

@@ -48,6 +48,7 @@ CAUSES: Mapping[str, str] = {
     "other addressee": "meant for another site",
     "oversize frame": "wrong frame",
     "wrong frame": "wrong frame",
+    "wrong change": "wrong frame",
 }
 TLS_CAUSES: Mapping[str, str] = {
     "garbage": "no TLS|TLS failed",

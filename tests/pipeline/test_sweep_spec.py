@@ -8,6 +8,7 @@ import pytest
 
 from ordercast.cli import plan as plan_verb
 from ordercast.cli import sim as sim_verb
+from ordercast.cli import stability as stability_verb
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweep import points_of
 from ordercast.pipeline.sweep_measure import MEASURES
@@ -18,6 +19,7 @@ from ordercast.pipeline.sweep_statistics import Bound
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "sweeps"
 PLAN = '[sweep]\nverb = "plan"\n[fixed]\ngroups = 4\nsites = 9\nsize = 3\n'
 SIM = '[sweep]\nverb = "sim"\n[fixed]\ngroups = 4\nsites = 9\nsize = 3\n'
+STABILITY = '[sweep]\nverb = "stability"\n[fixed]\ntree = "b=2,p=3"\n'
 
 
 def test_the_grid_is_the_product_in_the_order_written_with_what_is_fixed() -> None:
@@ -63,14 +65,16 @@ def test_how_often_to_repeat(line: str, repeats: Repeats) -> None:
     assert spec.repeats == repeats
 
 
-@pytest.mark.parametrize(("verb", "module"), [("plan", plan_verb), ("sim", sim_verb)])
+@pytest.mark.parametrize(
+    ("verb", "module"), [("plan", plan_verb), ("sim", sim_verb), ("stability", stability_verb)]
+)
 def test_every_option_of_the_verb_can_be_swept_or_is_said_to_be_elsewhere(
     verb: str, module: object
 ) -> None:
     parser = argparse.ArgumentParser()
     module.arguments(parser)  # type: ignore[attr-defined]
     options = {action.dest for action in parser._actions if action.dest != "help"}
-    drawn = {"sites", "groups", "size", "spread", "sizes"}
+    drawn = set() if verb == "stability" else {"sites", "groups", "size", "spread", "sizes"}
     assert options - set(ELSEWHERE) | drawn == set(OPTIONS_OF[verb])
 
 
@@ -79,9 +83,11 @@ MISTAKES = [
     ("a =", "s.toml: Invalid value (at end of document)"),
     ("[swep]", "s.toml: unknown key 'swep' (did you mean 'sweep'?)"),
     ("sweep = 1", "s.toml: sweep: must be a table, not 1"),
-    ("[sweep]", "s.toml: sweep.verb: is missing (one of plan, sim)"),
+    ("[sweep]", "s.toml: sweep.verb: is missing (one of plan, sim, stability)"),
     ('[sweep]\nverb = "plam"', "s.toml: sweep.verb: there is no 'plam' to sweep (did you mean"),
-    ('[sweep]\nverb = "stability"', "s.toml: sweep.verb: 'stability' is not built yet (there is"),
+    (STABILITY.replace("b=2", "b=x"), "s.toml: fixed.tree: b: x is not a count (1 or more)"),
+    (STABILITY.replace("p=3", "q=3"), "s.toml: fixed.tree: there is no 'q' (known: n, b, p, z)"),
+    (STABILITY + "protocol = 's_coord'", "s.toml: fixed.protocol: 's_coord' is none of coordp"),
     (PLAN.replace("[f", "repeats = 3\n[f"), "s.toml: sweep: unknown key 'repeats' (did you mean"),
     (PLAN.replace("[f", "repeat = 0\n[f"), "s.toml: sweep.repeat: 0 is not a whole number from 1"),
     (PLAN.replace("[f", "seed = -1\n[f"), "s.toml: sweep.seed: -1 is not a whole number from 0 on"),
@@ -163,6 +169,14 @@ def test_too_large_a_grid_is_refused_before_it_is_expanded() -> None:
         (PLAN + "tie = 'a'\nbuilder = 'star'", "s.toml: tie: settles ties of 'greedy' only"),
         (SIM + "origins = 10", "s.toml: origins: 10 of 9 sites"),
         (SIM + "stability = 'train'", "s.toml: stability: 'train' is not built yet"),
+        (
+            STABILITY + "random_tree = 'n=9,b=2,p=2'",
+            "s.toml: tree: give 'tree' or 'random_tree', one of them",
+        ),
+        (
+            STABILITY.replace("b=2,p=3", "n=9000,b=2") + "protocol = 'full_dist'",
+            "s.toml: full_dist: 9,000 members would send 81,000,000 messages",
+        ),
         (SIM + "schedule = true", "s.toml: schedule: draws it all from the seed: leave out"),
     ],
 )
@@ -215,5 +229,14 @@ def test_the_pages_example_can_be_run() -> None:
 def test_the_page_names_every_measure_and_key() -> None:
     page = (EXAMPLES.parent.parent / "docs" / "sweeps.md").read_text(encoding="utf-8")
     told = page.replace("`…_p50`", "`latency_ms_p50`").replace("`…_p99`", "`latency_ms_p99`")
-    names = {*MEASURES["plan"], *MEASURES["sim"], "verb", "seed", "repeat", "until", "history"}
+    names = {
+        *MEASURES["plan"],
+        *MEASURES["sim"],
+        *MEASURES["stability"],
+        "verb",
+        "seed",
+        "repeat",
+        "until",
+        "history",
+    }
     assert [name for name in sorted(names) if f"`{name}`" not in told] == []

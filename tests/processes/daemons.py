@@ -1,14 +1,18 @@
 """Real daemons for tests: a cluster file with free ports, and the command that runs them."""
 
+import io
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+
+from ordercast.cli import main
 
 COMMAND = (sys.executable, "-m", "ordercast.cli")
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
@@ -38,9 +42,14 @@ class Daemons:
         name: str = "demo",
         tables: str = "",
         metrics: bool = False,
+        tls: bool = False,
+        in_process: bool = False,
         **options: object,
     ) -> None:
         self.place = place
+        self.tls = tls
+        self.in_process = in_process  # verbs that start no daemon
+        self._added: list[subprocess.Popen[bytes]] = []
         self.sites = sorted({site for members in groups.values() for site in members})
         ports = free_ports(2 * len(self.sites))
         self.address = dict(zip(self.sites, ports, strict=False))
@@ -50,6 +59,8 @@ class Daemons:
         lines = ["[cluster]", f'name = "{name}"']
         lines += [f"{key} = {json.dumps(value)}" for key, value in options.items()]
         lines.append(tables)
+        if tls:
+            lines += ["[tls]", 'dir = "certs"']
         for site in self.sites:
             lines += [f"[sites.{site}]", f'address = "127.0.0.1:{self.address[site]}"']
             if metrics:
@@ -57,11 +68,15 @@ class Daemons:
         lines.append("[groups]")
         lines += [f"{group} = {json.dumps(list(members))}" for group, members in groups.items()]
         self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if tls:
+            self.good("certs", "cluster.toml")
 
     def command(self, *words: str) -> list[str]:
         return [*COMMAND, *words]
 
     def run(self, *words: str, text: str | None = None, timeout: float = 60) -> Finished:
+        if self.in_process and words[0] not in ("cluster", "node") and text is None:
+            return self._run_here(words)
         return subprocess.run(
             self.command(*words),
             cwd=self.place,
@@ -72,6 +87,13 @@ class Daemons:
             timeout=timeout,
             check=False,
         )
+
+    def _run_here(self, words: Sequence[str]) -> Finished:
+        """A process of its own takes half a second to start; what the verb does is the same."""
+        out, err = io.StringIO(), io.StringIO()
+        with chdir(self.place), redirect_stdout(out), redirect_stderr(err):
+            code = main(words)
+        return subprocess.CompletedProcess(list(words), code, out.getvalue(), err.getvalue())
 
     def good(self, *words: str, text: str | None = None) -> str:
         done = self.run(*words, text=text)
@@ -93,6 +115,27 @@ class Daemons:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def run_newcomer(self, site: str, *options: str) -> str:
+        """The daemon of a site that is not in the file, in the background; where it listens."""
+        if self.tls:
+            self.good("certs", "cluster.toml", "--site", site)
+        (port,) = free_ports(1)
+        address = f"127.0.0.1:{port}"
+        with (self.dir / f"{site}.log").open("ab") as log:
+            words = ("node", "cluster.toml", "--site", site, "--address", address, *options)
+            node = self.command(*words)
+            self._added.append(
+                subprocess.Popen(
+                    node, cwd=self.place, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            )
+        return address
+
+    def reap(self) -> None:
+        """Newcomers that were stopped: their parent is this process."""
+        for child in self._added:
+            child.wait(20)
 
     def pids(self) -> dict[str, int]:
         found = {}
@@ -120,5 +163,14 @@ def up(place: Path, **options: Any) -> Iterator[Daemons]:
         yield daemons
     finally:
         done = daemons.run("cluster", "down", "cluster.toml")
+        daemons.reap()
         assert done.returncode == 0, done.stderr
-        assert daemons.pids() == {}
+        assert _gone(daemons), daemons.pids()
+
+
+def _gone(daemons: Daemons, limit_s: float = 10.0) -> bool:
+    """Also those that were killed, when whoever inherited them has noticed."""
+    until = time.monotonic() + limit_s
+    while daemons.pids() and time.monotonic() < until:
+        time.sleep(0.05)
+    return not daemons.pids()

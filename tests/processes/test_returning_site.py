@@ -8,6 +8,7 @@ import pytest
 
 import ordercast
 from ordercast.net.connection import LinkLimits
+from support.layouts import primary_of
 from support.loops import in_loop
 from support.processes import write_cluster
 from support.sites import read
@@ -31,7 +32,7 @@ def test_a_site_that_returns_to_much_gets_all_of_it_on_one_connection(
     @in_loop
     async def run() -> None:
         async with ordercast.Node.open(path, "a") as a:
-            assert a.core.structure.primary("alpha") == "a"
+            assert primary_of(a.cluster, "alpha") == "a"
             for n in range(COUNT):
                 await a.multicast("alpha", bytes([n]) * SIZE)
             await a.flush("ordered")

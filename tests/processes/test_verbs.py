@@ -20,7 +20,7 @@ from processes.daemons import Daemons, is_running, up
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
     """One cluster for the tests that leave it as they found it, but for what was sent."""
-    with up(tmp_path_factory.mktemp("cluster"), metrics=True) as daemons:
+    with up(tmp_path_factory.mktemp("cluster"), metrics=True, in_process=True) as daemons:
         yield daemons
 
 

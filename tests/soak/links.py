@@ -1,6 +1,7 @@
-"""Soak campaign: the core's sites over links that a proxy resets, stalls, truncates, corrupts.
+"""Soak campaign: the core's members over links that a proxy resets, stalls, truncates, corrupts.
 
-With and without TLS, on both event loops. Nothing may be lost, doubled or reordered.
+With and without TLS, on both event loops, while sites are added and retired. Nothing may be lost,
+doubled or reordered.
 """
 
 import tempfile
@@ -14,13 +15,14 @@ from support.rough import Ride, rough_ride
 from tools.soak.campaign import Outcome
 
 SITES = "abc"
+VISITORS = ("v1",)
 DISTURBANCES = 20
 
 
 @cache
 def certificates() -> tuple[TlsConfig, "tempfile.TemporaryDirectory[str]"]:
     place = tempfile.TemporaryDirectory()
-    write_certificates(CLUSTER, SITES, Path(place.name))
+    write_certificates(CLUSTER, [*SITES, *VISITORS], Path(place.name))
     return TlsConfig(Path(place.name)), place
 
 
@@ -29,11 +31,12 @@ def run(seed: int) -> Outcome:
 
     async def main() -> None:
         tls = certificates()[0] if seed % 2 else None
-        rides.append(await rough_ride(SITES, DISTURBANCES, seed, tls=tls))
+        rides.append(await rough_ride(SITES, DISTURBANCES, seed, visitors=VISITORS, tls=tls))
 
     (on_uvloop if seed % 4 < 2 else on_asyncio)(main())
     ride = rides[0]
     counters = {"messages": ride.messages, "lost connections": ride.losses}
+    counters["visits"] = ride.visits
     counters["disturbances"] = ride.disturbances.total()
     counters |= {f"of kind {kind}": times for kind, times in ride.disturbances.items()}
     return Outcome(not ride.wrong, counters, "; ".join(ride.wrong))

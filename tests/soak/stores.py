@@ -1,24 +1,49 @@
-"""Soak campaign: random fault schedules with crashes, every site on a real store.
+"""Soak campaign: random fault schedules with changes and crashes, every site on a real store.
 
 At each start the log is compared with what the application had seen; the export is judged and
-compared, too. Odd seeds run `propagation`, even ones `centralized`.
+compared, too. Of three seeds, two run the simulator (`propagation` and `centralized`), one runs
+members whose stores are compared record by record, with crashes between any two duties.
 """
 
 import tempfile
 from pathlib import Path
 
+from ordercast.net.config import Retention
+from support.stored_members import judge_export, stored
 from support.stored_schedules import forgets
 from tools.soak.campaign import Outcome
 
 
 def run(seed: int) -> Outcome:
+    if seed % 3 == 0:
+        return _members(seed)
     with tempfile.TemporaryDirectory() as folder:
-        world = forgets("propagation" if seed % 2 else "centralized", seed, Path(folder))
+        world = forgets("propagation" if seed % 3 == 1 else "centralized", seed, Path(folder))
     disks = world.disks.values()
+    assert world.epochs is not None
     counters = {
         "crashes": world.injected.get("crash", 0),
         "starts on a store": sum(disk.starts - 1 for disk in disks),
         "positions found again": sum(disk.checked for disk in disks),
+        "positions filled in": sum(disk.filled for disk in disks),
+        "epochs": max(world.epochs.domains),
         "exports with a base": int(world.truncated > 0),
     }
     return Outcome(True, counters)
+
+
+def _members(seed: int) -> Outcome:
+    retention = Retention() if seed % 2 else Retention("size", 1 << 40)
+    with tempfile.TemporaryDirectory() as folder:
+        world = stored(seed, Path(folder), retention, crash=(0.03, 0.004)[seed % 4 < 2])
+        wrong = world.judge()
+        truncated = judge_export(world)
+    counters = {
+        "crashes": world.crashes,
+        "starts on a store": sum(boots - 1 for boots in world.boots.values()),
+        "records compared": world.compared,
+        "positions filled in": world.filled,
+        "epochs": max(world.epochs),
+        "exports with a base": int(truncated > 0),
+    }
+    return Outcome(not wrong, counters, str(wrong[:2]))

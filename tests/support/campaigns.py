@@ -128,7 +128,7 @@ class Campaign:
 
     async def _send(self, site: str, node: Node) -> None:
         rng = random.Random(f"{self.case} {site} {node.boot}")
-        domain = sorted(node.core.structure.children)
+        domain = sorted(node.core.layout.roster)
         while self._has_more(site):
             payloads = [rng.randbytes(rng.randrange(40)) for _ in range(rng.choice([1, 1, 1, 5]))]
             self.left[site] -= len(payloads)

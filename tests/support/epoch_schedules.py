@@ -37,13 +37,16 @@ def schedule(
 
 
 def drawn_world(
-    seed: int, make: Callable[..., Member] = Member, protocols: Sequence[str] = ON_TREES
+    seed: int,
+    make: Callable[..., Member] = Member,
+    protocols: Sequence[str] = ON_TREES,
+    make_world: Callable[..., World] = World,
 ) -> World:
     """Everything that will happen is in its queue."""
     draw = random.Random(seed * 7 + 1)
     sites = list("abcdefgh")[: draw.randint(4, 8)]
     groups = {f"g{n}": draw.sample(sites, draw.randint(1, 4)) for n in range(draw.randint(2, 4))}
-    world = World(
+    world = make_world(
         groups,
         sites,
         draw.sample(sites, draw.choice([1, 3, 3, 3])),

@@ -13,9 +13,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
+import msgspec
+
+from ordercast.model.epochs import AddGroup
+from ordercast.net.hello import VERSION as HELLO_VERSION
 from ordercast.net.hello import Hello, encode_hello
 from ordercast.wire.codec import MAGIC, VERSION
+from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
+from ordercast.wire.frames import Ack
+from ordercast.wire.limits import MEMBERS
+from ordercast.wire.voting import Vote
 
 Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter, random.Random], Awaitable[None]]
 
@@ -73,6 +82,7 @@ class Attacker:
             "replayed hello": self._replayed,
             "oversize frame": self._oversize_frame,
             "wrong frame": self._wrong_frame,
+            "wrong change": self._wrong_change,
             "TLS to plain": self._tls_bytes,
         }
 
@@ -141,7 +151,8 @@ class Attacker:
     async def _oversize_hello(
         self, _: asyncio.StreamReader, writer: asyncio.StreamWriter, rng: random.Random
     ) -> None:
-        writer.write(HEADER.pack(b"och", 1, rng.randrange(5_000, 2**32), 0) + rng.randbytes(5_000))
+        header = HEADER.pack(b"och", HELLO_VERSION, rng.randrange(5_000, 2**32), 0)
+        writer.write(header + rng.randbytes(5_000))
 
     async def _damaged_hello(
         self, _: asyncio.StreamReader, writer: asyncio.StreamWriter, rng: random.Random
@@ -175,6 +186,21 @@ class Attacker:
     ) -> None:
         body = rng.randbytes(rng.randrange(1, 500))
         writer.write(encode_hello(self.hello()) + HEADER.pack(MAGIC, VERSION, len(body), 0) + body)
+
+    async def _wrong_change(
+        self, _: asyncio.StreamReader, writer: asyncio.StreamWriter, rng: random.Random
+    ) -> None:
+        """Right bytes of a frame about epochs that breaks one rule."""
+        broken = (
+            InEpoch(0, Ack(1, 1, ())),
+            Feed(-1, (), 0, ()),
+            Fed(0, (("c", (("a", 1, "g", 0),)),)),
+            Ask("c", (AddGroup("g", ("a",) * (MEMBERS + 1)),)),
+            Vote(-1, 0, 0, True),
+        )
+        body = msgspec.msgpack.encode(rng.choice(broken))
+        header = HEADER.pack(MAGIC, VERSION, len(body), crc32(body))
+        writer.write(encode_hello(self.hello()) + header + body)
 
     async def _tls_bytes(
         self, _: asyncio.StreamReader, writer: asyncio.StreamWriter, rng: random.Random

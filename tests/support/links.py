@@ -16,6 +16,7 @@ from ordercast.net.connection import LinkLimits, LinkTimes
 from ordercast.net.hello import Identity
 from ordercast.net.tls import TlsConfig
 from ordercast.net.transport import Transport
+from ordercast.wire.codec import WireFrame
 from ordercast.wire.frames import UP, Data, Frame, Submit
 
 Runner = Callable[[Coroutine[Any, Any, None]], None]
@@ -60,7 +61,7 @@ class End:
     times: LinkTimes = QUICK
     limits: LinkLimits = field(default_factory=LinkLimits)
     events: list[tuple[str, str]] = field(default_factory=list)
-    frames: list[tuple[str, Frame]] = field(default_factory=list)
+    frames: list[tuple[str, WireFrame]] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)  # frames handed over in each call
     keep: bool = True  # the frames, or only how many
 
@@ -79,7 +80,7 @@ class End:
             limits=self.limits,
         )
 
-    def _took(self, peer: str, frames: list[Frame]) -> None:
+    def _took(self, peer: str, frames: list[WireFrame]) -> None:
         self.taken += len(frames)
         if self.keep:
             self.reads.append(len(frames))

@@ -168,10 +168,12 @@ class Processes:
 
     def roles(self) -> dict[str, list[str]]:
         """Who is what in the structure; every site is an origin."""
-        structure = self.config.structure()
+        layout = self.config.first_layout()
         roles: dict[str, list[str]] = {"leaf": [], "inner": [], "root": []}
         for site in self.sites:
-            above, below = structure.parent(site), structure.children[site]
+            home = layout.home(site)
+            assert home is not None
+            above, below = home.structure.parent(site), home.structure.children[site]
             roles["leaf" if not below else "root" if above is None else "inner"].append(site)
         return {**{role: sites for role, sites in roles.items() if sites}, "origin": self.sites}
 

@@ -26,6 +26,10 @@ class Tuples:
     def difference(self, new: Array, old: Array) -> Array:
         return tuple(entry for pair in enumerate(new) if pair[1] != old[pair[0]] for entry in pair)
 
+    def changed(self, old: Array, difference: Array) -> Array:
+        new = dict(enumerate(old)) | dict(zip(difference[::2], difference[1::2], strict=True))
+        return tuple(new[place] for place in range(len(old)))
+
     def size(self, array: Array) -> int:
         return 4 * len(array)
 
@@ -68,9 +72,7 @@ class Group:
         self, protocol: str, layout: Layout[int], parts: Parts = PROTOCOLS.__getitem__
     ) -> None:
         self.layout = layout
-        self.members = {
-            name: Member(name, (0,) * layout.count, self.told) for name in layout.ring
-        }
+        self.members = {name: Member(name, (0,) * layout.count, self.told) for name in layout.ring}
         make = parts(protocol)
         self.parts = {
             name: make(name, layout, Tuples(), member) for name, member in self.members.items()

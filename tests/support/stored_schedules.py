@@ -10,13 +10,13 @@ from ordercast.net.config import Retention
 from ordercast.net.export import export
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
-from ordercast.sim.schedules import schedule
-from support.stores import StoredWorld
+from ordercast.sim.schedules import changing
+from support.stored_worlds import StoredWorld
 
 
 def stormy(protocol: str, seed: int) -> SimConfig:
-    """The schedule of the seed, under `wait`, with five crashes; every site returns."""
-    config = schedule(protocol, seed)
+    """The schedule of the seed, under `wait`, with changes and five crashes; all sites return."""
+    config = changing(protocol, seed)
     faults = tuple(fault for fault in config.faults if fault.kind not in ("crash", "restart"))
     return replace(
         config,
@@ -34,13 +34,6 @@ def run(config: SimConfig, seed: int, folder: Path, retention: Retention | None)
     world.run()
     assert world.quiet
     assert world.recorder.violations == []
-    for disk in world.disks.values():
-        assert disk.store is not None
-        table = config.table.groups
-        disk.store.describe(
-            groups={group: list(members) for group, members in table.items()},
-            deliver=config.deliver, on_failure=config.on_failure, protocol=config.protocol,
-        )  # fmt: skip
     world.close()
     return world
 

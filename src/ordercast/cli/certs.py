@@ -11,25 +11,35 @@ DESCRIPTION = """\
 Make what is missing of a cluster's certificates: an authority (ca.pem, ca.key), and
 for each site a certificate and a key (SITE.pem, SITE.key). They go to the directory
 that the cluster file names under [tls], or to --out. Running sites notice new files.
+With --site only for the sites named, which need not be in the cluster file: for one
+that 'ordercast site add' will admit, from the authority that is there.
 A machine needs ca.pem and its own site's two files; keep ca.key elsewhere.
 Needs the extra 'certs'."""
 
 EXAMPLE = """\
 example:
   ordercast certs cluster.toml
-  ordercast certs cluster.toml --renew"""
+  ordercast certs cluster.toml --renew
+  ordercast certs cluster.toml --site d --host db4.example.org"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     cluster_arguments(parser)
     parser.add_argument("--out", metavar="DIR", help="the directory (default: that of [tls])")
     parser.add_argument(
-        "--renew", action="store_true", help="new certificates and keys for all sites"
+        "--renew", action="store_true", help="new certificates and keys for all sites (of --site)"
     )
+    parser.add_argument(
+        "--site", metavar="SITE", action="append", help="only for this site; may be repeated"
+    )
+    parser.add_argument(
+        "--host", metavar="HOST", action="append", default=[],
+        help="a name or address of the one --site, for other people's tools; may be repeated",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.certs import write_certificates
+    from ordercast.net.certs import add_certificates, write_certificates
 
     cluster, _ = cluster_of(args)
     if args.out is not None:
@@ -39,9 +49,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         raise ConfigError(f"{cluster.source}: has no [tls] dir; name a directory with --out")
     hosts = {name: [site.address[0]] for name, site in cluster.sites.items()}
-    written = write_certificates(
-        cluster.name, sorted(cluster.sites), directory, hosts=hosts, renew=args.renew
-    )
+    make, sites = write_certificates, sorted(cluster.sites)
+    if args.host and len(args.site or ()) != 1:
+        raise ConfigError("--host: goes with exactly one --site")
+    if args.site:
+        make, sites = add_certificates, args.site
+        if args.host:
+            hosts[args.site[0]] = args.host
+    written = make(cluster.name, sites, directory, hosts=hosts, renew=args.renew)
     if args.json:
         print_json({"dir": str(directory), "written": [path.name for path in written]})
     elif not written:

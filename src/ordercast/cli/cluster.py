@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 ACTIONS = ("up", "down", "kill", "restart")
 
 DESCRIPTION = """\
-Run all sites of a cluster file as processes on this machine.
+Run all sites of a cluster as processes on this machine: those of the file, and those
+that were added while it ran and have a store in DIR; not those that were retired.
 
   up       start them; in the foreground until Ctrl-C, or with --detach in the
            background: then it returns when all are ready
@@ -43,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.config import read_cluster
+    from ordercast.net.processes import require_site
 
     action, file, *sites = action_and_cluster(args.words, ACTIONS, "cluster")
     if args.detach and action != "up":
@@ -54,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     cluster = read_cluster(file)
     directory = cluster.directory(args.dir)
     for site in sites:
-        cluster.site(site)
+        require_site(cluster, site, directory)
     if action == "up":
         return _up(cluster, directory, args)
     if action == "down":
@@ -69,7 +71,9 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     if there:
         told = ", ".join(f"{daemon.site} (process {daemon.pid})" for daemon in there)
         raise ConfigError(f"{directory}: running already: {told}; 'ordercast cluster down' stops")
-    started = processes.start(cluster, sorted(cluster.sites), directory, detached=args.detach)
+    here = processes.sites_here(cluster, directory)
+    sites = [site for site in here if not processes.is_retired(directory, site)]
+    started = processes.start(cluster, sites, directory, detached=args.detach)
     try:
         processes.wait_ready(started, directory)
         _told(args, cluster, directory, {site: child.pid for site, child in started.items()})

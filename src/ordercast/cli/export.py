@@ -61,8 +61,9 @@ def _quiet(cluster: "Cluster", directory: Path) -> dict[str, tuple[int, int]]:
     """The running sites that have nothing outstanding, with how far each is; none unless all that
     run are quiet, because one that is not may still have something for the others."""
     from ordercast.cli.status import ask
+    from ordercast.net.processes import sites_here
 
-    found = asyncio.run(ask(cluster, sorted(cluster.sites), directory))
+    found = asyncio.run(ask(cluster, sites_here(cluster, directory), directory))
     up = {site: status for site, status in found.items() if "position" in status}
     if not all(status["quiet"] for status in up.values()):
         return {}

@@ -1,65 +1,143 @@
-"""`ordercast group list CLUSTER`: the groups of a cluster, and which site orders each."""
+"""`ordercast group add|remove|join|leave|list`: the groups of a cluster, while it runs."""
 
 import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ordercast.cli.asking import (
+    ask_for,
+    asking_arguments,
+    site_that_answers,
+    site_to_ask,
+    status_of,
+)
 from ordercast.cli.frame import GOOD, UsageError, print_json
-from ordercast.cli.runtime import action_and_cluster, dir_argument
+from ordercast.cli.runtime import action_and_cluster, dir_argument, say
+from ordercast.model.names import require_name
 
 if TYPE_CHECKING:
-    from ordercast.core.structure import Structure
+    from ordercast.model.epochs import Edit
+    from ordercast.net.config import Cluster
 
-ACTIONS = ("list",)
+ACTIONS = ("list", "add", "remove", "join", "leave")
+_WORDS = {
+    "list": "CLUSTER",
+    "add": "CLUSTER NAME SITE...",
+    "remove": "CLUSTER NAME",
+    "join": "CLUSTER NAME SITE...",
+    "leave": "CLUSTER NAME SITE...",
+}
 
 DESCRIPTION = """\
-List the groups of a cluster file: members, the primary (the site that orders the
-group's messages), and the relays that are no members."""
+Change the groups of a running cluster, or list them.
+
+  add     CLUSTER NAME SITE...   a new group of these sites
+  remove  CLUSTER NAME           what was sent to it and is not ordered yet is refused
+  join    CLUSTER NAME SITE...   sites become members
+  leave   CLUSTER NAME SITE...   sites are members no longer
+  list    CLUSTER                members, the primary (the site that orders the group's
+                                 messages) and relays that are no members: of the
+                                 running cluster, or of its file if no site answers here
+
+A change is ordered among the messages of the groups that it touches: all their sites
+must be there for it. It waits for one that is not, until --timeout: then the exit code
+is 1 and the change may still be done. A change that is impossible is refused (2)."""
 
 EXAMPLE = """\
 example:
+  ordercast group add cluster.toml gamma a c
+  ordercast group join cluster.toml alpha c
+  ordercast group leave cluster.toml alpha c
   ordercast group list cluster.toml"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="+", metavar="list CLUSTER", help="see above")
+    parser.add_argument(
+        "words", nargs="+", metavar="ACTION CLUSTER [NAME [SITE...]]", help="see above"
+    )
     dir_argument(parser)
+    asking_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.config import read_cluster
 
-    _, file, *rest = action_and_cluster(args.words, ACTIONS, "group")
-    if rest:
-        raise UsageError(f"group list: one argument too many: {rest[0]!r}")
+    action, file, *rest = action_and_cluster(args.words, ACTIONS, "group")
+    edits = _edits(action, rest)
     cluster = read_cluster(file)
-    structure = cluster.structure()
+    directory = cluster.directory(args.dir)
+    if edits:
+        return ask_for(args, cluster, directory, edits)
+    return _list(args, cluster, directory)
+
+
+def _edits(action: str, rest: Sequence[str]) -> list["Edit"]:
+    from ordercast.model.epochs import AddGroup, JoinGroup, LeaveGroup, RemoveGroup
+
+    least, most = {"list": (0, 0), "remove": (1, 1)}.get(action, (2, None))
+    if len(rest) < least:
+        what = "NAME" if not rest else "SITE"
+        raise UsageError(
+            f"group {action}: {what} is missing (group {action} {_WORDS[action]});"
+            " see 'ordercast group --help'"
+        )
+    if most is not None and len(rest) > most:
+        raise UsageError(f"group {action}: one argument too many: {rest[most]!r}")
+    if action == "list":
+        return []
+    name, *sites = rest
+    for each in rest:
+        require_name(each, f"group {action}")
+    if action == "add":
+        return [AddGroup(name, tuple(sites))]
+    if action == "remove":
+        return [RemoveGroup(name)]
+    if action == "join":
+        return [JoinGroup(name, site) for site in sites]
+    return [LeaveGroup(name, site) for site in sites]
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
+    from ordercast.net.layout_told import epochs_told
+
+    if args.via is not None:
+        via: str | None = site_to_ask(cluster, directory, args.via)
+    else:
+        via = site_that_answers(cluster, directory)
+    if via is not None:
+        epochs = asyncio.run(status_of(cluster, via, directory))["epochs"]
+    else:
+        epochs = epochs_told(cluster.first_layout())
     rows: dict[str, dict[str, Any]] = {
-        group: {
-            "members": list(cluster.groups[group]),
-            "primary": structure.primary(group),
-            "extra": _extra(structure, group),
-        }
-        for group in sorted(cluster.groups)
+        group: {**row, "epoch": epoch["epoch"]}
+        for epoch in epochs
+        for group, row in epoch["groups"].items()
     }
+    rows = {group: rows[group] for group in sorted(rows)}
     if args.json:
-        builder = structure.forest.builder
-        print_json({"cluster": cluster.name, "builder": builder, "groups": rows})
+        builders = sorted({epoch["builder"] for epoch in epochs})
+        print_json(
+            {
+                "cluster": cluster.name,
+                "source": "file" if via is None else "running",
+                "via": via,
+                "builder": ",".join(builders),
+                "groups": rows,
+            }
+        )
         return GOOD
-    width = max(len("group"), *(len(group) for group in rows))
+    width = max(len(group) for group in ["group", *rows])
     print(f"{'group':<{width}}  primary  members")
     for group, row in rows.items():
         relays = f" (relays: {', '.join(row['extra'])})" if row["extra"] else ""
         print(f"{group:<{width}}  {row['primary']:<7}  {', '.join(row['members'])}{relays}")
+    if via is None:
+        say(f"of {cluster.source}, with which the cluster is founded: no site of it answers here")
+    else:
+        say(f"of the running cluster, as site {via} knows it")
     return GOOD
-
-
-def _extra(structure: "Structure", group: str) -> list[str]:
-    """The sites on the way from the primary to the members that are no members."""
-    members, primary = structure.members(group), structure.primary(group)
-    passed: dict[str, None] = {primary: None}
-    for member in members:
-        at: str | None = member
-        while at is not None and at not in passed:
-            passed[at] = None
-            at = structure.parent(at)
-    return sorted(site for site in passed if site not in members)

@@ -6,33 +6,53 @@ import sys
 import time
 from typing import Any
 
-from ordercast.cli.frame import GOOD
+from ordercast.cli.frame import GOOD, UsageError
 from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+from ordercast.model.names import require_name
 
 DESCRIPTION = """\
 Run one site of a cluster in the foreground, until SIGTERM or Ctrl-C. Logs go to
 standard error; with --json, events go to standard output, one object per line.
-Its store is DIR/SITE.db; clients and the other verbs reach it at DIR/SITE.sock."""
+Its store is DIR/SITE.db; clients and the other verbs reach it at DIR/SITE.sock.
+
+A site that the cluster file does not have needs --address the first time (its store
+keeps it), and to be let in by the others: 'ordercast site add'."""
 
 EXAMPLE = """\
 example:
-  ordercast node cluster.toml --site a"""
+  ordercast node cluster.toml --site a
+  ordercast node cluster.toml --site d --address 127.0.0.1:7104"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     cluster_arguments(parser)
     parser.add_argument("--site", required=True, metavar="SITE", help="the site to run")
     parser.add_argument(
+        "--address", metavar="HOST:PORT", help="where a site listens that is not in the file"
+    )
+    parser.add_argument(
+        "--metrics", metavar="HOST:PORT", help="the same for its metrics and health"
+    )
+    parser.add_argument(
         "--verbose", action="store_true", help="log more than an operator needs every day"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.daemon import run_daemon
+    from ordercast.net.cluster_file import parse_address
+    from ordercast.net.daemon import Given, run_daemon
 
     cluster, directory = cluster_of(args)
+    for option, value in (("--address", args.address), ("--metrics", args.metrics)):
+        if value is not None:
+            parse_address(value, option)
+            if args.site in cluster.sites:
+                raise UsageError(f"{option}: {cluster.source} says where site {args.site!r} is")
+    require_name(args.site, "--site")
+    metrics = None if args.metrics is None else parse_address(args.metrics, "--metrics")
+    given = Given(args.address or "", metrics)
     _log_to_stderr(args.site, args.verbose)
-    run_daemon(cluster, args.site, directory, _tell if args.json else _keep)
+    run_daemon(cluster, args.site, directory, _tell if args.json else _keep, given)
     return GOOD
 
 

@@ -22,7 +22,8 @@ example:
   ordercast reproduce --only gs-graph1 gs-graph2 --quick --out figures
 
 names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
-       scale-forest; those of the other papers come with their protocols"""
+       stab-table1, stab-table4, stab-figure6 ... stab-figure10, stab-scale, stab-load,
+       stab-trigger, scale-forest; those of the other papers come with their protocols"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

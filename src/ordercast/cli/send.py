@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ordercast.cli.asking import any_site, seconds, site_that_answers
 from ordercast.cli.frame import (
     GOOD,
     INCOMPLETE,
@@ -19,7 +20,7 @@ from ordercast.cli.frame import (
     whole_number,
 )
 from ordercast.cli.runtime import cluster_arguments, cluster_of, say
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
@@ -65,18 +66,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="wait until accepted, ordered or stable (default: ordered)",
     )
     parser.add_argument(
-        "--timeout", type=_seconds, metavar="SECONDS", help="give up after so long (default: never)"
+        "--timeout", type=seconds, metavar="SECONDS", help="give up after so long (default: never)"
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,30 +79,30 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--count does not go with -; see 'ordercast send --help'")
     cluster, directory = cluster_of(args)
     groups = args.group.split(",")
-    for group in groups:
-        if group not in cluster.groups:
-            hint = nearest(group, cluster.groups)
-            raise ConfigError(f"{cluster.source}: there is no group {group!r}{hint}")
     if args.size is not None and args.size > cluster.limits.message_bytes:
         raise ConfigError(f"--size: {args.size} is above {cluster.limits.message_bytes} bytes")
-    origin = args.origin or _one_that_runs(cluster, directory, groups)
-    cluster.site(origin)
+    origin = _origin(args, cluster, directory, groups)
     sending = _Sending(args, groups[0] if len(groups) == 1 else groups, origin)
     return asyncio.run(sending.run(cluster, directory))
 
 
-def _one_that_runs(cluster: "Cluster", directory: Path, groups: list[str]) -> str:
-    """A member of the group if one runs here, else any site: groups are open."""
-    from ordercast.net.sockets import answers
+def _origin(
+    args: argparse.Namespace, cluster: "Cluster", directory: Path, groups: list[str]
+) -> str:
+    """The site asked for, else a member of the group if one runs here, else any: groups are open.
+    Which groups there are the running cluster knows; before that, the file."""
+    from ordercast.net.processes import require_site
 
-    members = [site for group in groups for site in cluster.groups[group]]
-    for site in dict.fromkeys([*sorted(members), *sorted(cluster.sites)]):
-        if answers(directory / f"{site}.sock"):
-            return site
-    raise ConfigError(
-        f"{directory}: no site of cluster {cluster.name!r} runs here;"
-        f" start one: 'ordercast cluster up {cluster.source} --detach'"
-    )
+    if args.origin is not None:
+        require_site(cluster, args.origin, directory)
+        return str(args.origin)
+    members = [site for group in groups for site in cluster.groups.get(group, ())]
+    if site_that_answers(cluster, directory) is None:
+        for group in groups:
+            if group not in cluster.groups:
+                hint = nearest(group, cluster.groups)
+                raise ConfigError(f"{cluster.source}: there is no group {group!r}{hint}")
+    return any_site(cluster, directory, members)
 
 
 class _Sending:
@@ -139,6 +130,10 @@ class _Sending:
             self.error = f"gave up after {self.args.timeout:g} s"
         except ConfigError:
             raise
+        except UnknownGroup as error:
+            if not self.sent:
+                raise
+            self.error = str(error)
         except Error as error:
             self.error = str(error)
         return self._report(time.monotonic() - begun)

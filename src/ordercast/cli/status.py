@@ -12,13 +12,15 @@ from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
 if TYPE_CHECKING:
     from ordercast.net.config import Cluster
 
+_WELL = ("up", "elsewhere", "retired")
 EVERY_S = 2.0
 ANSWER_S = 2.0
 
 DESCRIPTION = """\
-Ask the running sites of a cluster how they are. Sites of which this directory has
-nothing (they run on other machines) are shown as 'elsewhere'. The exit code is 1
-when a site that belongs here does not answer or is not healthy."""
+Ask the running sites of a cluster how they are: those of the file, and those that were
+added and have a store here. Sites of which this directory has nothing (they run on
+other machines) are shown as 'elsewhere', those that have left as 'retired'. The exit
+code is 1 when a site that belongs here does not answer or is not healthy."""
 
 EXAMPLE = """\
 example:
@@ -35,12 +37,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ordercast.net.processes import require_site, sites_here
+
     cluster, directory = cluster_of(args)
-    sites = sorted(cluster.sites)
     if args.site is not None:
-        cluster.site(args.site)
-        sites = [args.site]
+        require_site(cluster, args.site, directory)
     while True:
+        sites = sites_here(cluster, directory) if args.site is None else [args.site]
         found = asyncio.run(ask(cluster, sites, directory))
         whole = {"cluster": cluster.name, "dir": str(directory), "sites": found}
         if args.watch and args.json:
@@ -50,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(as_table(found), flush=True)
         if not args.watch:
-            well = all(site["state"] in ("up", "elsewhere") for site in found.values())
+            well = all(site["state"] in _WELL for site in found.values())
             return GOOD if well else INCOMPLETE
         time.sleep(EVERY_S)
 
@@ -62,14 +65,16 @@ async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str
 
 
 async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, Any]:
-    """`state` is up, unwell (with reasons), down or elsewhere."""
+    """`state` is up, unwell (with reasons), down, elsewhere or retired."""
     from ordercast.model.errors import Error
     from ordercast.net.client import connect
-    from ordercast.net.processes import log_file, running
+    from ordercast.net.processes import is_retired, log_file, running
     from ordercast.net.sockets import answers
     from ordercast.net.status import troubles
 
     if running(directory, site) is None and not answers(directory / f"{site}.sock"):
+        if is_retired(directory, site):
+            return {"state": "retired", "reasons": []}
         if not (directory / f"{site}.db").exists():
             return {"state": "elsewhere", "reasons": []}
         log = log_file(directory, site)
@@ -85,11 +90,15 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
         return {"state": "down", "reasons": [f"no answer within {ANSWER_S:g} s"]}
     except Error as error:
         return {"state": "down", "reasons": [str(error)]}
+    if is_retired(directory, site):
+        return {"state": "retired", "reasons": [], **status}
     reasons = troubles(status)
     return {"state": "unwell" if reasons else "up", "reasons": reasons, **status}
 
 
-_COLUMNS = ("site", "state", "position", "lag", "window", "held by", "links", "store", "up for")
+_COLUMNS = (
+    "site", "state", "position", "epoch", "lag", "window", "held by", "links", "store", "up for",
+)  # fmt: skip
 
 
 def as_table(found: dict[str, dict[str, Any]]) -> str:
@@ -114,6 +123,7 @@ def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:
         site,
         status["state"],
         str(status["position"]),
+        str(status["epoch"]),
         str(status["lag"]),
         f"{window['messages']}/{window['limit_messages']}",
         ",".join(window["held_by"]) or "-",

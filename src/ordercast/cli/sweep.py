@@ -26,7 +26,7 @@ EXAMPLE = """\
 example:
   sweep.toml:
     [sweep]
-    verb = "plan"                                        # or "sim"
+    verb = "plan"                                        # or "sim", "stability"
     seed = 1
     until = {measure = "depth_mean", within = "10%"}     # or: repeat = 20
     [grid]

@@ -5,12 +5,15 @@ import asyncio
 import base64
 from typing import Any
 
+from msgspec.structs import asdict
+
 from ordercast.cli.frame import GOOD, whole_number
 from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
 
 DESCRIPTION = """\
 Print the deliveries of a running site in order, and then what comes, until Ctrl-C.
-It only looks on: it confirms nothing, and nobody waits for it."""
+Where an epoch opens, a line says so (with --json, an object "opened"); --count does
+not count those. It only looks on: it confirms nothing, and nobody waits for it."""
 
 EXAMPLE = """\
 example:
@@ -33,8 +36,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ordercast.net.processes import require_site
+
     cluster, directory = cluster_of(args)
-    cluster.site(args.site)
+    require_site(cluster, args.site, directory)
     asyncio.run(_tail(cluster, directory, args))
     return GOOD
 
@@ -49,13 +54,21 @@ async def _tail(cluster: Any, directory: Any, args: argparse.Namespace) -> None:
                 print_line(_as_json(item))
             else:
                 print(_as_text(item), flush=True)
-            if left is not None:
+            if left is not None and not _is_opening(item):
                 left -= 1
                 if not left:
                     return
 
 
+def _is_opening(item: Any) -> bool:
+    from ordercast.core.epochs.records import EpochOpened
+
+    return isinstance(item, EpochOpened)
+
+
 def _as_json(item: Any) -> dict[str, Any]:
+    if _is_opening(item):
+        return {"opened": {**asdict(item), "members": dict(item.members)}}
     found = {
         "position": item.position,
         "epoch": item.epoch,
@@ -74,6 +87,9 @@ def _as_json(item: Any) -> dict[str, Any]:
 
 
 def _as_text(item: Any) -> str:
+    if _is_opening(item):
+        groups = ", ".join(item.groups) or "none"
+        return f"-\t(epoch {item.epoch} opens: {item.protocol}; groups of this site: {groups})"
     payload = getattr(item, "payload", None)
     if payload is None:
         shown = "(gap: this message was shed)"

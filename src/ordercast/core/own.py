@@ -84,6 +84,7 @@ class OwnMessages:
         self.allowance = (0, 0)
         self.kept: deque[Batch] = deque()  # accepted, the oldest of them not stable
         self._ordered: dict[Group, deque[Batch]] = {}  # placed, not stable
+        self._placed_seq: dict[Group, int] = {}  # of the last batch that has its receipt
         self._stable_seq: dict[Group, int] = {}
         # Causal order only.
         self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}
@@ -143,6 +144,7 @@ class OwnMessages:
         self.receipts.append(Receipt("ordered", batch.group, batch.seq, batch.count))
         self._ordered.setdefault(batch.group, deque()).append(batch)
         self._released -= self._until_placed
+        self._placed_seq[batch.group] = batch.seq
         self._settle(batch.group)
 
     def stable(self, group: Group, seq: int) -> None:
@@ -168,12 +170,13 @@ class OwnMessages:
     def included(self, group: Group, upto: int) -> None:
         """The closed epochs include everything sent from here to the group up to `upto`."""
         waiting = self._ordered.setdefault(group, deque())
-        known = waiting[-1].seq if waiting else self._stable_seq.get(group, 0)
+        known = self._placed_seq.get(group, 0)  # not the stable one: a restart hears of that first
         for batch in self.kept:
             if batch.group == group and known < batch.seq <= upto:
                 self.receipts.append(Receipt("ordered", group, batch.seq, batch.count))
                 waiting.append(batch)
-        self.stable(group, upto)
+        self._stable_seq[group] = max(upto, self._stable_seq.get(group, 0))
+        self._settle(group)
 
     def stable_seq(self, group: Group) -> int:
         """The last seq of this site's to the group that is known here to be final."""
@@ -232,6 +235,9 @@ class OwnMessages:
 
     def replay(self, record: Accepted) -> None:
         self._keep(record.batch)
+
+    def send_again(self, batch: Batch) -> None:
+        self._leave(batch)
 
     def resume(self, placed_here: set[tuple[Group, int]]) -> None:
         """All records are replayed: send again what this site has not itself placed already."""

@@ -8,7 +8,7 @@ is the truth and link cursors are indexes into it: those below are counts of for
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ordercast.core.gate import Gate
@@ -18,6 +18,7 @@ from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
 from ordercast.core.own import OwnMessages
 from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Placed
 
 Owed: TypeAlias = tuple[Outgoing, int, Site]
 """The lane to a child, the number under which it gets the batch, and its name."""
@@ -51,6 +52,7 @@ class Retention:
         self.restored = 0  # batches that a restart brought back, final or not
         self._look_at = own.limits.checkpoint_batches
         self.due = False  # so many batches have gathered that a look is worth it
+        self.remember: Callable[[Placed], None] | None = None  # what is forgotten of the log
         # Counts of what was forgotten.
         self.position = 0
         self.logged: dict[Group, int] = {}
@@ -60,6 +62,7 @@ class Retention:
         self.from_parent = 0
         self.from_origin: dict[Site, int] = {}
         self.own_seqs: dict[Group, int] = {}
+        self.log_seqs: dict[tuple[Site, int, Group], int] = {}  # last seq in the log
 
     def hold(self, entry: Passed, owed: Sequence[Owed], position: int) -> Held:
         """`owed`: under which number each child gets it; `position`: its last here, if ours."""
@@ -154,6 +157,10 @@ class Retention:
         if held.position:
             self.position = held.position
             self.logged[batch.group] = entry.placed.number + batch.count - 1
+            stream = (batch.origin, batch.incarnation, batch.group)
+            self.log_seqs[stream] = batch.seq + batch.count - 1
+            if self.remember is not None:
+                self.remember(entry.placed)
             if batch.members:
                 self.implicit[batch.group] = batch.members
 
@@ -171,6 +178,7 @@ class Retention:
             "from_origin": dict(self.from_origin),
             "own_seqs": dict(self.own_seqs),
             "own_stable": self.own.stable_seqs(),
+            "log_seqs": [(*stream, seq) for stream, seq in self.log_seqs.items()],
             # Of a forgotten batch's own past not all need be stable: its groups may be others.
             "past": self.own.past(),
             "final_seqs": {origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
@@ -185,6 +193,7 @@ class Retention:
         self.from_parent = state["from_parent"]
         self.from_origin = dict(state["from_origin"])
         self.own_seqs = dict(state["own_seqs"])
+        self.log_seqs = {(o, i, g): seq for o, i, g, seq in state["log_seqs"]}
         self._final_seqs = {origin: dict(seqs) for origin, seqs in state["final_seqs"].items()}
 
     def held(self) -> int:

@@ -17,6 +17,18 @@ def require_loopback(addresses: Mapping[Site, tuple[str, int]]) -> None:
             )
 
 
+def why_not_dialled(site: Site, address: tuple[str, int] | None, *, loopback_only: bool) -> str:
+    """Of a site that was added while running: its address is as good as it was asked for."""
+    if address is None:
+        return "no address is known"
+    try:
+        if loopback_only:
+            require_loopback({site: address})
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

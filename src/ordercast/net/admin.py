@@ -18,10 +18,12 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.net.admin_frames import (
     VERSION,
     Answer,
+    Change,
     Confirm,
     Failed,
     Grant,
     Hello,
+    Places,
     Refused,
     Request,
     Send,
@@ -38,6 +40,7 @@ from ordercast.net.admin_frames import (
 from ordercast.net.admin_session import Limits, Session
 from ordercast.net.admin_stream import Subscription, observed
 from ordercast.net.node import Node
+from ordercast.net.places import places_of
 from ordercast.net.sockets import remove_stale, socket_path
 
 _log = logging.getLogger("ordercast.net.admin")
@@ -75,10 +78,12 @@ class Admin:
         finally:
             os.umask(before)
         self.path.chmod(0o600)
+        self.node.on_layout.append(self._layout_changed)
 
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
+            self.node.on_layout.remove(self._layout_changed)
         for connection in list(self._connections.values()):
             connection.close("the daemon stops")
         for session in self._sessions.values():
@@ -126,6 +131,12 @@ class Admin:
             self._said[cause] = None
             _log.warning("a client was dropped: %s", failure)
 
+    def _layout_changed(self) -> None:
+        if self._connections:
+            places = places_of(self.node.core.layout)
+            for connection in list(self._connections.values()):
+                connection.tell_places(places)
+
     # --- sessions ---------------------------------------------------------------------------------
 
     def session(self, client: bytes, wire: Wire) -> Session:
@@ -158,6 +169,7 @@ class _Connection:
         self.session: Session | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._places: Places | None = None  # that the client was told
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
 
@@ -214,6 +226,7 @@ class _Connection:
         else:
             limits = self.admin.limits
             self.session = self.admin.session(hello.client, self.wire)
+            self._places = places_of(node.core.layout)
             self.wire.send(
                 Welcome(
                     VERSION,
@@ -222,8 +235,15 @@ class _Connection:
                     node.incarnation,
                     limits.messages,
                     limits.bytes,
+                    self._places,
                 )
             )
+
+    def tell_places(self, places: Places) -> None:
+        """Most records change nothing that a client is told."""
+        if self._places is not None and places != self._places:
+            self._places = places
+            self.wire.send(places)
 
     def _subscribe(self, frame: Subscribe) -> None:
         if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
@@ -244,16 +264,20 @@ class _Connection:
         batches = stream.batches(frame.start)
         return Subscription(frame.id, batches, self.wire, keep=stream.log is None)
 
-    def _ask(self, frame: Confirm | Status) -> None:
+    def _ask(self, frame: Confirm | Status | Change) -> None:
         task = asyncio.create_task(self._answer(frame))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
-    async def _answer(self, frame: Confirm | Status) -> None:
+    async def _answer(self, frame: Confirm | Status | Change) -> None:
+        body = b""
         try:
             if isinstance(frame, Confirm):
                 await self.node.confirm(frame.position)
-                body = b""
+            elif isinstance(frame, Change):
+                await self.node.change(*frame.edits, name=frame.name)
+                # Before the answer: who asked may send to a new group at once.
+                self.tell_places(places_of(self.node.core.layout))
             else:
                 body = msgspec.json.encode(await self.node.status())
         except Error as error:

@@ -14,13 +14,21 @@ from typing import Annotated, Any, TypeAlias, cast
 import msgspec
 from msgspec import Meta
 
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.model import errors
+from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error, FrameError
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Placed
-from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES, LARGEST_NUMBER, MEMBERS
+from ordercast.wire.limits import (
+    BATCH_MESSAGES,
+    BODY_BYTES,
+    LARGEST_NUMBER,
+    MEMBERS,
+    RECORDS,
+)
 
-VERSION = 1
+VERSION = 2
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 CLIENT_BYTES = 16  # of a client's id, drawn at random
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
@@ -104,10 +112,29 @@ class Status(_Frame, frozen=True, tag=8):
     id: Number
 
 
-Request: TypeAlias = Hello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | Status
+class Change(_Frame, frozen=True, tag=9):
+    """Change the cluster; repeated on a new connection under the same name, so it is done once."""
+
+    id: Number
+    name: Text
+    edits: Annotated[tuple[Edit, ...], Meta(min_length=1, max_length=RECORDS)]
+
+
+Request: TypeAlias = (
+    Hello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | Status | Change
+)
 
 
 # --- of the daemon --------------------------------------------------------------------------------
+
+
+class Places(_Frame, frozen=True, tag=9):
+    """Whom this site can send to, now: the roster, the groups, and the sites of each domain. In
+    the welcome, and again whenever it has changed."""
+
+    sites: tuple[Site, ...]
+    groups: tuple[tuple[Group, tuple[Site, ...]], ...]
+    domains: tuple[tuple[Site, ...], ...]
 
 
 class Welcome(_Frame, frozen=True, tag=1):
@@ -119,6 +146,7 @@ class Welcome(_Frame, frozen=True, tag=1):
     incarnation: int
     messages: int
     bytes: int
+    places: Places
 
 
 class Refused(_Frame, frozen=True, tag=2):
@@ -163,8 +191,15 @@ class Shed(_Frame, frozen=True, tag=8):
     count: int
 
 
+class Opened(_Frame, frozen=True, tag=10):
+    """Between two batches of a subscription: what follows is of another epoch."""
+
+    id: int
+    opened: EpochOpened
+
+
 class Answer(_Frame, frozen=True, tag=6):
-    """To a Confirm (empty) or a Status (JSON)."""
+    """To a Confirm or a Change (empty), or a Status (JSON)."""
 
     id: int
     body: bytes
@@ -178,7 +213,9 @@ class Failed(_Frame, frozen=True, tag=7):
     reason: Text
 
 
-Reply: TypeAlias = Welcome | Refused | Stages | Rejected | Batches | Shed | Answer | Failed
+Reply: TypeAlias = (
+    Welcome | Refused | Stages | Rejected | Batches | Shed | Answer | Failed | Places | Opened
+)
 
 _encoder = msgspec.msgpack.Encoder()
 decode_request = msgspec.msgpack.Decoder(Request).decode

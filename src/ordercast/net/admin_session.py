@@ -6,14 +6,13 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group
 from ordercast.model.messages import unpack_payloads
 from ordercast.net.admin_frames import (
     ACCEPTED,
     ORDERED,
     STABLE,
-    STAGES,
     Rejected,
     Send,
     Stages,
@@ -26,6 +25,7 @@ from ordercast.net.admin_stream import Subscription
 from ordercast.net.node import Node
 from ordercast.net.receipts import Receipt
 
+MOST_REFUSED = 4_096  # remembered
 PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
 _SLACK = 2  # times what a client may have under way: it may have given up some of it
 
@@ -42,7 +42,8 @@ class Session:
     """Outlives connections: a client that comes back finds what it had under way.
 
     `_reached` has an entry for every number that is queued or watched; a number at or below
-    `highest` without one was finished before, and the store knows what it was given.
+    `highest` without one was finished before, and the store knows what it was given. `_refused`
+    has those whose group was removed: their seqs may be another message's by now.
     """
 
     def __init__(self, node: Node, client: bytes, limits: Limits) -> None:
@@ -55,6 +56,7 @@ class Session:
         self._queue: deque[Send] = deque()
         self._waiting = [0, 0]  # messages and bytes not yet accepted
         self._reached: dict[int, tuple[int, Group, int]] = {}
+        self._refused: dict[int, UnknownGroup] = {}
         self._news: list[tuple[int, int, Group, int]] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
@@ -63,7 +65,8 @@ class Session:
 
     @property
     def idle(self) -> bool:
-        return self.wire is None and not (self._queue or self._tasks or self._parked)
+        under_way = self._queue or self._tasks or self._parked or self._refused
+        return self.wire is None and not under_way
 
     def attach(self, wire: Wire) -> None:
         if self.wire is not None and self.wire is not wire:
@@ -113,12 +116,14 @@ class Session:
         if number in self._reached:  # still under way, from an earlier connection
             self._tell(number)
             return
+        if number in self._refused:
+            self._reject(number, self._refused[number])
+            return
         if frame.again or number <= self.highest:
             found = self.node.store.request(self.client, number)
             if found is not None:
                 self.highest = max(self.highest, number)
-                group, seq, count = found
-                self._follow(number, group, seq, count)
+                self._follow_accepted(number, *found)
                 return
         if number <= self.highest:
             self._reject(number, Error(f"request {number} was answered, or given up, before"))
@@ -128,8 +133,10 @@ class Session:
     def watch(self, frame: Watch) -> None:
         if frame.number in self._reached:
             self._tell(frame.number)
+        elif frame.number in self._refused:
+            self._reject(frame.number, self._refused[frame.number])
         else:
-            self._follow(frame.number, frame.group, frame.seq, frame.count)
+            self._follow_accepted(frame.number, frame.group, frame.seq, frame.count)
 
     def _enqueue(self, frame: Send) -> None:
         messages, size = self._waiting
@@ -162,11 +169,13 @@ class Session:
                 except Error as error:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
-                    self._reject(frame.number, error)
+                    if isinstance(error, UnknownGroup):
+                        self._refuse(frame.number, error)
+                    else:
+                        self._reject(frame.number, error)
                 else:
-                    first = receipt.seq - frame.count + 1
                     self._open[frame.number] = frame
-                    self._follow(frame.number, receipt.group, first, frame.count)
+                    self._follow(frame.number, receipt, frame.count)
                 self._queue.popleft()
         finally:
             self._sending = False
@@ -179,19 +188,31 @@ class Session:
 
     # --- what becomes of it -----------------------------------------------------------------------
 
-    def _follow(self, number: int, group: Group, seq: int, count: int) -> None:
-        self._reached[number] = (0, group, seq)
-        self._spawn(self._report(number, group, seq, count))
+    def _follow_accepted(self, number: int, group: Group, seq: int, count: int) -> None:
+        """What was accepted on an earlier connection, maybe before a restart."""
+        self._follow(number, Receipt(self.node.voucher, group, seq + count - 1), count)
 
-    async def _report(self, number: int, group: Group, seq: int, count: int) -> None:
-        """Until it is stable. When the site closes, the client asks again after its restart."""
+    def _follow(self, number: int, receipt: Receipt, count: int) -> None:
+        self._reached[number] = (0, receipt.group, receipt.seq - count + 1)
+        self._spawn(self._report(number, receipt))
+
+    async def _report(self, number: int, receipt: Receipt) -> None:
+        """Until it is stable, or refused because its group is gone. When the site closes, the
+        client asks again after its restart."""
         try:
-            for stage in (ACCEPTED, ORDERED, STABLE):
-                await self.node.reached(STAGES[stage], group, seq + count - 1)
+            for stage, reached in (
+                (ACCEPTED, receipt.accepted), (ORDERED, receipt.ordered), (STABLE, receipt.stable),
+            ):  # fmt: skip
+                await reached()
+                _, group, seq = self._reached[number]
                 self._reached[number] = (stage, group, seq)
                 if stage == ACCEPTED and (frame := self._open.pop(number, None)) is not None:
                     self._done(frame)
                 self._tell(number)
+        except UnknownGroup as error:
+            if (frame := self._open.pop(number, None)) is not None:
+                self._done(frame)
+            self._refuse(number, error)
         except Error:
             return
         finally:
@@ -213,6 +234,13 @@ class Session:
         if self._news and self.wire is not None:
             self.wire.send(Stages(tuple(self._news)))
         self._news = []
+
+    def _refuse(self, number: int, error: UnknownGroup) -> None:
+        """The client may not hear it this time; if it asks again, it is told again."""
+        self._refused[number] = error
+        if len(self._refused) > MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        self._reject(number, error)
 
     def _reject(self, number: int, error: Error) -> None:
         if self.wire is not None:

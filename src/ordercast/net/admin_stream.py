@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import Error
-from ordercast.net.admin_frames import Batches, Failed, Shed, Wire, kind_of, reason_of
-from ordercast.net.reading import Cursor, rest
+from ordercast.net.admin_frames import Batches, Failed, Opened, Shed, Wire, kind_of, reason_of
+from ordercast.net.reading import rest
 from ordercast.net.stream import GapBatch, Stream, StreamBatch
 
 _LOOK_S = 0.02  # between looks of those whom nobody wakes
@@ -17,11 +18,15 @@ _LOOK_S = 0.02  # between looks of those whom nobody wakes
 async def observed(stream: Stream, start: int | None) -> AsyncIterator[StreamBatch]:
     """What is delivered, without being a reader of it: an operator who looks on from position 1, or
     who stops looking, must neither hold the site up nor make it shed."""
-    cursor = Cursor(stream.confirmed if start is None else start - 1)
+    cursor = stream.cursor(start)
     while True:
-        while cursor.read >= stream.delivered:
+        while not stream.has_more(cursor):
             await asyncio.sleep(_LOOK_S)
         for batch in await stream.after(cursor):
+            if isinstance(batch, EpochOpened):
+                cursor.epoch = batch.epoch
+                yield batch
+                continue
             yield batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
             cursor.last = batch.last
 
@@ -46,10 +51,18 @@ class Subscription:
     def grant(self, messages: int, size: int, read: int) -> None:
         self._messages += messages
         self._bytes += size
-        while self._kept and self._kept[0].last <= read:
-            self._kept.popleft()
+        self._let_go(read)
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
+
+    def _let_go(self, read: int) -> None:
+        """What was read up to a position. Where an epoch opens right behind it, that may not have
+        been read yet: it stays until something behind it was."""
+        kept = self._kept
+        while kept and _last(kept[0]) <= read:
+            if isinstance(kept[0], EpochOpened) and (len(kept) < 2 or _last(kept[1]) > read):
+                return
+            kept.popleft()
 
     def close(self) -> None:
         self._task.cancel()
@@ -60,14 +73,14 @@ class Subscription:
 
     def resume(self, wire: Wire, start: int | None) -> bool:
         """Go on at `start` on a new connection, if this can."""
-        first = self._kept[0].position if self._kept else None
+        first = next((b.position for b in self._kept if not isinstance(b, EpochOpened)), None)
         if self._task.done() or (first is not None and start is not None and first > start):
             return False
         self._wire = wire
         self._messages = self._bytes = 0
         again, self._kept = self._kept, deque()
         for batch in again:
-            if start is None or batch.last >= start:
+            if start is None or _last(batch) >= start - isinstance(batch, EpochOpened):
                 self._write(batch)
         return True
 
@@ -96,12 +109,19 @@ class Subscription:
     def _write(self, batch: StreamBatch) -> None:
         if self.keep:
             self._kept.append(batch)
-        self._messages -= batch.count
-        if not isinstance(batch, GapBatch):
-            self._bytes -= len(batch.placed.batch.body)
+        if not isinstance(batch, EpochOpened):
+            self._messages -= batch.count
+            if not isinstance(batch, GapBatch):
+                self._bytes -= len(batch.placed.batch.body)
         if self._wire is None:
             return
-        if isinstance(batch, GapBatch):
+        if isinstance(batch, EpochOpened):
+            self._wire.send(Opened(self.number, batch))
+        elif isinstance(batch, GapBatch):
             self._wire.send(Shed(self.number, *msgspec.structs.astuple(batch)))
         else:
             self._wire.send(Batches(self.number, ((batch.position, batch.epoch, batch.placed),)))
+
+
+def _last(batch: StreamBatch) -> int:
+    return batch.position if isinstance(batch, EpochOpened) else batch.last

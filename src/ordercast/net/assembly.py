@@ -1,14 +1,11 @@
 """What a node is made of: the store and the transport that its cluster file asks for."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from ordercast.core.structure import Structure
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
-from ordercast.model.messages import Batch
 from ordercast.net.config import Cluster
 from ordercast.net.connection import LinkTimes
 from ordercast.net.hello import Identity
@@ -17,7 +14,7 @@ from ordercast.net.peers import LinkStatus
 from ordercast.net.store import Store
 from ordercast.net.tls import TlsConfig
 from ordercast.net.transport import Transport
-from ordercast.wire.frames import Frame
+from ordercast.wire.codec import WireFrame
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node
@@ -27,7 +24,10 @@ AnyStore: TypeAlias = Store | MemoryStore
 
 class AnyTransport(Protocol):
     async def start(self) -> None: ...
-    def send(self, peer: Site, frames: list[Frame]) -> None: ...
+    def send(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
+    def meet(self, site: Site, address: tuple[str, int] | None = None) -> None: ...
+    def part(self, site: Site) -> None: ...
+    def retell(self, terms: Mapping[str, str]) -> None: ...
     def links(self) -> Sequence[LinkStatus]: ...
     async def close(self) -> None: ...
 
@@ -36,39 +36,20 @@ MakeTransport: TypeAlias = "Callable[[Node], AnyTransport]"
 
 
 def open_store(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
-    mine = is_for(site, cluster.structure())
     if cluster.durability == "memory":
-        return MemoryStore(mine)
+        return MemoryStore()
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ConfigError(f"{directory}: cannot be made ({why})") from None
-    store = Store.open(
+    return Store.open(
         directory / f"{site}.db",
         cluster=cluster.name,
         site=site,
         durability=cluster.durability,
-        mine=mine,
         retention=cluster.limits.retention,
     )
-    store.describe(
-        deliver=cluster.deliver,
-        on_failure=cluster.on_failure,
-        protocol=cluster.protocol,
-        groups={group: list(members) for group, members in cluster.groups.items()},
-    )
-    return store
-
-
-def is_for(site: Site, structure: Structure) -> Callable[[Batch], bool]:
-    """Whether a batch is for the site; called from the store's thread, so it shares nothing."""
-    groups = frozenset(structure.groups_of[site])
-
-    def mine(batch: Batch) -> bool:
-        return site in batch.members if batch.members else batch.group in groups
-
-    return mine
 
 
 def over_tcp(
@@ -79,8 +60,8 @@ def over_tcp(
     def make(node: "Node") -> AnyTransport:
         return Transport(
             node.site,
-            Identity(cluster.name, node.boot, node.incarnation, terms(cluster)),
-            addresses or cluster.addresses(),
+            Identity(cluster.name, node.boot, node.incarnation, node.terms()),
+            {node.site: node.address, **(addresses or cluster.addresses())},
             TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
             on_frames=node.frames,
             on_connected=node.connected,
@@ -91,16 +72,3 @@ def over_tcp(
         )
 
     return make
-
-
-def terms(cluster: Cluster) -> dict[str, str]:
-    """What two sites must agree on, the telling things first."""
-    groups = repr(sorted((group, sorted(members)) for group, members in cluster.groups.items()))
-    return {
-        "protocol": cluster.protocol,
-        "deliver": cluster.deliver,
-        "durability": cluster.durability,
-        "causal": str(cluster.causal).lower(),
-        "groups": hashlib.sha256(groups.encode("ascii")).hexdigest()[:16],
-        "structure": cluster.digest().hex()[:32],
-    }

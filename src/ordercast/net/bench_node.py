@@ -10,11 +10,10 @@ import sys
 from functools import partial
 from typing import Any
 
-from ordercast.model.messages import Delivery
+from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.bench_member import run_member, take_part
 from ordercast.net.bench_meter import SAMPLE_EVERY, Meter
 from ordercast.net.node import Node
-from ordercast.net.stream import GapBatch
 
 GROUP = "all"
 _CONFIRM_EVERY_S = 0.05
@@ -41,7 +40,7 @@ class NodeMember:
     async def _batches(self) -> None:
         meter = self._meter
         async for batch in self._node.batches():
-            assert not isinstance(batch, GapBatch)
+            assert isinstance(batch, DeliveredBatch)
             payloads = batch.payloads
             meter.took_stamped(payloads[0])
             meter.took(payloads)

@@ -7,25 +7,27 @@ with ordercast.blocking.connect("cluster.toml", site="a") as node:
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 from ordercast.net import client
+from ordercast.net.changing import Changing
 from ordercast.net.config import Cluster
 from ordercast.net.node import Node
 from ordercast.net.reading import Deliveries
 from ordercast.net.receipts import Receipt
-from ordercast.net.stream import StreamBatch, StreamItem
+from ordercast.net.stream import EpochOpened, StreamBatch, StreamItem
 
 T = TypeVar("T")
 
 
 class Face(Protocol):
-    """What a node in this process and one in a daemon have in common."""
+    """What a node in this process and one in a daemon have in common, beside `Changing`."""
 
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
     async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
@@ -96,12 +98,54 @@ class BlockingReceipt:
         self._thread.call(self._receipt.stable())
 
 
-class BlockingNode:
+class BlockingChanges:
+    """As `Changing`: each returns when the change is done, and raises ConfigError if it cannot."""
+
+    def __init__(self, thread: _Thread, node: Any) -> None:
+        self._thread = thread
+        self._changing: Changing = node
+
+    def change(self, *edits: Edit) -> None:
+        """Several edits are one change: done all at once, or not."""
+        self._thread.call(self._changing.change(*edits))
+
+    def join(self, group: Group, site: Site | None = None) -> None:
+        self._thread.call(self._changing.join(group, site))
+
+    def leave(self, group: Group, site: Site | None = None) -> None:
+        self._thread.call(self._changing.leave(group, site))
+
+    def add_group(self, group: Group, members: Iterable[Site]) -> None:
+        self._thread.call(self._changing.add_group(group, members))
+
+    def remove_group(self, group: Group) -> None:
+        self._thread.call(self._changing.remove_group(group))
+
+    def add_site(self, site: Site, address: str) -> None:
+        self._thread.call(self._changing.add_site(site, address))
+
+    def retire_site(self, site: Site) -> None:
+        self._thread.call(self._changing.retire_site(site))
+
+    def switch_protocol(self, protocol: str, site: Site = "") -> None:
+        self._thread.call(self._changing.switch_protocol(protocol, site))
+
+    def use_builder(self, builder: str, site: Site = "") -> None:
+        self._thread.call(self._changing.use_builder(builder, site))
+
+    def add_voter(self, site: Site) -> None:
+        self._thread.call(self._changing.add_voter(site))
+
+    def remove_voter(self, site: Site) -> None:
+        self._thread.call(self._changing.remove_voter(site))
+
+
+class BlockingNode(BlockingChanges):
     """Every call returns when it is done; `deliveries` blocks until there is one."""
 
-    def __init__(self, thread: _Thread, node: Face) -> None:
-        self._thread = thread
-        self._node = node
+    def __init__(self, thread: _Thread, node: Any) -> None:
+        super().__init__(thread, node)
+        self._node: Face = node
 
     def multicast(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
         return self._receipt(self._node.multicast(group, payload))
@@ -124,7 +168,10 @@ class BlockingNode:
         items = self._node.deliveries(start)
         if not isinstance(items, Deliveries):  # a daemon's come by the batch
             for batch in self.batches(start):
-                yield from batch.deliveries()
+                if isinstance(batch, EpochOpened):
+                    yield batch
+                else:
+                    yield from batch.deliveries()
             return
         try:
             while True:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
-from ordercast.model.names import require_name
+from ordercast.model.names import require_distinct, require_name
 from ordercast.net.tls import certificate_uri
 
 if TYPE_CHECKING:
@@ -48,12 +48,7 @@ def write_certificates(
     authority that is there. `hosts` are names and addresses of a site, for other people's tools.
     Returns the files written.
     """
-    require_name(cluster, "cluster")
-    names = list(sites)
-    for site in names:
-        require_name(site, "sites")
-        if site.lower() == AUTHORITY:
-            raise ConfigError(f"sites: {site!r} is what the authority's own files are called")
+    names = _checked_names(cluster, sites)
     written = []
     if (directory / "ca.pem").exists() or (directory / "ca.key").exists():
         authority = read_authority(directory)
@@ -66,6 +61,37 @@ def write_certificates(
                 authority, cluster, site, directory, hosts=(hosts or {}).get(site, ())
             )
     return written
+
+
+def add_certificates(
+    cluster: str,
+    sites: Iterable[Site],
+    directory: Path,
+    *,
+    hosts: Mapping[Site, Sequence[str]] | None = None,
+    renew: bool = False,
+) -> list[Path]:
+    """Certificates for sites that are added to a running cluster, from the authority that is in
+    `directory`: a new one would sign what no other site accepts."""
+    names = _checked_names(cluster, sites)
+    files = sorted(path.stem for path in directory.glob("*.pem")) if directory.is_dir() else []
+    if AUTHORITY not in files:
+        raise ConfigError(
+            f"{directory}: has no authority (ca.pem, ca.key); where the cluster's certificates were"
+            " made there is one"
+        )
+    require_distinct([*files, *names], "sites")
+    return write_certificates(cluster, names, directory, hosts=hosts, renew=renew)
+
+
+def _checked_names(cluster: str, sites: Iterable[Site]) -> list[Site]:
+    require_name(cluster, "cluster")
+    names = list(sites)
+    for site in names:
+        require_name(site, "sites")
+        if site.lower() == AUTHORITY:
+            raise ConfigError(f"sites: {site!r} is what the authority's own files are called")
+    return names
 
 
 def make_authority(cluster: str, directory: Path, *, days: int = AUTHORITY_DAYS) -> Authority:

@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.epochs import Edit
+from ordercast.model.errors import ConfigError, Error, FrameError
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.admin_frames import (
@@ -24,9 +25,12 @@ from ordercast.net.admin_frames import (
     VERSION,
     Answer,
     Batches,
+    Change,
     Confirm,
     Failed,
     Hello,
+    Opened,
+    Places,
     Rejected,
     Reply,
     Request,
@@ -36,12 +40,16 @@ from ordercast.net.admin_frames import (
     Welcome,
     error_of,
 )
+from ordercast.net.changing import Changing, new_change_name
 from ordercast.net.client_link import ClientLink
 from ordercast.net.client_outgoing import ClientOutgoing
 from ordercast.net.client_receipts import ClientReceipt
 from ordercast.net.client_stream import ClientBatches, ClientDeliveries, Incoming
 from ordercast.net.config import Cluster, read_cluster
+from ordercast.net.places import KnownPlaces
+from ordercast.net.processes import require_site
 from ordercast.net.stream import GapBatch
+from ordercast.wire.epoch_checks import check_change
 
 _log = logging.getLogger("ordercast.net.client")
 
@@ -73,11 +81,12 @@ def connect(
     what waits for it fails; `flush_s`: how long leaving waits until all is accepted.
     """
     found = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
-    found.site(site)
-    return Client(found, site, found.directory(dir), start_s, patience_s, flush_s)
+    directory = found.directory(dir)
+    require_site(found, site, directory)
+    return Client(found, site, directory, start_s, patience_s, flush_s)
 
 
-class Client:
+class Client(Changing):
     def __init__(
         self,
         cluster: Cluster,
@@ -97,7 +106,8 @@ class Client:
         self._flush_s = flush_s
         self._hello = Hello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
         self._link: ClientLink | None = None
-        self._outgoing = ClientOutgoing(cluster, self._send)
+        self.places = KnownPlaces(site)
+        self._outgoing = ClientOutgoing(cluster, self.places, self._send)
         self._calls: dict[int, tuple[Request, asyncio.Future[bytes]]] = {}
         self._incoming: dict[int, Incoming] = {}
         self._last_id = 0
@@ -218,7 +228,7 @@ class Client:
         """The same, one message at a time."""
         return ClientDeliveries(self, start, observe)
 
-    def enter(self, start: int | None, observe: bool) -> Incoming:
+    def begin_reading(self, start: int | None, observe: bool) -> Incoming:
         """A reader begins (`ClientReading`)."""
         self._require_open()
         incoming = Incoming(self._next_id(), start, observe, self._send)
@@ -226,7 +236,7 @@ class Client:
         incoming.subscribe()
         return incoming
 
-    def leave(self, incoming: Incoming) -> None:
+    def end_reading(self, incoming: Incoming) -> None:
         if self._incoming.pop(incoming.number, None) is not None and not self._closed:
             incoming.close()
 
@@ -235,6 +245,20 @@ class Client:
         that durably."""
         number = self._next_id()
         await self._ask(number, Confirm(number, position))
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def change(self, *edits: Edit, name: str = "") -> None:
+        """Change the cluster (`Changing`): returns when the daemon's site has seen it done."""
+        if not edits:
+            raise ConfigError("change: there is no edit in it")
+        name = name or new_change_name()
+        try:
+            check_change(name, edits)  # the daemon drops who says what no frame carries
+        except FrameError as error:
+            raise ConfigError(str(error)) from None
+        number = self._next_id()
+        await self._ask(number, Change(number, name, edits))
 
     async def status(self) -> dict[str, Any]:
         number = self._next_id()
@@ -277,6 +301,7 @@ class Client:
                 Error(f"site {self.site} came back without its store: it is not known what it sent")
             )
         self.boot, self.incarnation = welcome.boot, welcome.incarnation
+        self.places.told(welcome.places)
         self._outgoing.resume(welcome.messages, welcome.bytes)
         for incoming in self._incoming.values():
             incoming.subscribe()
@@ -329,6 +354,12 @@ class Client:
             if incoming is not None:
                 _, *gap = msgspec.structs.astuple(frame)
                 incoming.arrived(GapBatch(*gap))
+        elif isinstance(frame, Opened):
+            incoming = self._incoming.get(frame.id)
+            if incoming is not None:
+                incoming.arrived(frame.opened)
+        elif isinstance(frame, Places):
+            self.places.told(frame)
         elif isinstance(frame, Answer):
             self._answered(frame.id, frame.body, None)
         elif isinstance(frame, Failed):

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
 from ordercast.model.groups import Group, Site
-from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import pack_payloads
 from ordercast.net.admin_frames import STABLE, Request, Send, Watch
 from ordercast.net.client_receipts import ClientReceipt, Sent
 from ordercast.net.config import Cluster
+from ordercast.net.places import KnownPlaces
 from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
 
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
@@ -24,8 +24,10 @@ Target = tuple[Group, tuple[Site, ...]]
 class ClientOutgoing:
     """`requests` has every number that is not yet stable or refused, in order."""
 
-    def __init__(self, cluster: Cluster, send: Callable[[Request], None]) -> None:
-        self.structure = cluster.structure()
+    def __init__(
+        self, cluster: Cluster, places: KnownPlaces, send: Callable[[Request], None]
+    ) -> None:
+        self.places = places
         self.requests: dict[int, Sent] = {}
         self._send = send
         self._message_bytes = cluster.limits.message_bytes
@@ -42,17 +44,15 @@ class ClientOutgoing:
 
     def target(self, group: Group | Sequence[Group]) -> Target:
         if isinstance(group, str):
-            self.structure.members(group)
+            self.places.members(group)
             return group, ()
         members: dict[Site, None] = {}
         for each in group:
-            members.update(dict.fromkeys(self.structure.members(each)))
+            members.update(dict.fromkeys(self.places.members(each)))
         return self.listed(members)
 
     def listed(self, sites: Iterable[Site]) -> Target:
-        members = self.structure.listed(sites)
-        self.structure.primary(implicit_group(members), members)
-        return "", members
+        return "", self.places.listed(sites)
 
     def measure(self, payloads: list[bytes]) -> int:
         """Bytes of a batch; TooLarge for what no site would take. Payloads become bytes."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, Self, TypeVar
 
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import Error
 from ordercast.net.admin_frames import Grant, Request, Subscribe, Unsubscribe
 from ordercast.net.stream import GapBatch, StreamBatch, StreamItem
@@ -27,12 +28,13 @@ class Incoming:
         self._batches: deque[StreamBatch] = deque()
         self._used = [0, 0]  # messages and bytes read since the last grant
         self._position = 0  # of the last that was read
+        self._epoch = 0  # the last that was seen to open
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
 
     def subscribe(self) -> None:
         """On a new connection. What is here already counts against the grant."""
-        held = sum(batch.count for batch in self._batches)
+        held = sum(_count(batch) for batch in self._batches)
         size = sum(_size(batch) for batch in self._batches)
         self._used = [0, 0]
         self._send(Subscribe(self.number, self.next, self.observe))
@@ -40,10 +42,25 @@ class Incoming:
         self._send(Grant(self.number, *room, self._position))
 
     def arrived(self, batch: StreamBatch) -> None:
+        if isinstance(batch, EpochOpened):
+            self._opened(batch)
+            return
         if self.next is not None and batch.position != self.next:
             return  # of a connection that is gone
         self.next = batch.last + 1
         self._batches.append(batch)
+        self._wake()
+
+    def _opened(self, opened: EpochOpened) -> None:
+        """It stands between two positions, and is told again on a new connection: epochs that a
+        site sees open grow, so their numbers tell which."""
+        if opened.epoch <= self._epoch or (
+            self.next is not None and opened.position != self.next - 1
+        ):
+            return
+        self._epoch = opened.epoch
+        self.next = opened.position + 1
+        self._batches.append(opened)
         self._wake()
 
     def failed(self, error: Exception) -> None:
@@ -75,6 +92,8 @@ class Incoming:
         self._send(Unsubscribe(self.number))
 
     def _read(self, batch: StreamBatch) -> None:
+        if isinstance(batch, EpochOpened):
+            return
         used = self._used
         used[0] += batch.count
         used[1] += _size(batch)
@@ -84,16 +103,20 @@ class Incoming:
             self._used = [0, 0]
 
 
+def _count(batch: StreamBatch) -> int:
+    return 0 if isinstance(batch, EpochOpened) else batch.count
+
+
 def _size(batch: StreamBatch) -> int:
-    return 0 if isinstance(batch, GapBatch) else len(batch.placed.batch.body)
+    return 0 if isinstance(batch, GapBatch | EpochOpened) else len(batch.placed.batch.body)
 
 
 class Reads(Protocol):
     """The client, for its readers."""
 
-    def enter(self, start: int | None, observe: bool) -> Incoming: ...
+    def begin_reading(self, start: int | None, observe: bool) -> Incoming: ...
 
-    def leave(self, incoming: Incoming) -> None: ...
+    def end_reading(self, incoming: Incoming) -> None: ...
 
 
 I = TypeVar("I")  # noqa: E741 - of items
@@ -120,7 +143,7 @@ class ClientReading(ABC, Generic[I]):
         if self._closed:
             raise StopAsyncIteration
         if self._incoming is None:
-            self._incoming = self._client.enter(self._start, self._observe)
+            self._incoming = self._client.begin_reading(self._start, self._observe)
         return await self._incoming.following()
 
     async def aclose(self) -> None:
@@ -129,7 +152,7 @@ class ClientReading(ABC, Generic[I]):
     def _leave(self) -> None:
         self._closed = True
         if self._incoming is not None:
-            self._client.leave(self._incoming)
+            self._client.end_reading(self._incoming)
             self._incoming = None
 
     def __del__(self) -> None:
@@ -151,7 +174,10 @@ class ClientDeliveries(ClientReading[StreamItem]):
         for item in self._items:
             return item
         while True:
-            self._items = iter((await self._batch()).deliveries())
+            batch = await self._batch()
+            if isinstance(batch, EpochOpened):
+                return batch
+            self._items = iter(batch.deliveries())
             for item in self._items:
                 return item
 

@@ -141,6 +141,8 @@ def _require_fit(cluster: Cluster) -> None:
         raise ConfigError(
             f"{where}.builder: {cluster.protocol!r} runs on {fit}, not on {cluster.builder!r}"
         )
+    if cluster.tie and cluster.builder not in (AUTO, "greedy"):
+        raise ConfigError(f"{where}.tie: settles ties of 'greedy' only, not of {cluster.builder!r}")
     if cluster.on_failure == "wait":
         if cluster.durability == "memory":
             raise ConfigError(
@@ -194,10 +196,10 @@ def _sites(given: Mapping[str, Any], source: str, *, least_port: int) -> dict[Si
         _require_keys(table, ("address", "metrics"), where, "key")
         if "address" not in table:
             raise ConfigError(f'{where}.address is missing (write address = "HOST:PORT")')
-        address = _address(table["address"], f"{where}.address", least_port)
+        address = parse_address(table["address"], f"{where}.address", least_port)
         metrics = None
         if "metrics" in table:
-            metrics = _address(table["metrics"], f"{where}.metrics", least_port)
+            metrics = parse_address(table["metrics"], f"{where}.metrics", least_port)
         for field, (host, port) in (("address", address), ("metrics", metrics or ("", 0))):
             if not port:
                 continue
@@ -210,7 +212,8 @@ def _sites(given: Mapping[str, Any], source: str, *, least_port: int) -> dict[Si
     return found
 
 
-def _address(value: Any, where: str, least_port: int) -> tuple[str, int]:
+def parse_address(value: Any, where: str, least_port: int = 1) -> tuple[str, int]:
+    """Host and port; the error names `where` it was written."""
     problem = f"{where}: {shown(value)} is not an address (write HOST:PORT, or [IPV6]:PORT)"
     if not isinstance(value, str):
         raise ConfigError(problem)

@@ -8,7 +8,7 @@ somebody must be making them up, further ones are only counted.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container
 
 CONNECTED, LOST = "connected", "lost"
 STRANGERS = 1_024  # (host, cause) pairs that are logged
@@ -24,9 +24,9 @@ class Refused(Exception):
 
 
 class Complaints:
-    def __init__(self, log: logging.Logger, known: Iterable[str]) -> None:
+    def __init__(self, log: logging.Logger, known: Container[str]) -> None:
         self._log = log
-        self._known = frozenset(known)
+        self._known = known  # sites, which come and go
         self._said_of_sites: set[tuple[str, str]] = set()
         self._said_of_strangers: set[tuple[str, str]] = set()
         self._crowded = False
@@ -42,7 +42,7 @@ class Complaints:
         elif (who, refused.cause) not in self._said_of_strangers:
             if len(self._said_of_strangers) < STRANGERS:
                 self._said_of_strangers.add((who, refused.cause))
-                self._log.warning("%s: %s", who, refused)
+                self._log.log(refused.level, "%s: %s", who, refused)
             elif not self._crowded:
                 self._crowded = True
                 self._log.warning("refusals of many hosts: further hosts are only counted")
@@ -55,7 +55,11 @@ class Complaints:
 
     def forget(self, site: str) -> None:
         """The site has been connected for a while: what happens from now on is news."""
+        if self.part(site) - {CONNECTED}:
+            self._log.info("%s: connected, and well again", site)
+
+    def part(self, site: str) -> set[str]:
+        """The site is none any more, or has a new start: which causes were said of it."""
         said = {cause for who, cause in self._said_of_sites if who == site}
         self._said_of_sites -= {(site, cause) for cause in said}
-        if said - {CONNECTED}:
-            self._log.info("%s: connected, and well again", site)
+        return said

@@ -1,28 +1,31 @@
 """A cluster: what its file says, and what follows from it for every site.
 
-The structure (who forwards to whom) and the options of the protocol are worked out by each site
-for itself, so both depend on the file alone; `digest` covers all that must be equal at all sites,
-and is compared when two sites meet. Reading the file is `cluster_file`'s part.
+The file is what the cluster is founded with: sites, groups, voters, protocol and builder become the
+first layout, whose `founding` names it; what changed since is in the stores (docs/epochs.md). Who
+forwards to whom is worked out by each site for itself, from a layout alone. Reading the file is
+`cluster_file`'s part.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ordercast.core.epochs.layout import Layout, first_layout
+from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.stability.registry import TRACKERS
-from ordercast.core.structure import Structure
+from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.net.forests import choose_forest
 
-FIRST_EPOCH = 1
+_BEATS = 10  # of the manager, in the time after which it is suspected
 FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
 
 
@@ -149,15 +152,66 @@ class Cluster:
         groups = {group: sorted(self.groups[group]) for group in sorted(self.groups)}
         return GroupTable.of(groups, sites=sorted(self.sites))
 
-    def structure(self) -> Structure:
-        return self._structure
+    def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
+        """The forest of a domain's groups, the same at every site: the builder's, or that which the
+        protocol needs. ConfigError where the protocol does not fit the cluster."""
+        info = protocol_named(protocol)
+        if info.builders and builder not in info.builders:
+            builder = info.builders[0]
+        if self.causal and not info.causal:
+            raise ConfigError(f"protocol: {protocol!r} does not give causal order")
+        if self.on_failure == "wait" and not info.wait:
+            raise ConfigError(f"protocol: {protocol!r} does not support on_failure = 'wait'")
+        return choose_forest(table, builder, self.tie)
+
+    def first_layout(self) -> Layout:
+        """What the cluster is founded with."""
+        return self._first_layout
 
     @cached_property
-    def _structure(self) -> Structure:
-        builders = protocol_named(self.protocol).builders
-        builder = builders[0] if self.builder == "auto" and builders else self.builder
-        forest = choose_forest(self.table, builder, self.tie, self.open)
-        return Structure(FIRST_EPOCH, self.table, forest)
+    def _first_layout(self) -> Layout:
+        layout = first_layout(
+            self.sites, self.voters, self.table.groups, self.builder, self.protocol, self.build,
+            whole=self.open or self.causal, open_groups=self.open,
+        )  # fmt: skip
+        return replace(layout, founding=self._founding(layout))
+
+    def _founding(self, layout: Layout) -> str:
+        """Of everything that all sites must have been told alike before their first message."""
+        agreed = {
+            "name": self.name,
+            "sites": sorted(layout.roster),
+            "voters": list(layout.voters),
+            "groups": {group: list(members) for group, members in layout.groups.items()},
+            "protocol": self.protocol,
+            "builder": self.builder,
+            "tie": list(self.tie),
+            "parents": [
+                sorted((site, domain.structure.parent(site) or "") for site in domain.sites)
+                for domain in layout.domains.values()
+            ],
+        }
+        text = json.dumps(agreed, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+
+    def terms(self) -> dict[str, str]:
+        """What two sites must agree on besides the founding: it never changes."""
+        agreed = {
+            "deliver": self.deliver,
+            "durability": self.durability,
+            "causal": str(self.causal).lower(),
+            "policy": self.policy,
+            "stability": self.tracker,
+            "message_bytes": str(self.limits.message_bytes),
+            "open": str(self.open).lower(),
+        }
+        if self.tie:
+            agreed["tie"] = ",".join(self.tie)
+        return agreed
+
+    def voting_times(self) -> VotingTimes:
+        suspect = self.timeouts.suspect
+        return VotingTimes(beat=suspect // _BEATS, election=suspect)
 
     @property
     def policy(self) -> str:
@@ -190,31 +244,6 @@ class Cluster:
                 report_every=max(1, self.limits.window_messages // 5),
             ),
         )
-
-    def digest(self) -> bytes:
-        """Of everything that must be equal at all sites."""
-        return self._digest
-
-    @cached_property
-    def _digest(self) -> bytes:
-        forest = self.structure().forest
-        agreed = {
-            "name": self.name,
-            "protocol": self.protocol,
-            "deliver": self.deliver,
-            "policy": self.policy,
-            "durability": self.durability,
-            "causal": self.causal,
-            "stability": self.tracker,
-            "voters": sorted(self.voters),
-            "message_bytes": self.limits.message_bytes,
-            "groups": {group: sorted(members) for group, members in self.groups.items()},
-            "epoch": FIRST_EPOCH,
-            "parent": dict(forest.parent),
-            "primary": dict(forest.primary),
-        }
-        text = json.dumps(agreed, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode("ascii")).digest()
 
 
 def read_cluster(path: str | Path) -> Cluster:

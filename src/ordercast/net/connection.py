@@ -6,18 +6,18 @@ one write for each call of `send`. What a stranger can make us hold is one small
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, FrameError
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.complaints import Refused
 from ordercast.net.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
 from ordercast.net.tls import Session
-from ordercast.wire.codec import FrameEncoder, FrameSplitter, encode_frame
-from ordercast.wire.frames import Ack, Frame
+from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
+from ordercast.wire.frames import Ack
 
 READ_BYTES: Final = 262_144
 STRANGER_READ_BYTES: Final = 4_096
@@ -27,6 +27,7 @@ TOO_SLOW: Final = "too slow to say hello"
 TOO_MUCH: Final = "too much before its hello"
 NOT_READING: Final = "it does not read"
 WRONG_FRAME: Final = "wrong frame"
+NOT_SENT: Final = "a frame for it was not sent"
 SILENT: Final = "silent"
 
 
@@ -62,7 +63,7 @@ class Owner(Protocol):
     def opened(self, connection: "Connection") -> None: ...
     def secured(self, connection: "Connection") -> None: ...
     def greeted(self, connection: "Connection", hello: Hello) -> None: ...
-    def took(self, peer: Site, frames: list[Frame]) -> None: ...
+    def took(self, peer: Site, frames: list[WireFrame]) -> None: ...
     def congested(self, connection: "Connection", congested: bool) -> None: ...
     def complain(self, connection: "Connection", refused: Refused) -> None: ...
     def ended(self, connection: "Connection", error: Exception | None) -> None: ...
@@ -88,6 +89,8 @@ class Connection(asyncio.BufferedProtocol):
         self.complaint: Refused | None = None  # why it was closed here
         self.over = False  # nothing more is handed over or written
         self.our_number = self.their_number = 0  # of the hellos
+        self.terms: Mapping[str, str] = {}  # that its hello named
+        self.parted = False  # with a site that is no peer any more
         self.heard_at = self.wrote_at = self.opened_at = self._loop.time()
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
 
@@ -129,10 +132,9 @@ class Connection(asyncio.BufferedProtocol):
         self.our_number = hello.number
         self._send(encode_hello(hello))
 
-    def admit(self, peer: Site, their_number: int) -> None:
+    def admit(self, hello: Hello) -> None:
         """Its hello is accepted: from now on there are frames."""
-        self.peer = peer
-        self.their_number = their_number
+        self.peer, self.their_number, self.terms = hello.site, hello.number, hello.terms
         self.opened_at = self._loop.time()
         self._buffer = self._owner.read_buffer
         if self._timer is not None:
@@ -202,23 +204,43 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- writing --------------------------------------------------------------------------------
 
-    def send(self, frames: Sequence[Frame]) -> None:
+    def send(self, frames: Sequence[WireFrame]) -> None:
         if self.over:
             return
-        self.frames_out += len(frames)
-        encoded = self._owner.encoder.encode(frames)
+        try:
+            encoded = self._owner.encoder.encode(frames)
+        except FrameError:
+            encoded = self._encodable(frames)
+        if not encoded:
+            return
+        self.frames_out += len(encoded)
         if len(encoded) == 1 or self._session is not None:
             self._send(encoded[0] if len(encoded) == 1 else b"".join(encoded))
         else:
             self.wrote_at = self._loop.time()
             self._write(*encoded)
 
+    def _encodable(self, frames: Sequence[WireFrame]) -> list[bytes]:
+        """Without those that the other end would refuse, and hang up."""
+        encoded = []
+        for frame in frames:
+            try:
+                encoded.append(encode_frame(frame))
+            except FrameError as error:
+                detail = f"{type(frame).__name__}: {error}"
+                self._owner.complain(self, Refused(NOT_SENT, detail))
+        return encoded
+
     def ping(self, boot: int) -> None:
-        self._send(encode_frame(Ack(boot, 0, ())))
+        if not self.over:  # it may have failed, and its end be under way
+            self._send(encode_frame(Ack(boot, 0, ())))
 
     def _send(self, data: bytes) -> None:
         self.wrote_at = self._loop.time()
-        self._write(data if self._session is None else self._session.encrypt(data))
+        try:
+            self._write(data if self._session is None else self._session.encrypt(data))
+        except Refused as refused:
+            self.fail(refused)
 
     def _write(self, *pieces: bytes) -> None:
         transport = self._transport

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,13 @@ from ordercast.net.admin_session import Limits
 from ordercast.net.config import Cluster
 from ordercast.net.http import Http
 from ordercast.net.node import Node
-from ordercast.net.processes import make_directory, remove_pid, write_pid
+from ordercast.net.processes import (
+    make_directory,
+    note_retired,
+    remove_pid,
+    require_site,
+    write_pid,
+)
 from ordercast.net.status import status_of
 from ordercast.net.watch import Watcher
 
@@ -31,12 +38,25 @@ Tell = Callable[[str, dict[str, Any]], None]
 """Told of events: a kind and what belongs to it."""
 
 
-def run_daemon(cluster: Cluster, site: Site, directory: Path, tell: Tell) -> None:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the cluster file does not say of a site that was added later; its store keeps the
+    address."""
+
+    address: str = ""
+    metrics: tuple[str, int] | None = None
+
+
+def run_daemon(
+    cluster: Cluster, site: Site, directory: Path, tell: Tell, given: Given | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT. Errors are of one line; the site's store is closed then."""
-    cluster.site(site)
+    given = given or Given()
+    if not given.address:
+        require_site(cluster, site, directory)
     make_directory(directory)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(cluster, site, directory, tell))
+        runner.run(_serve(cluster, site, directory, tell, given))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -49,17 +69,19 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell) -> None:
+async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, given: Given) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    opening = Node.open(cluster, site, dir=directory, embedded=False)
+    opening = Node.open(cluster, site, dir=directory, embedded=False, address=given.address)
     node = await opening.__aenter__()
     unflushed = ""
     try:
         async with contextlib.AsyncExitStack() as stack:
-            await _open_faces(stack, node, directory)
+            await _open_faces(stack, node, directory, given)
+            layout = _LayoutNotes(node, directory, tell)
+            stack.callback(layout.close)
             watcher = Watcher(node, tell)
             stack.callback(watcher.close)
             _tell_started(node, tell)
@@ -76,7 +98,9 @@ async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell) -> N
         _log.info("stopped at position %d", node.stream.delivered)
 
 
-async def _open_faces(stack: contextlib.AsyncExitStack, node: Node, directory: Path) -> None:
+async def _open_faces(
+    stack: contextlib.AsyncExitStack, node: Node, directory: Path, given: Given
+) -> None:
     limits = node.cluster.limits
     admin = Admin(
         node, directory / f"{node.site}.sock", Limits(limits.window_messages, limits.window_bytes)
@@ -84,15 +108,58 @@ async def _open_faces(stack: contextlib.AsyncExitStack, node: Node, directory: P
     await admin.start()
     stack.push_async_callback(admin.close)
     write_pid(directory, node.site)
-    address = node.cluster.site(node.site).metrics
+    written = node.cluster.sites.get(node.site)
+    address = given.metrics or (None if written is None else written.metrics)
     if address is not None:
         http = Http(lambda: status_of(node), address, node.site)
         await http.start()
         stack.push_async_callback(http.close)
 
 
+class _LayoutNotes:
+    """Says which epoch the site is in, and notes when it hears that it is retired."""
+
+    def __init__(self, node: Node, directory: Path, tell: Tell) -> None:
+        self.node = node
+        self.directory = directory
+        self.tell = tell
+        self._epoch = self._now()
+        self._retired: bool | None = None
+        node.on_layout.append(self._look)
+        self._look()
+
+    def close(self) -> None:
+        self.node.on_layout.remove(self._look)
+
+    def _now(self) -> int:
+        home = self.node.core.layout.home(self.node.site)
+        return 0 if home is None else home.epoch
+
+    def _look(self) -> None:
+        node = self.node
+        if node.retired is not self._retired:
+            self._retired = node.retired
+            note_retired(self.directory, node.site, node.retired)
+            if node.retired:
+                _log.warning("this site is retired: it takes part no longer, and may be stopped")
+                self.tell("retired", {"site": node.site})
+        epoch = self._now()
+        if epoch == self._epoch:
+            return
+        self._epoch = epoch
+        home = node.core.layout.home(node.site)
+        if home is None:
+            _log.info("in no epoch: this site is in no group")
+            self.tell("epoch", {"epoch": 0, "protocol": "", "groups": []})
+            return
+        groups = list(home.structure.groups_of[node.site])
+        named = ", ".join(groups) or "none, as a relay"
+        _log.info("epoch %d, protocol %s; this site's groups: %s", epoch, home.protocol, named)
+        self.tell("epoch", {"epoch": epoch, "protocol": home.protocol, "groups": groups})
+
+
 def _tell_started(node: Node, tell: Tell) -> None:
-    host, port = node.cluster.address(node.site)
+    host, port = node.address
     _log.info(
         "site %s of cluster %s: listening on %s port %d, process %d, start %d, position %d",
         node.site,

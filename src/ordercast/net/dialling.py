@@ -35,7 +35,7 @@ class Dialler:
     def want(self, peer: Peer) -> None:
         """Dial now, unless it is being done or waited for."""
         peer.wanted = True
-        if peer.dialling or peer.name in self._timers or self._closed:
+        if peer.barred or peer.dialling or peer.name in self._timers or self._closed:
             return
         peer.dialling = True
         peer.since = self._loop.time()
@@ -52,6 +52,8 @@ class Dialler:
         """Dial after a pause."""
         if self._closed or not peer.wanted or peer.dialling or peer.name in self._timers:
             return
+        if peer.barred:
+            return
         peer.since = self._loop.time()
         self._timers[peer.name] = self._loop.call_later(peer.pause(), self._now, peer)
 
@@ -59,6 +61,12 @@ class Dialler:
         """There is a connection: the pause leads to no dial."""
         if (timer := self._timers.pop(peer.name, None)) is not None:
             timer.cancel()
+
+    def part(self, peer: Peer) -> None:
+        """It is no peer any more."""
+        self.unneeded(peer)
+        if (dial := self._dials.pop(peer.name, None)) is not None:
+            dial.cancel()
 
     async def close(self) -> None:
         self._closed = True
@@ -95,7 +103,8 @@ class Dialler:
             self._complain(peer, Refused(UNREACHABLE, detail, usual=new))
             self.failed(peer)
         finally:
-            self._dials.pop(peer.name, None)
+            if self._dials.get(peer.name) is asyncio.current_task():  # not one begun since
+                del self._dials[peer.name]
 
     def _abandon(self, made: list[Connection]) -> None:
         """uvloop does not tell a connection that it has ended when its making was cancelled."""

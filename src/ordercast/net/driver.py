@@ -12,13 +12,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ordercast.core.outbox import Outbox, Receipt
-from ordercast.core.site import Site
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.records import EpochOpened, MemberBox
+from ordercast.core.outbox import Receipt
+from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
+from ordercast.net.openings import open_event
 from ordercast.net.written import Written
-from ordercast.wire.frames import Frame
+from ordercast.wire.codec import WireFrame
+from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.frames import Ack, Data, Repair
+from ordercast.wire.handover import Handover
 
 _log = logging.getLogger("ordercast.net.driver")
 
@@ -29,7 +35,7 @@ _TRY_AGAIN_S = 0.02  # after a submission that the site had no room for
 class Carrier(Protocol):
     """What a driver needs of a transport."""
 
-    def send(self, peer: SiteName, frames: list[Frame]) -> None: ...
+    def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None: ...
 
 
 class Keeper(Protocol):
@@ -44,9 +50,18 @@ class Application(Protocol):
     def offer(self, now: int) -> bool:
         """Submit what waits; False: the site had no room for some of it, ask again."""
 
-    def delivered(self, batches: Sequence[DeliveredBatch]) -> None: ...
+    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened]) -> None: ...
 
     def received(self, receipts: Sequence[Receipt]) -> None: ...
+
+    def laid_out(self) -> None:
+        """The member's layout has changed."""
+
+    def handed(self, peer: SiteName, frame: Handover) -> None:
+        """A frame that is for the application's state, not for the member."""
+
+    def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
+        """Of changes that this site asked for: done (""), or why not."""
 
     def annotate(self, written: Written) -> None:
         """Add the application's own rows (requests, cursors, events) to a commit."""
@@ -63,30 +78,35 @@ class Driver:
 
     def __init__(
         self,
-        site: Site,
+        member: Member,
         carrier: Carrier,
         store: Keeper,
         application: Application,
         *,
         durable: bool,
+        opened: int = 0,
     ) -> None:
-        self.site = site
+        self.member = member
         self.carrier = carrier
         self.store = store
         self.application = application
         self.durable = durable
+        self._last_opened = opened  # the last epoch of which the store has an event
+        self._layout = member.layout
         self.turns = 0
         self.commits = 0
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self._closed = False
-        self._unwritten: deque[tuple[Outbox, bool]] = deque()  # not revealed yet; written itself?
+        self._unwritten: deque[tuple[MemberBox, bool]] = (
+            deque()
+        )  # not revealed yet; written itself?
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
         self._again: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self.site.start(time.monotonic_ns())
+        self.member.start(time.monotonic_ns())
         self.wake()
 
     def close(self) -> None:
@@ -98,7 +118,7 @@ class Driver:
 
     @property
     def unwritten(self) -> int:
-        """Outboxes whose records are not durable yet."""
+        """MemberBoxes whose records are not durable yet."""
         return len(self._unwritten)
 
     # --- what feeds the site ----------------------------------------------------------------------
@@ -109,32 +129,41 @@ class Driver:
             self._woken = True
             self._loop.call_soon(self._turn)
 
-    def frames(self, peer: SiteName, frames: list[Frame]) -> None:
+    def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         now = time.monotonic_ns()
-        receive = self.site.receive
+        receive = self.member.receive
         try:
             for frame in frames:
-                receive(now, peer, frame)
+                if type(frame) is InEpoch:
+                    receive(now, peer, frame)
+                elif isinstance(frame, Handover):
+                    self.application.handed(peer, frame)
+                elif not isinstance(frame, (Data, Ack, Repair)):  # those are of no epoch
+                    receive(now, peer, frame)
         except Error as error:  # a frame that no site with our configuration would send
             _log.error("frame from %s refused: %s", peer, error)
         self.wake()
 
     def connected(self, peer: SiteName) -> None:
-        self.site.connected(time.monotonic_ns(), peer)
+        self.member.connected(time.monotonic_ns(), peer)
         self.wake()
 
     def congested(self, peer: SiteName, congested: bool) -> None:
-        self.site.congest(time.monotonic_ns(), peer, congested=congested)
+        self.member.congest(time.monotonic_ns(), peer, congested=congested)
         self.wake()
 
     def hold(self, held: bool) -> None:
-        self.site.hold(time.monotonic_ns(), held=held)
+        self.member.hold(time.monotonic_ns(), held=held)
+        self.wake()
+
+    def ask(self, change: str, edits: tuple[Edit, ...]) -> None:
+        self.member.ask(time.monotonic_ns(), change, edits)
         self.wake()
 
     def _ring(self) -> None:
         self._alarm = None
         self._alarm_at = 0
-        self.site.alarm(time.monotonic_ns())
+        self.member.alarm(time.monotonic_ns())
         self._turn()
 
     def _ask_again(self) -> None:
@@ -149,11 +178,18 @@ class Driver:
             return
         self.turns += 1
         now = time.monotonic_ns()
+        self._look()
         if not self.application.offer(now) and self._again is None:
             self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
-        self._perform(now, self.site.drain())
+        self._perform(now, self.member.drain())
+        self._look()
 
-    def _perform(self, now: int, box: Outbox) -> None:
+    def _look(self) -> None:
+        if self.member.layout is not self._layout:
+            self._layout = self.member.layout
+            self.application.laid_out()
+
+    def _perform(self, now: int, box: MemberBox) -> None:
         self._arm(now, box.alarm)
         if not self.durable:
             if self.application.wants_commit():
@@ -171,13 +207,30 @@ class Driver:
         else:
             self._reveal(box)
 
-    def _commit(self, box: Outbox) -> None:
+    def _commit(self, box: MemberBox) -> None:
         # A checkpoint may go with the records it follows: what it lets be forgotten and is not
         # told yet, positions above all, is in the store's log, where the node finds it again.
         written = Written(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
         self.application.annotate(written)
+        if box.forget is not None:  # so it is when an epoch opened, and no restart repeats that
+            # No rollback is among it: over the network nobody is excluded yet.
+            written.events = [*written.events, *self._opened(box.deliver)]  # type: ignore[arg-type]
         self.commits += 1
         self.store.write(written, self._committed)
+
+    def _opened(
+        self, delivered: Sequence[DeliveredBatch | EpochOpened]
+    ) -> list[tuple[str, int, str]]:
+        """Epochs that opened, as events of the store: durable with the records that opened them. A
+        restart may repeat some."""
+        news = [
+            item
+            for item in delivered
+            if isinstance(item, EpochOpened) and item.epoch > self._last_opened
+        ]
+        if news:
+            self._last_opened = news[-1].epoch
+        return [open_event(opened) for opened in news]
 
     def _note(self) -> None:
         """The application's own rows, where nothing is durable."""
@@ -193,23 +246,25 @@ class Driver:
         while unwritten and not unwritten[0][1]:
             self._reveal(unwritten.popleft()[0])
 
-    def _reveal(self, box: Outbox) -> None:
+    def _reveal(self, box: MemberBox) -> None:
         if box.then_send and not self._closed:
             self._send(box.then_send)
         self._tell(box)
 
-    def _tell(self, box: Outbox) -> None:
+    def _tell(self, box: MemberBox) -> None:
         if box.deliver:
-            self.application.delivered(box.deliver)
+            self.application.delivered(box.deliver)  # type: ignore[arg-type]  # as above
         if box.receipts:
             self.application.received(box.receipts)
+        if box.outcomes:
+            self.application.decided(box.outcomes)
 
-    def _send(self, sends: Sequence[tuple[SiteName, Frame]]) -> None:
+    def _send(self, sends: Sequence[tuple[SiteName, SiteFrame]]) -> None:
         if len(sends) == 1:  # the common case
             peer, frame = sends[0]
             self.carrier.send(peer, [frame])
             return
-        by_peer: dict[SiteName, list[Frame]] = {}
+        by_peer: dict[SiteName, list[SiteFrame]] = {}
         for peer, frame in sends:
             frames = by_peer.get(peer)
             if frames is None:

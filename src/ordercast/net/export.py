@@ -15,7 +15,6 @@ from typing import Any
 
 from msgspec.structs import replace as replace_fields
 
-from ordercast.forest.indexed import IndexedTable
 from ordercast.history.digest import digest
 from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
@@ -23,10 +22,9 @@ from ordercast.history.rows import (
     CRASH,
     END,
     GAP,
+    OPEN,
     RESTART,
-    EpochRow,
     Event,
-    GroupRow,
     Meta,
     Sent,
     gap_detail,
@@ -34,13 +32,14 @@ from ordercast.history.rows import (
 from ordercast.history.stream import HistoryStream, TableStream, stream_history
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.groups import Group, Site
 from ordercast.model.messages import MessageId
 from ordercast.model.version import __version__
+from ordercast.net.export_epochs import Epochs
 from ordercast.net.export_source import Logged, Source, sources
+from ordercast.net.openings import opened_told
 
-EPOCH = 1
-_FACTS = ("groups", "deliver", "on_failure", "protocol")
+_FACTS = ("deliver", "on_failure", "epochs")
 _TELL_EVERY = 65_536  # messages
 _PIECE = 100_000  # rows of forgotten messages before they go into a file
 
@@ -93,17 +92,13 @@ class _Export:
         self.history = history
         self.progress = progress
         self.facts = _facts(found)
-        self.groups: dict[Group, tuple[Site, ...]] = {
-            group: tuple(members) for group, members in self.facts["groups"].items()
-        }
-        self.implicit: dict[Group, tuple[Site, ...]] = {}
+        self.epochs = Epochs(found)
         self.done = Exported([source.site for source in found])
         self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
         self.forgotten = _Forgotten(history, self.done)
 
     def run(self) -> Exported:
-        named = {site for members in self.groups.values() for site in members}
-        named.update(self.facts.get("sites", ()))
+        named = self.epochs.sites() | set(self.facts.get("sites", ()))
         self.done.missing = sorted(named - {source.site for source in self.found})
         self.done.ended = [source.site for source in self.found if source.ended]
         for source in self.found:
@@ -138,7 +133,7 @@ class _Export:
                         "digest": [digest(payload) for payload in payloads],
                     },
                 )  # fmt: skip
-                self._note_implicit(batch.group, batch.members)
+                self.epochs.note(batch.group, batch.members)
                 self.forgotten.holds(source.site, batch.incarnation, batch.group, batch.seq)
                 if table.rows >= tell:
                     tell += _TELL_EVERY
@@ -158,7 +153,7 @@ class _Export:
                 if item.position > limit:
                     break
                 batch = item.placed.batch
-                self._note_implicit(batch.group, batch.members)
+                self.epochs.note(batch.group, batch.members, item.epoch)
                 self.forgotten.delivered(batch.origin, batch.incarnation, batch.group, item)
                 if shed and (hidden := shed.within(item)):
                     gaps.extend(_gaps(site, item, hidden))
@@ -183,7 +178,7 @@ class _Export:
         table.extend(
             len(positions),
             {
-                "site": site, "position": positions, "attempt": 1, "epoch": EPOCH,
+                "site": site, "position": positions, "attempt": 1, "epoch": item.epoch,
                 "group_name": batch.group, "origin": batch.origin,
                 "incarnation": batch.incarnation, "seq": seqs, "delivered_ns": item.at_ns,
                 "digest": [digest(payload) for payload in payloads],
@@ -192,34 +187,35 @@ class _Export:
         )  # fmt: skip
 
     def _events(self, source: Source, gaps: Iterable[Event]) -> Iterable[Event]:
-        base = min(source.log.first_position() - 1, self.limits[source.site])
-        if base:
-            yield _event(source.site, BASE, base, 0, '{"reason":"truncated"}')
-        for kind, position, at_ns, detail in source.log.rows(
-            "kind, position, at_ns, detail", "events ORDER BY n"
-        ):
-            if kind in (CRASH, RESTART):
-                yield _event(source.site, kind, position, at_ns, detail)
+        site, epoch = source.site, self.epochs.founded(source.site)
+        kept_after = min(source.log.first_position() - 1, self.limits[site])
+        opened = {one.epoch: at_ns for one, at_ns in source.opened()}
+        rows = source.log.rows("kind, position, at_ns, detail", "events ORDER BY n")
+        if not epoch and opened and not any(kind == BASE for kind, *_ in rows):
+            yield _event(site, BASE, 0, min(opened), 0, '{"reason":"join"}')
+        if kept_after:
+            first = source.log.epoch_after(kept_after) or max(opened, default=epoch)
+            yield _event(site, BASE, kept_after, first, 0, '{"reason":"truncated"}')
+        for kind, position, at_ns, detail in rows:
+            if kind == OPEN:
+                one = opened_told(position, detail)
+                if one.epoch in opened:
+                    epoch = one.epoch
+                    del opened[epoch]
+                    yield _event(site, OPEN, position, epoch, at_ns, "{}")
+            elif kind in (CRASH, RESTART, BASE):
+                yield _event(site, kind, position, epoch, at_ns, detail)
         yield from gaps
         if source.ended:
-            yield _event(source.site, END, self.limits[source.site], source.ended_ns, "{}")
+            yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}")
 
     def _groups_and_epochs(self) -> None:
-        everyone = {**self.groups, **self.implicit}
-        rows = [GroupRow(EPOCH, group, site) for group in everyone for site in everyone[group]]
         with self.history.table("groups") as table:
-            for row in sorted(rows, key=lambda row: (row.site, row.group_name)):
+            for row in self.epochs.group_rows():
                 table.append(row)
-        started = min(int(source.log.state["created_ns"]) for source in self.found)
-        facts = self.facts
-        level = (facts["deliver"], facts["on_failure"], facts["protocol"], "start", started)
         with self.history.table("epochs") as table:
-            for domain in _domains(self.groups):
-                table.append(EpochRow(EPOCH, domain, *level))
-
-    def _note_implicit(self, group: Group, members: tuple[Site, ...]) -> None:
-        if members and group not in self.implicit:
-            self.implicit[group] = members
+            for one in self.epochs.epoch_rows(self.facts):
+                table.append(one)
 
     def _meta(self) -> Meta:
         told = {"cluster": self.found[0].cluster, **self.facts, "missing": self.done.missing}
@@ -328,12 +324,12 @@ def _gaps(site: Site, item: Logged, hidden: Iterable[int]) -> list[Event]:
     for position in sorted(hidden):
         seq = batch.seq + position - item.position
         message = MessageId(batch.origin, batch.incarnation, batch.group, seq)
-        made.append(_event(site, GAP, position, item.at_ns, gap_detail(message)))
+        made.append(_event(site, GAP, position, item.epoch, item.at_ns, gap_detail(message)))
     return made
 
 
-def _event(site: Site, kind: str, position: int, at_ns: int, detail: str) -> Event:
-    return Event(site, 0, kind, position, 1 if position else 0, EPOCH, at_ns, detail)
+def _event(site: Site, kind: str, position: int, epoch: int, at_ns: int, detail: str) -> Event:
+    return Event(site, 0, kind, position, 1 if position else 0, epoch, at_ns, detail)
 
 
 def _range(first: int, count: int) -> list[int]:
@@ -349,20 +345,14 @@ def _facts(found: list[Source]) -> dict[str, Any]:
         for name in _FACTS:
             if name not in source.facts:
                 raise ConfigError(f"{source.path}: does not say the cluster's {name!r}")
-            if known is not None and known.facts is not None:
+            if known is not None and known.facts is not None and name != "epochs":
                 ours, theirs = source.facts[name], known.facts[name]
                 if ours != theirs:
                     raise ConfigError(
                         f"{source.path}: was last run with another {name!r} than {known.path}"
                     )
-        known = known or source
+        if known is None or not known.founding:
+            known = source
     if known is None or known.facts is None:
         raise ConfigError(f"{found[0].path}: no site of this cluster was ever started on its store")
     return known.facts
-
-
-def _domains(groups: dict[Group, tuple[Site, ...]]) -> list[Site]:
-    """One for each domain, which is named by its first site."""
-    sites = tuple(sorted({site for members in groups.values() for site in members}))
-    indexed = IndexedTable.of(GroupTable(sites, groups))
-    return [indexed.sites[part[0]] for part, _ in indexed.domains()]

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ordercast.core.outbox import Accepted, Passed
+from ordercast.core.epochs.packing import included_in
+from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, Kept, MemberRecord
+from ordercast.core.outbox import Accepted
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, payloads_of
+from ordercast.net.openings import OPEN, opened_told
 from ordercast.net.rows import (
     ACCEPTED,
     FIRST_AND_LAST,
@@ -25,11 +28,11 @@ from ordercast.net.rows import (
 )
 from ordercast.net.store_file import (
     connect_to_read,
+    marked_in,
     read_mark,
     read_state,
     records_of,
     require_ours,
-    state_in,
     told,
     whole_from,
 )
@@ -39,6 +42,7 @@ class Logged(NamedTuple):
     """A batch of the site's ordered log; its first message at `position`."""
 
     position: int
+    epoch: int
     at_ns: int
     placed: Placed
     payloads: list[bytes]
@@ -73,7 +77,7 @@ class Pinned:
         except Exception:
             self.close()
             raise
-        self.folded: dict[str, Any] = {} if self.mark is None else state_in(self.mark)
+        self.anew: Anew | None = None if self.mark is None else marked_in(self.mark, path).anew
 
     def close(self) -> None:
         if self._db is not None:
@@ -99,19 +103,29 @@ class Pinned:
         position, count, kind = found[0]
         return int(position) + int(count) - 1 if kind & MINE else int(position) - 1
 
+    def epoch_after(self, position: int) -> int:
+        """Of the first batch of the log above a position; 0: there is none."""
+        wanted = f"batches WHERE kind & {MINE} AND position > {position} ORDER BY n LIMIT 1"
+        found = self.rows("epoch", wanted)
+        return int(found[0][0]) if found else 0
+
     def logged(self) -> Iterator[Logged]:
         for row, record in self._records(MINE, self.first_position()):
-            if isinstance(record, Passed):
-                placed = record.placed
-                yield Logged(row.position, row.at_ns, placed, self._payloads(row, placed.batch))
+            if isinstance(record, Kept):
+                placed = record.passed.placed
+                payloads = self._payloads(row, placed.batch)
+                yield Logged(row.position, row.epoch, row.at_ns, placed, payloads)
 
     def accepted(self) -> Iterator[Taken]:
+        """Without what no epoch took, because the group was gone: it was never sent."""
+        told = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
+        refused = {json.loads(detail).get("row") for (detail,) in told}
         for row, record in self._records(ACCEPTED):
-            if isinstance(record, Accepted):
+            if isinstance(record, Accepted) and row.n not in refused:
                 batch = record.batch
                 yield Taken(row.at_ns, row.after_position, batch, self._payloads(row, batch))
 
-    def _records(self, kind: int, start: int = 0) -> Iterator[tuple[Row, Accepted | Passed]]:
+    def _records(self, kind: int, start: int = 0) -> Iterator[tuple[Row, MemberRecord]]:
         """Of the rows of a kind, those from a position on."""
         assert self._db is not None
         expected = self.first
@@ -126,8 +140,7 @@ class Pinned:
                 expected += 1
                 if row.kind & kind and row.position >= start:
                     for record in records_of(self._db, row, self.path):
-                        if isinstance(record, (Accepted, Passed)):
-                            yield row, record
+                        yield row, record
         except sqlite3.Error as error:
             raise told(self.path, error) from None
 
@@ -148,10 +161,10 @@ class Source:
         state = self.log.state
         self.site: Site = str(state["site"])
         self.cluster = str(state["cluster"])
-        self.incarnation = int(state["incarnation"])
         self.facts: dict[str, Any] | None = (
             json.loads(str(state["described"])) if "described" in state else None
         )
+        self.founding: list[dict[str, Any]] = (self.facts or {}).get("epochs", [])
         closed = json.loads(str(state["closed"])) if state["closed"] else {}
         self.ended = bool(closed.get("quiet"))
         self.ended_ns = int(closed.get("at_ns", 0))
@@ -163,16 +176,46 @@ class Source:
         self.sends.close()
         self.log.close()
 
+    @property
+    def incarnation(self) -> int:
+        anew = self.sends.anew
+        return 1 if anew is None else anew.incarnation
+
+    def opened(self) -> list[tuple[EpochOpened, int]]:
+        """Each epoch that the site opened, and when; the first telling counts."""
+        found: dict[int, tuple[EpochOpened, int]] = {}
+        for position, at_ns, detail in self.log.rows(
+            "position, at_ns, detail", f"events WHERE kind = '{OPEN}' ORDER BY n"
+        ):
+            opened = opened_told(position, detail)
+            found.setdefault(opened.epoch, (opened, at_ns))
+        return list(found.values())
+
     def last_delivered(self, level: str) -> int:
         """Up to where the log has reached the application."""
         if level == "agreed" or self.ended:
             return self.log.last_position()
-        state, folded = self.log.state, self.log.folded
-        return max(int(state["delivered"]), int(state["confirmed"]), int(folded.get("position", 0)))
+        state, anew = self.log.state, self.log.anew
+        folded = 0 if anew is None else anew.position
+        return max(int(state["delivered"]), int(state["confirmed"]), folded)
 
     def forgotten(self) -> dict[Group, int]:
         """Per group the last own seq that was stable and may have been forgotten."""
-        return dict(self.sends.folded.get("own_seqs", {}))
+        anew = self.sends.anew
+        if anew is None:
+            return {}
+        last: dict[Group, int] = {}
+        for engine in anew.engines:
+            _raise_to(last, dict(engine.checkpoint.state["own_seqs"]))  # type: ignore[call-overload]
+        for origin, incarnation, group, seq in included_in(anew.layout):
+            if (origin, incarnation) == (self.site, anew.incarnation):
+                _raise_to(last, {group: seq})
+        return last
+
+
+def _raise_to(last: dict[Group, int], seqs: dict[Group, int]) -> None:
+    for group, seq in seqs.items():
+        last[group] = max(seq, last.get(group, 0))
 
 
 def sources(folder: Path) -> list[Source]:

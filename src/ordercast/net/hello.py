@@ -2,9 +2,11 @@
 
     magic "och" | version u8 | length u32 | CRC-32 u32 | `length` bytes of MessagePack
 
-The one who dialled speaks first. Terms are what all sites must agree on (groups, forest,
-protocol, level, …) by name, so that a refusal can say which of them differs. Three numbers keep
-connections of the same two sites apart; `net.peers` says how they are used.
+The one who dialled speaks first. Terms are what all sites must agree on (level, durability, …) by
+name, so that a refusal can say which of them differs. What a cluster was founded with is one of
+them; a site that has not been told it says nothing, which agrees with everything. Three numbers
+keep connections of the same two sites apart; `net.peers` says how they are used. A hello that is
+refused is answered with the reason, for the log at the other end.
 """
 
 import struct
@@ -21,10 +23,12 @@ from ordercast.net.complaints import Refused
 from ordercast.wire.limits import LARGEST_NUMBER
 
 MAGIC: Final = b"och"
-VERSION: Final = 1
+VERSION: Final = 2
 HELLO_BYTES: Final = 4_096  # header included
 INSTANCE_BYTES: Final = 8
 TERMS: Final = 32
+REASON: Final = 400  # characters
+FOUNDING: Final = "founding"  # the term that a newcomer has yet to learn
 
 _HEADER = struct.Struct(">3sBII")
 HEADER_BYTES: Final = _HEADER.size
@@ -36,6 +40,7 @@ OTHER_TERMS: Final = "other terms"
 OTHER_ADDRESSEE: Final = "meant for another site"
 UNKNOWN_SITE: Final = "unknown site"
 OURSELVES: Final = "connected to ourselves"
+REFUSES_US: Final = "it refuses us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,11 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     incarnation: int
     boot: int
     instance: bytes  # drawn at random by each process: two of one site are told apart
-    number: int  # of the speaker's hellos to this site
+    number: int  # of the speaker's hellos, to anybody
     answers: int  # the number of the hello that this one answers; 0 from the one who dialled
     gone: int  # of the other's hellos: connections with numbers up to this have ended here
     terms: dict[str, str]
+    refusal: str = ""  # why the hello that this one answers is refused
 
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -66,6 +72,9 @@ _decode = msgspec.msgpack.Decoder(Hello).decode
 
 
 def encode_hello(hello: Hello) -> bytes:
+    if hello.refusal:
+        plain = hello.refusal.encode("ascii", "backslashreplace").decode("ascii")
+        hello = msgspec.structs.replace(hello, refusal=plain[:REASON])
     body = _encode(hello)
     if len(body) > HELLO_BYTES - HEADER_BYTES:
         raise ValueError(f"a hello of {len(body)} bytes: its terms are too long")
@@ -80,7 +89,8 @@ def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
         return None
     _, version, length, checksum = _HEADER.unpack_from(data)
     if version != VERSION:
-        raise Refused(OTHER_VERSION, f"it speaks version {version}, this site {VERSION}")
+        detail = f"it speaks version {version}, this site {VERSION}: run one release"
+        raise Refused(OTHER_VERSION, detail)
     if length > HELLO_BYTES - HEADER_BYTES:
         raise Refused(NOT_A_HELLO, f"{length} bytes announced, at most {HELLO_BYTES} taken")
     end = HEADER_BYTES + length
@@ -103,6 +113,7 @@ def _hello(body: bytes, checksum: int) -> Hello:
         or not all(0 <= number <= LARGEST_NUMBER for number in (hello.answers, hello.gone))
         or len(hello.instance) != INSTANCE_BYTES
         or len(hello.terms) > TERMS
+        or not (len(hello.refusal) <= REASON and hello.refusal.isprintable())
     ):
         raise Refused(NOT_A_HELLO, "a field is not what it must be")
     return hello
@@ -121,11 +132,28 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
     if hello.site == site:
         raise Refused(OURSELVES, f"an address leads to {site!r} itself, or another uses its name")
     if hello.site not in known:
-        raise Refused(UNKNOWN_SITE, f"{hello.site!r} is not in the cluster file")
+        raise Refused(
+            UNKNOWN_SITE,
+            f"{hello.site!r} is not, or no longer, of this cluster; to admit it:"
+            f" ordercast site add CLUSTER {hello.site} --address HOST:PORT",
+        )
     if hello.to != site:
-        raise Refused(OTHER_ADDRESSEE, f"{hello.site!r} wants {hello.to!r}, this is {site!r}")
-    theirs = hello.terms
-    for name in (*ours.terms, *sorted(theirs)):
-        here, there = ours.terms.get(name), theirs.get(name)
-        if here != there:
-            raise Refused(OTHER_TERMS, f"{shown(name)} is {shown(there)} there, {shown(here)} here")
+        raise Refused(
+            OTHER_ADDRESSEE,
+            f"{hello.site!r} wants {hello.to!r}, this is {site!r}: an address is wrong, or old",
+        )
+    check_terms(hello.terms, ours.terms)
+    if hello.refusal:
+        raise Refused(REFUSES_US, hello.refusal)
+
+
+def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
+    """Refuse other terms than ours; a founding that is not known yet is no other."""
+    for name in (*ours, *sorted(theirs)):
+        here, there = ours.get(name), theirs.get(name)
+        if here == there or (name == FOUNDING and "" in (here, there)):
+            continue
+        detail = f"{shown(name)} is {shown(there)} there, {shown(here)} here"
+        if name == FOUNDING:
+            detail += ": two clusters of one name, or a store of an earlier one"
+        raise Refused(OTHER_TERMS, detail)

@@ -4,27 +4,33 @@ Only the writer thread uses a ledger, so nothing here is locked. What it works o
 plain data that can be tried again when the disk is full.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+import json
+from collections import deque
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.core.epochs.packing import included_in
+from ordercast.core.epochs.records import REFUSED, Anew, EngineState, Kept
+from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed
+from ordercast.model.implicit import is_implicit
+from ordercast.model.messages import Batch, Placed, Vector
+from ordercast.net.found import Found, Own
 from ordercast.net.rows import (
     ACCEPTED,
     MINE,
-    NOTE,
+    OTHER,
     PASSED,
+    EngineRows,
+    Marked,
     Value,
     checkpoint_checksum,
     checksum,
     encode,
     state_row,
 )
-from ordercast.net.store_file import Found
 from ordercast.net.written import Written
 
 
@@ -54,16 +60,19 @@ class Commit:
 class Ledger:
     """`logged`, `delivered`, `confirmed`: the last positions, durable once the commit is."""
 
-    def __init__(self, site: Site, mine: Callable[[Batch], bool], found: Found) -> None:
+    def __init__(self, site: Site, found: Found) -> None:
         self._site = site
-        self._mine = mine
         self.last = found.last  # row
         self.logged = found.logged
         self.delivered = self.delivered_on_disk = int(found.state["delivered"])
         self.confirmed = int(found.state["confirmed"])
-        self._accepted = deque(found.accepted)  # rows that the core may still need
-        self._passed = deque(found.passed)
-        self._own: OrderedDict[tuple[Group, int], int] = OrderedDict(found.own)
+        # Rows that the core may still need: of each own batch that was accepted, with the past that
+        # the row says; of the batches that passed in each epoch.
+        self._accepted = found.accepted
+        self._passed = {epoch: deque(rows) for epoch, rows in found.passed.items()}
+        self._open: tuple[int, deque[int]] = (0, deque())
+        self._own = found.own  # rows of own batches that are expected back, the oldest first
+        self._elsewhere: set[Group] = set()  # groups whose messages do not come back here
         self.upto = found.mark.upto
 
     def take(self, boxes: Sequence[Written], commit: Commit) -> None:
@@ -72,7 +81,7 @@ class Ledger:
             if box.records:
                 self._records(box, commit)
             if box.forget is not None:
-                self._forget(box.forget, commit)
+                self._forget(box.forget, commit, box.at_ns)
             if box.delivered > self.delivered:
                 self.delivered = box.delivered
             if box.confirmed is not None and box.confirmed > confirmed:
@@ -105,18 +114,23 @@ class Ledger:
     def needed(self) -> int:
         """The first row that the core may still need, or the next one."""
         first = self.upto + 1
-        for rows in (self._accepted, self._passed):
+        for n, _ in self._accepted.values():
+            if n < first:
+                first = n
+            break  # they are in the order of their rows
+        for rows in self._passed.values():
             if rows and rows[0] < first:
                 first = rows[0]
         return first
 
     def _records(self, box: Written, commit: Commit) -> None:
-        own = self._own
+        own, accepted = self._own, self._accepted
         oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
         at, after, add = box.at_ns, box.after_position, commit.batches.append
         records = box.records
         n, logged = self.last, self.logged
         size = skip = 0
+        epoch, rows = self._open  # the epoch of the last batch that passed, and its rows
         for i, record in enumerate(records):
             if skip:
                 skip = 0
@@ -124,71 +138,138 @@ class Ledger:
             n += 1
             position, ref = logged + 1, 0
             low = oldest or n
-            written: Record = record
-            if type(record) is Accepted:
-                batch = record.batch
-                kind = ACCEPTED
-                self._accepted.append(n)
-                following = records[i + 1] if i + 1 < len(records) else None
-                if type(following) is Passed and following.placed.batch is batch:
-                    skip, kind, written = 1, ACCEPTED | PASSED, following
-                    self._passed.append(n)
-                elif self._mine(batch):  # it will come back
-                    own[batch.group, batch.seq] = n
-                    oldest = oldest or n
-            elif type(record) is not Passed:
-                body = encode(record)
-                crc = checksum(n, NOTE, position, 0, at, after, low, 0, body)
-                add((n, NOTE, position, 0, at, after, low, 0, crc, body))
-                size += len(body)
-                continue
-            else:
-                batch = record.placed.batch
-                kind = PASSED
-                self._passed.append(n)
+            kept: Kept | None = None
+            if type(record) is Kept:
+                kept, kind = record, PASSED
+                batch = record.passed.placed.batch
+                written: object = record.passed
                 if batch.origin == self._site:
                     ref = own.pop((batch.group, batch.seq), 0)
                     if ref:
-                        written = _without_payloads(record)
+                        written = _without_payloads(record.passed)
                         if ref == oldest:
                             oldest = next(iter(own.values()), 0)
-            if kind & PASSED and self._mine(batch):
-                kind |= MINE
-                logged += batch.count
+                    elif batch.group in self._elsewhere:
+                        self._elsewhere.remove(batch.group)
+            elif type(record) is Accepted:
+                batch, kind, written = record.batch, ACCEPTED, record
+                key = batch.group, batch.seq
+                if key in accepted:  # else it would not be used again
+                    commit.events.append(self._refused(accepted.pop(key)[0], key, at))
+                accepted[key] = n, batch.past
+                following = records[i + 1] if i + 1 < len(records) else None
+                if type(following) is Kept and following.passed.placed.batch is batch:
+                    skip, kind, kept, written = 1, ACCEPTED | PASSED, following, following.passed
+                elif self._may_come_back(batch):
+                    if own.pop(key, 0) == oldest:
+                        oldest = next(iter(own.values()), 0)
+                    own[key] = n
+                    oldest = oldest or n
+            else:
+                kind, written = OTHER, record
+            if kept is None:
+                of, count = 0, 0 if kind == OTHER else batch.count
+            else:
+                of, count = kept.epoch, batch.count
+                if of != epoch:
+                    epoch, rows = self._open = of, self._passed.setdefault(of, deque())
+                rows.append(n)
+                if kept.mine:
+                    kind |= MINE
+                    logged += count
             body = encode(written)
-            count = batch.count
-            crc = checksum(n, kind, position, count, at, after, low, ref, body)
-            add((n, kind, position, count, at, after, low, ref, crc, body))
+            crc = checksum(n, kind, of, position, count, at, after, low, ref, body)
+            add((n, kind, of, position, count, at, after, low, ref, crc, body))
             size += len(body)
         self.last, self.logged = n, logged
         commit.size += size
 
-    def _forget(self, checkpoint: Checkpoint, commit: Commit) -> None:
-        """The core needs only the last so many accepted and passed rows of those written so far."""
-        accepted = sum(type(record) is Accepted for record in checkpoint.records)
-        passed = len(checkpoint.records) - accepted
-        _keep_last(self._accepted, accepted)
-        _keep_last(self._passed, passed)
-        upto = self.upto = self.last
-        accepted_from = self._accepted[0] if accepted else upto + 1
-        passed_from = self._passed[0] if passed else upto + 1
-        own = self._own
-        while own:  # what is stable everywhere comes no more; else its row would be held for ever
-            key, n = next(iter(own.items()))
-            if n >= accepted_from:
-                break
-            del own[key]
-        state = encode(checkpoint.state)
-        marks = (upto, accepted_from, passed_from, self.logged)
+    def _may_come_back(self, batch: Batch) -> bool:
+        if batch.members:
+            return self._site in batch.members
+        return batch.group not in self._elsewhere
+
+    def _forget(self, anew: Anew, commit: Commit, at: int) -> None:
+        """The core needs the rows of the records that its engines hold, and what comes later."""
+        accepted: dict[Own, tuple[int, Vector]] = {}
+        passed: dict[int, deque[int]] = {}
+        engines, rows = [], []
+        pasts: dict[int, Vector] = {}
+        for epoch, checkpoint in ((state.epoch, state.checkpoint) for state in anew.engines):
+            taken = []
+            for record in checkpoint.records:
+                if type(record) is Accepted:
+                    batch = record.batch
+                    key = batch.group, batch.seq
+                    n, past = accepted[key] = self._accepted[key]
+                    taken.append(n)
+                    if past != batch.past:
+                        pasts[n] = batch.past
+            held = passed[epoch] = self._passed.get(epoch) or deque()
+            _keep_last(held, len(checkpoint.records) - len(taken))
+            engines.append(EngineState(epoch, Checkpoint(checkpoint.state, ())))
+            rows.append(EngineRows(_steps(taken), _steps(held)))
+        for key in self._lost(anew, accepted):
+            commit.events.append(self._refused(self._accepted[key][0], key, at))
+        self._accepted = dict(sorted(accepted.items(), key=_row))
+        self._passed, self._open = passed, (0, deque())
+        self.upto = self.last
+        self._expect_back()
+        state = encode(Marked(replace(anew, engines=tuple(engines)), tuple(rows), pasts))
+        marks = (self.upto, self.needed(), self.logged)
         commit.checkpoint = (*marks, checkpoint_checksum(*marks, state), state)
         commit.size += len(state)
 
+    def _lost(self, anew: Anew, kept: Container[Own]) -> list[Own]:
+        """Own batches that no epoch has taken and none will: their groups are gone."""
+        stable: dict[Group, int] = {}
+        for engine in anew.engines:
+            seqs: dict[Group, int] = engine.checkpoint.state["own_seqs"]  # type: ignore[assignment]
+            for group, seq in seqs.items():
+                stable[group] = max(seq, stable.get(group, 0))
+        gone = [key for key in self._accepted if key not in kept]
+        lost = [(group, seq) for group, seq in gone if seq > stable.get(group, 0)]
+        if not lost:
+            return []
+        included = {
+            group: seq
+            for origin, incarnation, group, seq in included_in(anew.layout)
+            if (origin, incarnation) == (self._site, anew.incarnation)
+        }
+        return [(group, seq) for group, seq in lost if seq > included.get(group, 0)]
+
+    def _refused(self, n: int, own: Own, at: int) -> tuple[str, int, int, str]:
+        told = {"row": n, "group": own[0], "seq": own[1]}
+        return REFUSED, self.logged, at, json.dumps(told, separators=(",", ":"))
+
+    def _expect_back(self) -> None:
+        """What is stable everywhere comes no more; else its row would be held for ever."""
+        gone = [key for key in self._own if key not in self._accepted]
+        for key in gone:
+            del self._own[key]
+            if not is_implicit(key[0]):
+                self._elsewhere.add(key[0])
+
+
+def _row(item: tuple[Own, tuple[int, Vector]]) -> int:
+    return item[1][0]
+
 
 def _keep_last(rows: deque[int], count: int) -> None:
+    """An engine forgets what passed in its epoch from the start."""
     if len(rows) < count:
         raise AssertionError(f"a checkpoint keeps {count} records of {len(rows)}")
     while len(rows) > count:
         rows.popleft()
+
+
+def _steps(rows: Iterable[int]) -> list[int]:
+    before = 0
+    steps = []
+    for n in rows:
+        steps.append(n - before)
+        before = n
+    return steps
 
 
 def _without_payloads(record: Passed) -> Passed:

@@ -1,7 +1,8 @@
 """A whole cluster in one process, for tests and notebooks: real sites, no sockets.
 
 Frames go from site to site as they are, through the event loop; everything else is as over the
-network. With a directory the sites have real stores, and can be killed and restarted.
+network. With a directory the sites have real stores, and can be killed and restarted. Sites can be
+added and retired while the others run.
 """
 
 import asyncio
@@ -18,7 +19,9 @@ from ordercast.net.assembly import AnyTransport, MakeTransport, open_store
 from ordercast.net.config import Cluster
 from ordercast.net.node import CLOSE_S, Node
 from ordercast.net.peers import LinkStatus
-from ordercast.wire.frames import Frame
+from ordercast.wire.codec import WireFrame
+
+NO_ADDRESS = "127.0.0.1:0"  # nobody dials it
 
 
 class LocalCluster:
@@ -29,13 +32,18 @@ class LocalCluster:
         self.directory = directory
         self.nodes: dict[SiteName, Node] = {}
         self._wires: dict[SiteName, _Wire] = {}
+        self._added: dict[SiteName, None] = {}
 
     def __getitem__(self, site: SiteName) -> Node:
-        self.cluster.site(site)
         node = self.nodes.get(site)
         if node is None:
+            self._require(site)
             raise ConfigError(f"site {site!r} is not running")
         return node
+
+    def _require(self, site: SiteName) -> None:
+        if site not in self._added:
+            self.cluster.site(site)
 
     async def __aenter__(self) -> "LocalCluster":
         try:
@@ -57,7 +65,7 @@ class LocalCluster:
                 async with asyncio.timeout(CLOSE_S):
                     await asyncio.gather(*(node.flush() for node in self.nodes.values()))
         except TimeoutError:
-            late = [node for node in self.nodes.values() if node.core.own.unstable]
+            late = [node for node in self.nodes.values() if node.core.window.unstable]
             names = ", ".join(node.site for node in late)
             raise Error(
                 f"closed before all was ordered: sites {names} have sent what is not;"
@@ -73,19 +81,52 @@ class LocalCluster:
 
     async def start(self, site: SiteName) -> Node:
         """Start a site, at first or on the store that it left."""
-        self.cluster.site(site)
+        self._require(site)
         if site in self.nodes:
             raise ConfigError(f"site {site!r} runs already")
         directory = self.directory if self.directory is not None else Path()
         store = open_store(self.cluster, site, directory)
         try:
-            node = Node(self.cluster, site, store, self._transport(), embedded=True)
+            node = Node(
+                self.cluster, site, store, self._transport(), embedded=True, address=NO_ADDRESS
+            )
             await node.start()
         except BaseException:
             await store.close()
             raise
         self.nodes[site] = node
         return node
+
+    async def add(self, site: SiteName) -> Node:
+        """Admit a site that was not there, and start it; it may then join groups."""
+        if site in self.nodes:
+            raise ConfigError(f"site {site!r} runs already")
+        await self._any().add_site(site, "")
+        return await self.newcomer(site)
+
+    async def newcomer(self, site: SiteName) -> Node:
+        """Start a site that the others have admitted; returns when it knows the cluster."""
+        self._added[site] = None
+        node = await self.start(site)
+        admitted = asyncio.Event()
+        node.on_layout.append(lambda: admitted.set() if node.admitted else None)
+        if not node.admitted:
+            await admitted.wait()
+        return node
+
+    async def retire(self, site: SiteName) -> None:
+        """The site leaves its groups and the cluster, and is closed."""
+        node = self[site]
+        others = (other for name, other in self.nodes.items() if name != site)
+        await next(others, node).retire_site(site)
+        await node.close()
+        del self.nodes[site]
+        self._added.pop(site, None)
+
+    def _any(self) -> Node:
+        for node in self.nodes.values():
+            return node
+        raise ConfigError("no site is running")
 
     async def kill(self, site: SiteName) -> None:
         """Stop a site without flushing; what its store has stays."""
@@ -127,15 +168,24 @@ class _Wire:
                 self._loop.call_soon(self._node.connected, peer)
                 self._loop.call_soon(wire._node.connected, self._node.site)
 
-    def send(self, peer: SiteName, frames: list[Frame]) -> None:
+    def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         if self._open:
             self._sent[peer] = self._sent.get(peer, 0) + len(frames)
             self._loop.call_soon(self._hand_over, peer, frames)
 
-    def _hand_over(self, peer: SiteName, frames: list[Frame]) -> None:
+    def _hand_over(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         wire = self._wires.get(peer)
         if wire is not None and wire._open:
             wire._node.frames(self._node.site, frames)
+
+    def meet(self, site: SiteName, address: tuple[str, int] | None = None) -> None:
+        """Whoever runs here is found."""
+
+    def part(self, site: SiteName) -> None:
+        """It is closed by then."""
+
+    def retell(self, terms: Mapping[str, str]) -> None:
+        """All have the same file."""
 
     def links(self) -> list[LinkStatus]:
         return []

@@ -9,32 +9,36 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ordercast.core.outbox import Checkpoint, Passed, Record
+from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
-from ordercast.model.messages import Batch, DeliveredBatch
+from ordercast.model.messages import DeliveredBatch
 from ordercast.net.idempotency import Requests
+from ordercast.net.openings import opened_told
+from ordercast.net.store import drawn
 from ordercast.net.written import Written
 
-EPOCH = 1
 KEPT_BYTES = 64 << 20  # of bodies, and so many for each batch:
 _PER_BATCH = 400
 
 
 class MemoryStore:
     boot = 1
-    incarnation = 1
+    founded = b""
+    founding = ""
+    address = ""
     path = None
     commits = 0
     failed: Exception | None = None
     on_failed: Callable[[Exception | None], None] | None = None
 
-    def __init__(self, mine: Callable[[Batch], bool], *, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, *, kept_bytes: int = KEPT_BYTES) -> None:
+        self.store_number = drawn()  # a new one at each start: nothing of an earlier one is left
         self.confirmed = 0
         self.delivered = 0
         self.logged = 0
-        self._mine = mine
         self._kept: deque[DeliveredBatch] = deque()
+        self._opened: dict[int, EpochOpened] = {}
         self._room = kept_bytes
         self._requests = Requests(())
         self._lock = threading.Lock()  # `read` may be called from any thread
@@ -45,8 +49,12 @@ class MemoryStore:
         kept = self._kept
         return kept[0].position if kept else self.logged + 1
 
-    def restored(self) -> tuple[Checkpoint | None, list[Record]]:
-        return None, []
+    def restored(self) -> list[MemberRecord]:
+        return []
+
+    def opened(self) -> list[EpochOpened]:
+        with self._lock:
+            return list(self._opened.values())
 
     def gaps(self) -> list[tuple[int, str]]:
         return []
@@ -55,7 +63,7 @@ class MemoryStore:
         if self._closed:
             raise Error("the store is closed")
         self._requests.note(box)
-        if box.records:
+        if box.records or box.events:
             with self._lock:
                 self._log(box)
         if box.delivered > self.delivered:
@@ -69,6 +77,9 @@ class MemoryStore:
 
     def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
         return self._requests.given(client, number)
+
+    def found(self, founded: bytes, founding: str, address: str) -> None:
+        self.founded, self.founding, self.address = founded, founding, address
 
     def describe(self, **facts: Any) -> None:
         """There is no export of a store without a file."""
@@ -101,11 +112,15 @@ class MemoryStore:
 
     def _log(self, box: Written) -> None:
         for record in box.records:
-            if type(record) is Passed and self._mine(record.placed.batch):
-                batch = record.placed.batch
-                self._kept.append(DeliveredBatch(self.logged + 1, EPOCH, record.placed))
-                self.logged += batch.count
-                self._room -= len(batch.body) + _PER_BATCH
+            if type(record) is Kept and record.mine:
+                placed = record.passed.placed
+                self._kept.append(DeliveredBatch(self.logged + 1, record.epoch, placed))
+                self.logged += placed.batch.count
+                self._room -= len(placed.batch.body) + _PER_BATCH
+        for kind, position, detail in box.events:
+            if kind == "open":
+                opened = opened_told(position, detail)
+                self._opened.setdefault(opened.epoch, opened)
         while self._room < 0:
             self._drop()
 

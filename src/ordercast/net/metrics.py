@@ -22,7 +22,8 @@ _GAUGES = (
     ("store_bytes", "Size of the store's files", ("store", "bytes")),
     ("holds_others", "1 while this site holds other sites up", ("holds_others",)),
     ("uptime_seconds", "Since this process opened the site", ("uptime_s",)),
-    ("epoch", "Epoch of the site's domain", ("epoch",)),
+    ("epoch", "Epoch of the site's domain, 0 in none", ("epoch",)),
+    ("records", "Records of the voters' log that the site has heard", ("records",)),
 )
 _LINK_COUNTERS = (
     ("link_connections", "Connections made to or by the peer", "connections", ()),
@@ -65,6 +66,18 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         family = gauge(name, help_text)
         family.add_metric(values, float(value))
         yield family
+    for name, help_text, value in (
+        ("manager", "1 while this site leads the voters", status["manager"] == status["site"]),
+        ("open_epochs", "Domains of the cluster, each in its epoch", len(status["epochs"])),
+        ("changes", "Changes of the cluster under way", len(status["changes"])),
+    ):
+        family = gauge(name, help_text)
+        family.add_metric(values, float(value))
+        yield family
+    suspect = gauge("suspect", "1 for each site whose silence is unusual; at the manager", ("of",))
+    for site in status["suspects"]:
+        suspect.add_metric([*values, site], 1.0)
+    yield suspect
     failed = gauge("store_failed", "1 while the store cannot be written")
     failed.add_metric(values, float(status["store"]["failed"] is not None))
     yield failed

@@ -9,41 +9,47 @@ soon as the window has room; the receipt tells when the message is durable, orde
 """
 
 import asyncio
-import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.outbox import Receipt as CoreReceipt
-from ordercast.core.site import Site
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.epochs import Edit
+from ordercast.model.errors import ConfigError, Error, FrameError
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.assembly import AnyStore, MakeTransport, open_store, over_tcp
-from ordercast.net.config import Cluster, read_cluster
+from ordercast.net.assembly import AnyStore, MakeTransport
+from ordercast.net.changing import Changing, new_change_name
+from ordercast.net.config import Cluster
 from ordercast.net.driver import Driver
+from ordercast.net.founding import begin, remember
 from ordercast.net.gaps import GapBatch, gap_told, tell_gap
-from ordercast.net.outgoing import Outgoing, Request, as_bytes, names_of, plain
-from ordercast.net.receipts import STAGES, Receipt, Stages
+from ordercast.net.handover import Handover, StateHooks, state_hooks
+from ordercast.net.meeting import Meeting
+from ordercast.net.opening import Opening
+from ordercast.net.outgoing import Outgoing
+from ordercast.net.receipts import Stages, Voucher
+from ordercast.net.sending import Sending
 from ordercast.net.stream import Lag, Stream, StreamBatch, StreamItem
 from ordercast.net.written import Written
-from ordercast.wire.frames import Frame
+from ordercast.wire.codec import WireFrame
+from ordercast.wire.epoch_checks import check_change
+from ordercast.wire.handover import Handover as HandoverFrame
 
-_log = logging.getLogger("ordercast.net.node")
-
-TURN_BYTES = 65_536  # who sends so much in one turn of the loop lets it end: it is on its way then
 CLOSE_S = 5.0  # how long leaving waits for what is under way
 REST_S = 0.25  # and then for silence
 
 
-class Node:
-    """Made by `Node.open`; also the driver's `Application`."""
+class Node(Sending, Changing):
+    """Made by `Node.open`; also the driver's `Application`. `on_layout` is called after the site
+    has heard of a change of the cluster."""
 
     def __init__(
         self,
@@ -53,53 +59,106 @@ class Node:
         make_transport: MakeTransport,
         *,
         embedded: bool,
+        address: str = "",
+        hooks: StateHooks | None = None,
     ) -> None:
-        checkpoint, records = store.restored()
-        self.cluster = cluster
+        begun = begin(cluster, site, store, address)
+        self.cluster = cluster = begun.cluster
         self.site = site
-        self.boot, self.incarnation = store.boot, store.incarnation
+        self.boot = store.boot
         self.store = store
         self.started_ns = time.time_ns()
-        self.core = Site(
+        self.core = Member(
             site,
-            cluster.structure(),
+            begun.layout,
             cluster.options(),
-            protocol=cluster.protocol,
-            incarnation=store.incarnation,
+            cluster.build,
             boot=store.boot,
-            checkpoint=checkpoint,
-            records=records,
+            store=store.store_number,
+            times=cluster.voting_times(),
+            records=store.restored(),
+            excluding=False,  # not yet: the store does not know what a site catches up with
         )
         durable = cluster.durability != "memory"
         # What leaving waits for. Where nothing is stored, a site takes with it what others lack.
         self._flushed = "ordered" if durable else "stable"
+        self._begun = begun
         self.transport = make_transport(self)
-        self.driver = Driver(self.core, self.transport, store, self, durable=durable)
+        self._meeting = Meeting(site, self.transport, cluster.sites, self.core.layout)
+        opened = store.opened()
+        self.driver = Driver(
+            self.core,
+            self.transport,
+            store,
+            self,
+            durable=durable,
+            opened=opened[-1].epoch if opened else 0,
+        )
         limits = cluster.limits
         shed = cluster.slow_member == "shed"
         self.stream = Stream(
             store if durable else None,
             confirmed=store.confirmed,
             # What the core has let go of it does not deliver again; the store has it.
-            delivered=max(store.delivered, store.confirmed, self.core.position),
+            delivered=max(store.delivered, store.confirmed, self.core.delivered),
             lag=Lag(limits.unread_messages, limits.unread_bytes, shed),
             embedded=embedded,
             hold=self.driver.hold,
             shed=self._was_shed,
             gaps=[gap_told(position, detail) for position, detail in store.gaps()],
+            opened=opened,
             restored=store.logged,
         )
+        self.handover = Handover(
+            cluster.name,
+            site,
+            lambda peer, frame: self.transport.send(peer, [frame]),
+            self.stream.opened_as,
+            folder=store.path.with_suffix(".snapshots") if store.path is not None else None,
+            hooks=hooks,
+        )
+        if hooks is not None:
+            self.stream.on_opened = self.handover.at
         self.stages = Stages()
-        for group, seq in self.core.own.last_seq.items():
-            self.stages.restored(group, self.core.own.stable_seq(group))
-            self.stages.update([CoreReceipt("accepted", group, 1, seq)])
+        window = self.core.window
+        for group in window.groups():
+            self.stages.restored(group, window.stable_seq(group))
+            self.stages.update([CoreReceipt("accepted", group, 1, window.last_seq(group))])
+        self.voucher = Voucher(self.reached)
         self.outgoing = Outgoing(self.core, self.driver.wake)
+        self.on_layout: list[Callable[[], None]] = []
+        self._deciding: dict[str, list[asyncio.Future[None]]] = {}
         self._requests: list[tuple[bytes, int, Group, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
         self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
         self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
         self._closed: str | None = None
+
+    @property
+    def incarnation(self) -> int:
+        return self.core.incarnation
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the site listens; the true port once it does."""
+        transport = getattr(self, "transport", None)
+        found: tuple[str, int] = getattr(transport, "address", self._begun.address)
+        return found
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the site is on the roster: a newcomer is not, before it was told so."""
+        return self.site in self.core.layout.roster
+
+    @property
+    def retired(self) -> bool:
+        """It knows the cluster, and is no part of it (any more)."""
+        return self.core.layout.count >= 0 and not self.admitted
+
+    def terms(self) -> dict[str, str]:
+        """What other sites must agree on."""
+        return {**self.cluster.terms(), "founding": self.core.layout.founding}
 
     # --- opening and closing ----------------------------------------------------------------------
 
@@ -111,10 +170,19 @@ class Node:
         *,
         dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
         embedded: bool = True,
+        address: str = "",
+        snapshot: Callable[[Group], bytes] | None = None,
+        restore: Callable[[Group, bytes], object] | None = None,
     ) -> "AbstractAsyncContextManager[Node]":
         """A running site. `dir` holds its store (default `.ordercast/NAME`). `embedded`: the
-        application reads here, and may hold others up; a daemon's readers come and go."""
-        return _Opening(cls, cluster, site, dir, embedded)
+        application reads here, and may hold others up; a daemon's readers come and go. `address`
+        (HOST:PORT): of a site that is not in the file, and is added while the cluster runs.
+
+        `snapshot` and `restore`: where an epoch opens in which another has joined a group of this
+        site, `snapshot(group)` gives the application's state of it; `restore(group, state)` takes
+        it at the joiner, before its first delivery of that epoch."""
+        hooks = state_hooks(snapshot, restore)
+        return Opening(cls, cluster, site, dir, embedded, address, hooks)
 
     async def start(self) -> None:
         await self.transport.start()
@@ -144,6 +212,7 @@ class Node:
         """Stop now: connections first, then the store."""
         self._closed = why = f"site {self.site} is closed"
         self.driver.close()
+        self._meeting.close()
         await self.transport.close()
         quiet = self.core.quiet() and not self.outgoing.waiting_messages
         await self.store.close(quiet=quiet)
@@ -153,14 +222,17 @@ class Node:
         for done in chain(self._confirming, *self._committing):
             if not done.done():
                 done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))
+        for done in chain(*self._deciding.values()):
+            if not done.done():
+                done.set_exception(Error(f"the change was asked for, and may be done: {why}"))
 
     def _unflushed(self) -> str:
         stage = self._flushed
         left = self.outgoing.waiting_messages
         behind = {
             group: last - self.stages.last(stage, group)
-            for group, last in self.core.own.last_seq.items()
-            if last > self.stages.last(stage, group)
+            for group in self.core.window.groups()
+            if (last := self.core.window.last_seq(group)) > self.stages.last(stage, group)
         }
         told = ", ".join(f"{count} to {group}" for group, count in sorted(behind.items()))
         parts = []
@@ -173,86 +245,43 @@ class Node:
             parts.append(f"messages not {stage} yet: {told}; they {fate}")
         return f"site {self.site} closed before all was flushed: {'; '.join(parts) or 'unknown'}"
 
-    # --- sending ----------------------------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------------------------
 
-    async def multicast(self, group: "Group | Sequence[Group]", payload: bytes) -> Receipt:
-        """Send to a group, or to all members of several as one; waits while the window is full."""
-        outgoing = self.outgoing
-        if type(group) is not str and type(group := plain(group)) is not str:
-            return await self.multicast_to(self._union(group), payload)
-        if outgoing.waiting_bytes > TURN_BYTES:
-            await asyncio.sleep(0)
-        seq = outgoing.take(group, payload)
-        if seq is None:
-            payload = bytes(payload)
-            await outgoing.turn((payload,))
-            seq = outgoing.take(group, payload, granted=True)
-            assert seq is not None
-        return Receipt(self, group, seq)
+    async def change(self, *edits: Edit, name: str = "") -> None:
+        """Returns when this site has heard that it is done; waits while no majority of the voters
+        answers, or a site of a domain that it closes."""
+        if self._closed is not None:
+            raise Error(self._closed)
+        name = name or new_change_name()
+        try:
+            check_change(name, edits)
+        except FrameError as error:
+            raise ConfigError(str(error)) from None
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._deciding.setdefault(name, []).append(done)
+        self.driver.ask(name, edits)
+        await done
 
-    def multicast_nowait(self, group: "Group | Sequence[Group]", payload: bytes) -> Receipt:
-        """The same, but WindowFull instead of waiting."""
-        if type(group) is not str and type(group := plain(group)) is not str:
-            group, seq = self.outgoing.take_listed(self._union(group), [payload])
-        else:
-            seq = self.outgoing.take(group, payload)
-        if seq is None:
-            raise self.outgoing.window_full()
-        return Receipt(self, group, seq)
+    def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
+        for name, why_not in outcomes:
+            for done in self._deciding.pop(name, ()):
+                if done.done():
+                    continue  # its waiter was cancelled
+                if why_not:
+                    done.set_exception(ConfigError(why_not))
+                else:
+                    done.set_result(None)
 
-    async def multicast_many(
-        self,
-        group: "Group | Sequence[Group]",
-        payloads: Sequence[bytes],
-        *,
-        request: Request | None = None,
-    ) -> Receipt:
-        """Send a batch, which is ordered as one; the receipt is of its last message."""
-        if type(group) is not str and type(group := plain(group)) is not str:
-            return await self.multicast_to(self._union(group), payloads, request=request)
-        outgoing = self.outgoing
-        batch = list(payloads)
-        if outgoing.waiting_bytes > TURN_BYTES:
-            await asyncio.sleep(0)
-        seq = outgoing.take_batch(group, batch, request)
-        if seq is None:
-            await outgoing.turn(batch)
-            seq = outgoing.take_batch(group, batch, request, granted=True)
-            assert seq is not None
-        return Receipt(self, group, seq)
-
-    async def multicast_to(
-        self,
-        sites: Iterable[SiteName],
-        payload: "bytes | Sequence[bytes]",
-        *,
-        request: Request | None = None,
-    ) -> Receipt:
-        """Send to listed sites: an implicit group, delivered once at each."""
-        payloads = list(payload) if isinstance(payload, (list, tuple)) else [as_bytes(payload)]
-        listed = names_of(sites, "sites")
-        group, seq = self.outgoing.take_listed(listed, payloads, request)
-        if seq is None:
-            await self.outgoing.turn(payloads)
-            group, seq = self.outgoing.take_listed(listed, payloads, request, granted=True)
-            assert seq is not None
-        return Receipt(self, group, seq)
-
-    def _union(self, groups: Sequence[Group]) -> tuple[SiteName, ...]:
-        members: dict[SiteName, None] = {}
-        for group in names_of(groups, "group"):
-            members.update(dict.fromkeys(self.core.structure.members(group)))
-        return tuple(members)
-
-    async def reached(self, stage: str, group: Group, seq: int) -> None:
-        await self.stages.wait(stage, group, seq)
-
-    async def flush(self, until: str = "ordered") -> None:
-        """Wait until everything sent so far has reached a stage."""
-        if until not in STAGES:
-            raise ConfigError(f"until: {until!r} is none of {', '.join(STAGES)}")
-        for group, seq in list(self.outgoing.last_seqs().items()):
-            await self.stages.wait(until, group, seq)
+    def laid_out(self) -> None:
+        layout = self.core.layout
+        self._follow()
+        self._meeting.follow(layout)
+        if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
+            begun = self._begun
+            remember(self.store, self.cluster, begun.layout, self.address, layout.founding)
+            self.transport.retell(self.terms())
+        for call in list(self.on_layout):
+            call()
 
     # --- receiving --------------------------------------------------------------------------------
 
@@ -285,7 +314,7 @@ class Node:
 
     # --- what the transport tells -----------------------------------------------------------------
 
-    def frames(self, peer: SiteName, frames: list[Frame]) -> None:
+    def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         self.driver.frames(peer, frames)
 
     def connected(self, peer: SiteName) -> None:
@@ -297,6 +326,9 @@ class Node:
     def congested(self, peer: SiteName, congested: bool) -> None:
         self.driver.congested(peer, congested)
 
+    def handed(self, peer: SiteName, frame: HandoverFrame) -> None:
+        self.handover.handed(peer, frame)
+
     # --- the driver's Application -----------------------------------------------------------------
 
     def offer(self, now: int) -> bool:
@@ -305,7 +337,7 @@ class Node:
             self._requests.append((client, number, group, seq, count))
         return all_taken
 
-    def delivered(self, batches: Sequence[DeliveredBatch]) -> None:
+    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened]) -> None:
         self.stream.add(batches)
 
     def received(self, receipts: Sequence[CoreReceipt]) -> None:
@@ -347,54 +379,3 @@ class Node:
     def answered(self, client: bytes, number: int) -> None:
         """The client will not repeat requests up to this one."""
         self._answered.append((client, number))
-
-
-class _Opening:
-    """`async with Node.open(...)`: makes the node on entering, closes it on leaving."""
-
-    def __init__(
-        self,
-        kind: type[Node],
-        cluster: str | Path | Cluster,
-        site: SiteName,
-        directory: str | Path | None,
-        embedded: bool,
-    ) -> None:
-        self._kind = kind
-        self._cluster = cluster
-        self._site = site
-        self._directory = directory
-        self._embedded = embedded
-        self._node: Node | None = None
-
-    async def __aenter__(self) -> Node:
-        cluster = self._cluster
-        if not isinstance(cluster, Cluster):
-            cluster = read_cluster(cluster)
-        cluster.site(self._site)
-        store = open_store(cluster, self._site, cluster.directory(self._directory))
-        try:
-            node = self._kind(
-                cluster, self._site, store, over_tcp(cluster), embedded=self._embedded
-            )
-            await node.start()
-        except BaseException:
-            await store.close()
-            raise
-        self._node = node
-        return node
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Without an error of the application's own, what was not flushed is one."""
-        assert self._node is not None
-        try:
-            await self._node.close()
-        except Error as unflushed:
-            if error is None:
-                raise
-            _log.warning("%s", unflushed)

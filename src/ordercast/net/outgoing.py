@@ -5,16 +5,18 @@ goes to the site in this order, at the end of the turn. Payloads to one group ga
 to `BATCH_BYTES`. With causal order a send to another group ends the batch: the order in which the
 application sent is then the order in which the site takes.
 
+What waits here for a group that is removed goes with it, and its seqs are free again (`follow`).
+
 Who finds the window full waits in line, and who comes later behind. The first in line is given its
 room as soon as there is enough for it, so a large batch is not overtaken for ever by small ones.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from ordercast.core.site import Site
+from ordercast.core.epochs.member import Member
 from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
@@ -84,12 +86,12 @@ class _InLine:
 
 
 class Outgoing:
-    def __init__(self, core: Site, wake: Callable[[], None]) -> None:
+    def __init__(self, core: Member, wake: Callable[[], None]) -> None:
         limits = core.options.limits
         self.waiting_messages = 0
         self.waiting_bytes = 0
         self._core = core
-        self._own = core.own
+        self._own = core.window
         self._wake = wake
         self._most_messages = limits.window_messages
         self._most_bytes = limits.window_bytes
@@ -186,12 +188,12 @@ class Outgoing:
     ) -> tuple[Group, int | None]:
         """To listed sites: their group's name, and as above."""
         size = self.measure(payloads)
-        members = self._core.structure.listed(sites)
+        members = self._core.layout.listed(sites)
         group = implicit_group(members)
-        self._core.structure.primary(group, members)  # refuses what no one order covers
+        self._core.domain(group, members)  # refuses what no one order covers
         last = self._last_listed
         if group not in last:
-            last[group] = self._own.last_seq.get(group, 0)
+            last[group] = self._own.last_seq(group)
         return group, self._take(last, group, members, payloads, size, request, granted)
 
     def _take(
@@ -243,8 +245,8 @@ class Outgoing:
     def _check(self, group: Group, payload: bytes) -> bytes:
         """The rare cases: a group not sent to before, what is no bytes, what is too large."""
         if group not in self._last:
-            self._core.structure.members(group)
-            self._last[group] = self._own.last_seq.get(group, 0)
+            self._core.domain(group, ())  # refuses what there is not
+            self._last[group] = self._own.last_seq(group)
         payload = as_bytes(payload)
         if len(payload) > self._message_bytes:
             raise TooLarge(f"a message of {len(payload)} bytes; the limit is {self._message_bytes}")
@@ -285,6 +287,8 @@ class Outgoing:
             self.may_have_room()
             raise
         self._leave(waiter)
+        # The group may have gone meanwhile: then it takes nothing, and others wait behind it.
+        asyncio.get_running_loop().call_soon(self.may_have_room)
 
     def _leave(self, waiter: _InLine) -> None:
         self._line.remove(waiter)
@@ -336,6 +340,53 @@ class Outgoing:
             if batch.request is not None:
                 taken.append((*batch.request, batch.group, seq, count))
         return taken, True
+
+    def follow(self) -> dict[Group, int]:
+        """The layout has changed: of each group that is gone, or was in between, the first seq that
+        no epoch takes. What waits here for such a group is dropped."""
+        waits = Counter[Group]()
+        apart: dict[Group, None] = {}
+        for batch in self._waiting:
+            waits[batch.group] += len(batch.payloads)
+            if batch.group not in apart and not self._is_open(batch):
+                apart[batch.group] = None
+        refused: dict[Group, int] = {}
+        layout = self._core.layout
+        groups = layout.groups if self._core.name in layout.roster else {}
+        for last in (self._last, self._last_listed):
+            for group, seq in list(last.items()):
+                taken = self._own.last_seq(group)  # all that was sent, but for what was refused
+                if group in apart or taken + waits[group] != seq:
+                    refused[group] = taken + 1
+                if group in refused or (last is self._last and group not in groups):
+                    del last[group]
+        if refused:
+            self._drop(refused)
+        return refused
+
+    def _is_open(self, batch: Waiting) -> bool:
+        try:
+            self._core.domain(batch.group, batch.members)
+        except Error:
+            return False
+        return True
+
+    def _drop(self, groups: Mapping[Group, int]) -> None:
+        self._filling.clear()
+        waiting, self._waiting = self._waiting, deque()
+        for batch in waiting:
+            if batch.group in groups:
+                self.waiting_messages -= len(batch.payloads)
+                self.waiting_bytes -= batch.size
+            else:
+                self._waiting.append(batch)
+        self._upto_messages = 0
+        self.may_have_room()
+
+    def gave(self, group: Group, seq: int) -> bool:
+        """Whether there is such a message: else it was refused, perhaps in an earlier run."""
+        last = self._last.get(group) or self._last_listed.get(group, 0)
+        return seq <= last or seq <= self._own.last_seq(group)
 
     def last_seqs(self) -> dict[Group, int]:
         """Given to the last message of each group sent to in this run."""

@@ -14,15 +14,17 @@ the process that says it (`incarnation`, `boot`, `instance`):
 """
 
 import random
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.complaints import Refused
-from ordercast.net.connection import Connection, LinkTimes
+from ordercast.net.connection import SILENT, Connection, LinkLimits, LinkTimes
 from ordercast.net.hello import Hello
 
+TOO_MANY: Final = "too many connections without a hello"
 OLDER_START: Final = "an earlier start of the site"
 TWICE: Final = "two processes of one site"
 OLD_HELLO: Final = "an old hello again"
@@ -32,6 +34,13 @@ REPLACED = "replaced"  # in the place of one that has ended at the other side
 RESTARTED = "restarted"  # in the place of one of an earlier start
 SECOND_KEPT = "second kept"
 SECOND_RETIRED = "second retired"
+
+
+def check_crowd(strangers: Set[Connection], one: Connection, limits: LinkLimits) -> None:
+    """Refuse one more connection without a hello when there are many."""
+    of_host = sum(stranger.host == one.host for stranger in strangers)
+    if len(strangers) >= limits.strangers or of_host >= limits.strangers_of_host:
+        raise Refused(TOO_MANY, f"{len(strangers)} at once, {of_host} of this host")
 
 
 class Unneeded(Exception):
@@ -63,11 +72,11 @@ class Peer:
         self._times = times
         self.current: Connection | None = None
         self.retired: list[Connection] = []  # read until they end
+        self.barred = ""  # why it is not dialled; it may dial
         self.dialling = False
         self.wanted = False  # so it is dialled again when lost
         self.redial_at = 0.0
         self.failures = 0  # of dials, in a row
-        self.number = 0  # of our hellos
         self.gone = 0  # see Hello
         self._instance = b""
         self._newest = (0, 0)  # incarnation and boot
@@ -135,6 +144,22 @@ class Peer:
             wait += times.redial_least
         return wait / SECOND
 
+    def watch(self, now: float, boot: int, *, slept: bool) -> bool:
+        """A sign of life where we are silent, an end where the peer is; whether the connection
+        has lasted, once."""
+        connection, suspect = self.current, self._times.suspect / SECOND
+        if connection is None:
+            return False
+        if slept:
+            connection.heard_at = now
+        elif now - connection.heard_at > 3 * suspect:
+            connection.fail(Refused(SILENT, f"nothing heard for {3 * suspect:g} s"))
+        elif now - connection.wrote_at > suspect / 6 and not connection.waiting:
+            connection.ping(boot)
+        lasted = not self.settled and now - self.since > 3 * suspect
+        self.settled = self.settled or lasted
+        return lasted
+
     # --- counting ---------------------------------------------------------------------------------
 
     def count(self, connection: Connection) -> None:
@@ -142,7 +167,7 @@ class Peer:
         for place, value in enumerate(_counts(connection)):
             self._before[place] += value
 
-    def status(self, now: float, address: tuple[str, int]) -> LinkStatus:
+    def status(self, now: float, address: tuple[str, int] | None) -> LinkStatus:
         there = [each for each in (self.current, *self.retired) if each is not None]
         columns = zip(self._before, *map(_counts, there), strict=True)
         bytes_in, bytes_out, frames_in, frames_out = (sum(column) for column in columns)
@@ -150,7 +175,7 @@ class Peer:
         return LinkStatus(
             peer=self.name,
             state=self._state(),
-            address=f"{address[0]}:{address[1]}",
+            address="" if address is None else f"{address[0]}:{address[1]}",
             since_s=round(now - self.since, 3),
             heard_s=None if current is None else round(now - current.heard_at, 3),
             connections=self.connections,

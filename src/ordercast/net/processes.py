@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
+from ordercast.model.names import is_name
 from ordercast.net.config import Cluster
 from ordercast.net.sockets import answers
 
@@ -86,8 +87,45 @@ def running(directory: Path, site: Site) -> Running | None:
 
 
 def all_running(cluster: Cluster, directory: Path) -> list[Running]:
-    found = (running(directory, site) for site in sorted(cluster.sites))
+    found = (running(directory, site) for site in sites_here(cluster, directory))
     return [daemon for daemon in found if daemon is not None]
+
+
+# --- the sites of a directory ---------------------------------------------------------------------
+
+
+def sites_here(cluster: Cluster, directory: Path) -> list[Site]:
+    """Those of the cluster file, and those that were added since and have something here."""
+    found = dict.fromkeys(cluster.sites)
+    for suffix in (".db", ".pid"):
+        for path in directory.glob(f"*{suffix}"):
+            name = path.name.removesuffix(suffix)
+            if is_name(name):
+                found[name] = None
+    return sorted(found)
+
+
+def require_site(cluster: Cluster, site: Site, directory: Path) -> None:
+    """A site of the file, or one that was added and has something in the directory."""
+    if site not in sites_here(cluster, directory):
+        cluster.site(site)
+
+
+def retired_file(directory: Path, site: Site) -> Path:
+    """Is there when the site has heard that it is retired: nothing starts it by itself then."""
+    return directory / f"{site}.retired"
+
+
+def is_retired(directory: Path, site: Site) -> bool:
+    return retired_file(directory, site).exists()
+
+
+def note_retired(directory: Path, site: Site, retired: bool) -> None:
+    path = retired_file(directory, site)
+    if retired:
+        path.touch()
+    else:
+        path.unlink(missing_ok=True)
 
 
 # --- starting -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
 from ordercast.net.gaps import Gap, GapBatch
@@ -25,13 +26,15 @@ S = TypeVar("S", bound="Reading[object]")
 
 class Cursor:
     """How far a reader has come: up to `last`, but for what is left of `items`. Worked out when
-    somebody asks, because that is once per turn of the loop, and reading is once per message."""
+    somebody asks, because that is once per turn of the loop, and reading is once per message.
+    `epoch`: the last whose opening it was told, or need not be."""
 
-    __slots__ = ("_entered", "items", "last", "waiter")
+    __slots__ = ("_entered", "epoch", "items", "last", "waiter")
 
-    def __init__(self, read: int) -> None:
+    def __init__(self, read: int, epoch: int = 0) -> None:
         self._entered = read
         self.last = read
+        self.epoch = epoch
         self.items: Iterator[Delivery | Gap] = iter(())
         self.waiter: asyncio.Future[None] | None = None
 
@@ -54,7 +57,7 @@ class Reading(ABC, Generic[I]):
         self._stream = stream
         self._start = start
         self._cursor: Cursor | None = None
-        self._batches: Iterator[DeliveredBatch | GapBatch] = iter(())
+        self._batches: Iterator[DeliveredBatch | GapBatch | EpochOpened] = iter(())
         self._busy = False
         self._closed = False
 
@@ -83,6 +86,16 @@ class Reading(ABC, Generic[I]):
             self._busy = False
         return self._cursor
 
+    async def _arrive(self, opened: EpochOpened) -> EpochOpened:
+        """The application has everything before the epoch; its state may be given or taken here."""
+        assert self._cursor is not None
+        if self._stream.on_opened is not None:
+            rest, self._batches = self._batches, iter(())  # a cancelled wait comes here again
+            await self._stream.on_opened(opened)
+            self._batches = rest
+        self._cursor.epoch = opened.epoch
+        return opened
+
     async def aclose(self) -> None:
         self._closed = True
         self._batches = iter(())
@@ -94,18 +107,20 @@ class Reading(ABC, Generic[I]):
             self._stream.leave_soon(self._cursor)
 
 
-class Deliveries(Reading[Delivery | Gap]):
+class Deliveries(Reading[Delivery | Gap | EpochOpened]):
     """One message at a time; who stops within a batch has had no more of it."""
 
     def __init__(self, stream: "Stream", start: int | None) -> None:
         super().__init__(stream, start)
         self._items: Iterator[Delivery | Gap] = iter(())
 
-    async def __anext__(self) -> Delivery | Gap:
+    async def __anext__(self) -> Delivery | Gap | EpochOpened:
         for item in self._items:
             return item
         while True:
             for batch in self._batches:
+                if isinstance(batch, EpochOpened):
+                    return await self._arrive(batch)
                 return self._first(batch)
             await self._refill()
 
@@ -129,12 +144,14 @@ class Deliveries(Reading[Delivery | Gap]):
         await super().aclose()
 
 
-class Batches(Reading[DeliveredBatch | GapBatch]):
-    async def __anext__(self) -> DeliveredBatch | GapBatch:
+class Batches(Reading[DeliveredBatch | GapBatch | EpochOpened]):
+    async def __anext__(self) -> DeliveredBatch | GapBatch | EpochOpened:
         cursor = self._cursor
         while True:
             for batch in self._batches:
                 assert cursor is not None
+                if isinstance(batch, EpochOpened):
+                    return await self._arrive(batch)
                 handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
                 cursor.last = batch.last
                 return handed

@@ -1,18 +1,21 @@
 """Receipts: how far a message has come, without any work per message.
 
 Per stage and group only the last seq that reached it is kept (stages are reached in seq order), and
-a future only for those receipts that somebody awaits.
+a future only for those receipts that somebody awaits. When a group is removed, what no epoch took
+is refused, and its seqs may be given again if there is such a group again: so receipts ask a
+`Voucher`, which knows what was refused since.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
+from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import Receipt as CoreReceipt
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group
 
 STAGES = ("accepted", "ordered", "stable")
@@ -45,6 +48,35 @@ class Receipt(msgspec.Struct, frozen=True, eq=False):
     async def stable(self) -> None:
         """Every member has it durably, and all that was ordered before it."""
         await self._progress.reached("stable", self.group, self.seq)
+
+
+class Voucher:
+    """The word of a node for messages sent between two refusals."""
+
+    __slots__ = ("_later", "_reached", "_refused")
+
+    def __init__(self, reached: "Callable[[str, Group, int], Awaitable[None]]") -> None:
+        self._reached = reached
+        self._refused: dict[Group, int] = {}  # the first seq, when its time was over
+        self._later: Voucher | None = None
+
+    def refuse(self, refused: Mapping[Group, int]) -> "Voucher":
+        """The messages from these seqs on will never be ordered; the voucher for later ones."""
+        self._refused = dict(refused)
+        self._later = Voucher(self._reached)
+        return self._later
+
+    async def reached(self, stage: str, group: Group, seq: int) -> None:
+        at: Voucher | None = self
+        while at is not None:
+            if at._refused.get(group, seq + 1) <= seq:
+                raise refusal(group, seq)
+            at = at._later
+        await self._reached(stage, group, seq)
+
+
+def refusal(group: Group, seq: int) -> UnknownGroup:
+    return UnknownGroup(f"message {seq} to {group} was not sent: that group was removed before")
 
 
 class Stages:
@@ -89,10 +121,14 @@ class Stages:
             raise
 
     def update(self, receipts: Sequence[CoreReceipt]) -> bool:
-        """Take the core's receipts; whether some message has become stable."""
+        """Take the core's receipts; whether some message has become stable, or never will."""
         stable = False
         for receipt in receipts:
             stage, group = receipt.stage, receipt.group
+            if stage == REFUSED:
+                self.refuse(group, receipt.seq)
+                stable = True
+                continue
             upto = receipt.seq + receipt.count - 1
             if stage == "stable":
                 stable = True
@@ -103,6 +139,20 @@ class Stages:
                 if waiting:
                     self._release(stage, group, waiting, upto)
         return stable
+
+    def refuse(self, group: Group, first: int) -> None:
+        """What was sent to the group from this seq on will never be ordered."""
+        for stage in STAGES:
+            last = self._last[stage]
+            if last.get(group, 0) >= first:
+                last[group] = first - 1
+            waiting = self._waiting.get((stage, group))
+            while waiting and waiting[-1][0] >= first:
+                seq, future = waiting.pop()
+                if not future.done():
+                    future.set_exception(refusal(group, seq))
+            if waiting is not None and not waiting:
+                del self._waiting[stage, group]
 
     def _release(
         self,

@@ -9,9 +9,10 @@ replicas are equal at the same place of that order. A result is found by the nam
 (site, incarnation, seq), so commands travel as they are, and anybody may send some to the group.
 
 The state is made anew from the site's first position at every start; or, with `snapshot`, `restore`
-and a `path`, from the last snapshot. A snapshot is durable before its position is confirmed, and
-reading begins behind the snapshot, whatever is confirmed: a kill between any two steps only leaves
-more to be applied again.
+and a `path`, from the last snapshot. With the two hooks a site that joins the group is given the
+state by another replica (`net.handover`). A snapshot is durable before its position is confirmed,
+and reading begins behind the snapshot, whatever is confirmed: a kill between any two steps only
+leaves more to be applied again.
 """
 
 import asyncio
@@ -23,17 +24,16 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from ordercast.model.errors import ConfigError, Error, UnknownGroup
-from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Delivery
-from ordercast.model.names import nearest
-from ordercast.net.config import Cluster
+from ordercast.core.epochs.records import EpochOpened
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.groups import Group
+from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.gaps import Gap, GapBatch
+from ordercast.net.replica_group import Face, ReplicaGroup
 from ordercast.net.snapshot_file import Hooks, Snapshot, hooks_of, read_snapshot, write_snapshot
-from ordercast.net.stream import StreamBatch
 
 _log = logging.getLogger("ordercast.net.replica")
 
@@ -43,19 +43,6 @@ _TURN_MESSAGES = 512  # applied before others get their turn of the event loop
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class Face(Protocol):
-    """What a replica needs of a node in this process, or of one in a daemon."""
-
-    cluster: Cluster
-    site: Site
-    incarnation: int
-
-    async def multicast(self, group: Any, payload: bytes) -> Any: ...
-    def batches(self, start: int | None = None) -> Any: ...
-    async def confirm(self, position: int) -> None: ...
-    async def status(self) -> dict[str, Any]: ...
 
 
 class Outcome(NamedTuple):
@@ -88,7 +75,6 @@ class Replica(Generic[R]):
         every_bytes: int = EVERY_BYTES,
         on_other: Callable[[Delivery | Gap], object] | None = None,
     ) -> None:
-        _require_member(node, group)
         _require_plain(apply=apply, snapshot=snapshot, restore=restore, on_other=on_other)
         for name, value in (("every", every), ("every_bytes", every_bytes)):
             if value < 1:
@@ -99,6 +85,8 @@ class Replica(Generic[R]):
         self.saved = 0
         self._apply = apply
         self._hooks = hooks_of(snapshot, restore, path)
+        self._path = None if self._hooks is None else self._hooks.path
+        self._group = ReplicaGroup(node, group, self._hooks)
         self._every = every
         self._every_bytes = every_bytes
         self._on_other = on_other
@@ -123,8 +111,10 @@ class Replica(Generic[R]):
     async def __aenter__(self) -> Self:
         if self._reader is not None:
             raise Error(f"{self}: a replica is entered once; make another one")
+        await self._group.require_member()
         await self._restore()
         self._stopped = None
+        self._group.enter()
         self._needs_nothing_up_to(self.saved)
         self._reader = asyncio.create_task(self._read(self.node.batches(self.position + 1)))
         return self
@@ -141,24 +131,25 @@ class Replica(Generic[R]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._stop("has been left")
+        self._group.leave()
         if self._writing is not None:  # a thread: not to meet our successor's at the file
             await asyncio.gather(self._writing, return_exceptions=True)
         if self._failure is not None and error is None:
             raise self._told() from self._failure
 
     async def _restore(self) -> None:
-        hooks, node = self._hooks, self.node
-        if hooks is None:
+        hooks, node, path = self._hooks, self.node, self._path
+        if hooks is None or path is None:
             return
         found = await asyncio.to_thread(
-            read_snapshot, hooks.path, node.cluster.name, node.site, self.group
+            read_snapshot, path, node.cluster.name, node.site, self.group
         )
         if found is None:
             return
         logged = (await node.status())["logged"]
         if found.position > logged:
             raise ConfigError(
-                f"{hooks.path}: the snapshot is of position {found.position}, and site"
+                f"{path}: the snapshot is of position {found.position}, and site"
                 f" {node.site} has come to {logged} only: it belongs to another store of that site"
             )
         hooks.restore(found.state)
@@ -181,6 +172,12 @@ class Replica(Generic[R]):
 
     def _told(self, more: str = "") -> Error:
         return Error(f"{self} {self._stopped}{more}")
+
+    def _left(self) -> Error:
+        return Error(
+            f"site {self.node.site} has left group {self.group}: what it sends there is applied"
+            " by others only"
+        )
 
     def __str__(self) -> str:
         return f"the replica of {self.group} at site {self.node.site}"
@@ -229,6 +226,8 @@ class Replica(Generic[R]):
         """Send, and wait until it is applied here."""
         if self._stopped is not None:
             raise self._told()
+        if self._group.outside:
+            raise self._left()
         mark = next(self._numbers)
         self._unnamed[mark] = self.position
         try:
@@ -247,6 +246,8 @@ class Replica(Generic[R]):
             self._waiting[name] = waiter = asyncio.get_running_loop().create_future()
             outcome = await waiter
         if outcome is None:
+            if self._stopped is None:
+                raise self._left()
             raise self._told("; what was sent before may take effect nevertheless")
         return outcome
 
@@ -263,6 +264,9 @@ class Replica(Generic[R]):
         turn = 0
         try:
             async for batch in batches:
+                if isinstance(batch, EpochOpened):
+                    await self._opened(batch)
+                    continue
                 self._take(batch)
                 self._wake()
                 self._save_if_due()
@@ -276,7 +280,15 @@ class Replica(Generic[R]):
             self._stop("has been left")
             await batches.aclose()
 
-    def _take(self, batch: StreamBatch) -> None:
+    async def _opened(self, epoch: EpochOpened) -> None:
+        await self._group.opened(epoch)
+        if self._group.outside:  # its commands are applied elsewhere now
+            for waiter in self._waiting.values():
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiting.clear()
+
+    def _take(self, batch: DeliveredBatch | GapBatch) -> None:
         if batch.group != self.group:
             for item in batch.deliveries():
                 if self._on_other is not None:
@@ -326,24 +338,25 @@ class Replica(Generic[R]):
 
     async def save(self) -> int:
         """Write a snapshot now; returns its position when it is durable."""
-        if self._hooks is None:
-            raise ConfigError(f"{self} has no snapshot hooks")
+        if self._hooks is None or self._path is None:
+            raise ConfigError(f"{self} has no snapshot hooks, or no path to keep a snapshot at")
         if self._stopped is not None:
             raise self._told()
-        return await self._saved(self._hooks)
+        return await self._saved(self._hooks, self._path)
 
     def _save_if_due(self) -> None:
         idle = self._saver is None or self._saver.done()
-        if self._hooks is not None and idle and self._is_due():
-            self._saver = asyncio.create_task(self._save_quietly(self._hooks))
+        hooks, path = self._hooks, self._path
+        if hooks is not None and path is not None and idle and self._is_due():
+            self._saver = asyncio.create_task(self._save_quietly(hooks, path))
 
     def _is_due(self) -> bool:
         return self._since[0] >= self._every or self._since[1] >= self._every_bytes
 
-    async def _save_quietly(self, hooks: Hooks) -> None:
+    async def _save_quietly(self, hooks: Hooks, path: Path) -> None:
         try:
             while self._is_due():  # also when much came meanwhile, and then nothing
-                await self._saved(hooks)
+                await self._saved(hooks, path)
         except OSError as error:
             _log.warning("%s: no snapshot was written, and nothing confirmed: %s", self, error)
         except Exception as error:
@@ -351,7 +364,7 @@ class Replica(Generic[R]):
             if self._reader is not None:
                 self._reader.cancel()
 
-    async def _saved(self, hooks: Hooks) -> int:
+    async def _saved(self, hooks: Hooks, path: Path) -> int:
         """The steps, one after the other: take, write, rename, confirm."""
         async with self._one_save:
             self._since = [0, 0]
@@ -360,9 +373,7 @@ class Replica(Generic[R]):
             if not isinstance(state, bytes):
                 raise ConfigError(f"snapshot: returned {type(state).__name__}, not bytes")
             made = Snapshot(node.cluster.name, node.site, self.group, position, state)
-            self._writing = asyncio.ensure_future(
-                asyncio.to_thread(write_snapshot, hooks.path, made)
-            )
+            self._writing = asyncio.ensure_future(asyncio.to_thread(write_snapshot, path, made))
             await asyncio.shield(self._writing)
             self.saved = position
             least = self._needs_nothing_up_to(position)
@@ -376,20 +387,8 @@ class Replica(Generic[R]):
     def _needs_nothing_up_to(self, position: int) -> int:
         """Up to where no replica of the node does."""
         saved = _saved.setdefault(self.node, {})
-        saved[self.group, self._hooks.path if self._hooks is not None else None] = position
+        saved[self.group, self._path] = position
         return min(saved.values())
-
-
-def _require_member(node: Face, group: Group) -> None:
-    groups = node.cluster.groups
-    if group not in groups:
-        raise UnknownGroup(f"there is no group {group!r}{nearest(group, groups)}")
-    members = groups[group]
-    if node.site not in members:
-        raise ConfigError(
-            f"site {node.site!r} is no member of group {group!r} ({', '.join(members)}): only"
-            " members can hold a replica of it"
-        )
 
 
 def _require_plain(**functions: Callable[..., Any] | None) -> None:

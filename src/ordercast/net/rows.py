@@ -1,9 +1,11 @@
-"""The tables of a store and how a batch becomes a row: DESIGN §8.
+"""The tables of a store and how a record becomes a row: DESIGN §8.
 
 One row per batch, numbered `n` without holes: rows are only ever added at the end and taken away at
 the start. A row holds a record of the core; a batch that a site both accepted and placed in one
 burst is one row for two records, and one that comes back to its origin refers (`ref`) to the row in
-which it was accepted, so no payload is written twice.
+which it was accepted, so no payload is written twice. What a member keeps beside batches (records
+of the voters' log, ballots, notes of ordering protocols) stands between them, because a restart
+repeats all of it in order.
 """
 
 import struct
@@ -13,26 +15,27 @@ from zlib import crc32
 
 import msgspec
 
-from ordercast.core.outbox import Record
+from ordercast.core.epochs.records import Anew, Caught, Folded, Noted
+from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
+from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import StoreCorrupt
+from ordercast.model.messages import Vector
 
 APPLICATION = 0x6F726463  # "ordc": SQLite's application_id
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-ACCEPTED, PASSED, MINE = 1, 2, 4
-"""What a row stands for, added up: `MINE` is a passed batch of this site's own ordered log."""
-NOTE = 0
-"""A note of the ordering object: no batch of its own. What precedes a checkpoint is never read."""
+ACCEPTED, PASSED, MINE, OTHER = 1, 2, 4, 8
+"""What a row stands for, added up: `MINE` is a passed batch of this site's own ordered log, `OTHER`
+a record that is no batch."""
 
 SCHEMA = """
 CREATE TABLE batches(
-  n INTEGER PRIMARY KEY, kind INTEGER NOT NULL, position INTEGER NOT NULL, count INTEGER NOT NULL,
-  at_ns INTEGER NOT NULL, after_position INTEGER NOT NULL, low INTEGER NOT NULL,
-  ref INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL);
+  n INTEGER PRIMARY KEY, kind INTEGER NOT NULL, epoch INTEGER NOT NULL, position INTEGER NOT NULL,
+  count INTEGER NOT NULL, at_ns INTEGER NOT NULL, after_position INTEGER NOT NULL,
+  low INTEGER NOT NULL, ref INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE checkpoint(
-  id INTEGER PRIMARY KEY, upto INTEGER NOT NULL, accepted_from INTEGER NOT NULL,
-  passed_from INTEGER NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL,
-  state BLOB NOT NULL);
+  id INTEGER PRIMARY KEY, upto INTEGER NOT NULL, needed INTEGER NOT NULL,
+  position INTEGER NOT NULL, crc INTEGER NOT NULL, state BLOB NOT NULL);
 CREATE TABLE state(key TEXT PRIMARY KEY, value, crc INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE events(
   n INTEGER PRIMARY KEY, kind TEXT NOT NULL, position INTEGER NOT NULL, at_ns INTEGER NOT NULL,
@@ -42,30 +45,36 @@ CREATE TABLE requests(
   count INTEGER NOT NULL, at_ns INTEGER NOT NULL, PRIMARY KEY(client, number)) WITHOUT ROWID;
 """
 
-INSERT_BATCH = "INSERT INTO batches VALUES (?,?,?,?,?,?,?,?,?,?)"
+INSERT_BATCH = "INSERT INTO batches VALUES (?,?,?,?,?,?,?,?,?,?,?)"
 SELECT_BATCH = (
-    "SELECT n, kind, position, count, at_ns, after_position, low, ref, crc, body FROM batches"
+    "SELECT n, kind, epoch, position, count, at_ns, after_position, low, ref, crc, body"
+    " FROM batches"
 )
 # Two questions, because SQLite answers one of both at once by looking at every row.
 FIRST_AND_LAST = "SELECT (SELECT min(n) FROM batches), (SELECT max(n) FROM batches)"
-PUT_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?,?,?)"
+PUT_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?,?)"
 PUT_STATE = "INSERT OR REPLACE INTO state VALUES (?,?,?)"
 PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?,?,?,?,?,?)"
 INSERT_EVENT = "INSERT INTO events(kind, position, at_ns, detail) VALUES (?,?,?,?)"
 
-Value: TypeAlias = int | str
+Value: TypeAlias = int | str | bytes
+Other: TypeAlias = Noted | Folded | Caught | Ballot | Appendix | LogSnapshot
 
 encode = msgspec.msgpack.Encoder().encode
-_records: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
-_header = struct.Struct("<8q").pack
+_records: msgspec.msgpack.Decoder[Accepted | Passed | Other] = msgspec.msgpack.Decoder(
+    Accepted | Passed | Other
+)
+_header = struct.Struct("<9q").pack
 
 
 class Row(NamedTuple):
     """`position`: of the batch's first message if it is `MINE`; else the next one to be logged, so
-    positions never fall along n. `low`: no row at or after this one refers to one before it."""
+    positions never fall along n. `epoch`: of a passed batch. `low`: no row at or after this one
+    refers to one before it."""
 
     n: int
     kind: int
+    epoch: int
     position: int
     messages: int
     at_ns: int
@@ -77,28 +86,46 @@ class Row(NamedTuple):
 
 
 class CheckpointRow(NamedTuple):
-    """State folded up to row `upto`; of the rows up to there the core still needs the accepted
-    ones from `accepted_from` and the passed ones from `passed_from`. `position`: logged by then."""
+    """State folded up to row `upto`; no row before `needed` is needed by the core any more.
+    `position`: logged by then."""
 
     upto: int
-    accepted_from: int
-    passed_from: int
+    needed: int
     position: int
     crc: int
     state: bytes
 
 
+class EngineRows(msgspec.Struct, frozen=True, array_like=True):
+    """Where the records are that an engine's checkpoint holds: the number of the first one's row,
+    then that of each by its distance from the one before."""
+
+    accepted: list[int]
+    passed: list[int]
+
+
+class Marked(msgspec.Struct, frozen=True, array_like=True):
+    """The state in a checkpoint row: an `Anew` without its engines' records, and their rows.
+    `pasts`: of those accepted, what the core says of a batch's past where the row says otherwise
+    (a new epoch empties it)."""
+
+    anew: Anew
+    rows: tuple[EngineRows, ...]
+    pasts: dict[int, Vector]
+
+
+decode_marked = msgspec.msgpack.Decoder(Marked).decode
+
+
 def checksum(
-    n: int, kind: int, position: int, count: int, at: int, after: int, low: int, ref: int,
-    body: bytes,
+    n: int, kind: int, epoch: int, position: int, count: int, at: int, after: int, low: int,
+    ref: int, body: bytes,
 ) -> int:  # fmt: skip
-    return crc32(body, crc32(_header(n, kind, position, count, at, after, low, ref)))
+    return crc32(body, crc32(_header(n, kind, epoch, position, count, at, after, low, ref)))
 
 
-def checkpoint_checksum(
-    upto: int, accepted_from: int, passed_from: int, position: int, state: bytes
-) -> int:
-    return crc32(state, crc32(_header(upto, accepted_from, passed_from, position, 0, 0, 0, 0)))
+def checkpoint_checksum(upto: int, needed: int, position: int, state: bytes) -> int:
+    return crc32(state, crc32(_header(upto, needed, position, 0, 0, 0, 0, 0, 0)))
 
 
 def state_row(key: str, value: Value) -> tuple[str, Value, int]:
@@ -121,14 +148,18 @@ def damaged(where: object, what: str) -> StoreCorrupt:
     )
 
 
-def record_of(row: Row, where: object) -> Record:
-    """The record of a row, its checksum verified; a row that refers lacks its payloads."""
-    n, kind, position, count, at, after, low, ref, crc, body = row
-    if checksum(n, kind, position, count, at, after, low, ref, body) != crc:
+def verify(row: Row, where: object) -> None:
+    n, kind, epoch, position, count, at, after, low, ref, crc, body = row
+    if checksum(n, kind, epoch, position, count, at, after, low, ref, body) != crc:
         raise damaged(where, f"row {n} of table batches")
+
+
+def record_of(row: Row, where: object) -> Accepted | Passed | Other:
+    """What a row has, its checksum verified; a row that refers lacks its payloads."""
+    verify(row, where)
     try:
-        return _records.decode(body)
+        return _records.decode(row.body)
     except msgspec.DecodeError as error:
         raise StoreCorrupt(
-            f"{where}: row {n} of table batches is not a record of this version: {error}"
+            f"{where}: row {row.n} of table batches is not a record of this version: {error}"
         ) from None

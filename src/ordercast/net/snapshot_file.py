@@ -35,11 +35,11 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """How an application gives and takes its state, and where that is kept."""
+    """How an application gives and takes its state, and where that is kept, if it is."""
 
     snapshot: Callable[[], bytes]
     restore: Callable[[bytes], None]
-    path: Path
+    path: Path | None
 
 
 def hooks_of(
@@ -49,9 +49,9 @@ def hooks_of(
 ) -> Hooks | None:
     if snapshot is None and restore is None and path is None:
         return None
-    if snapshot is None or restore is None or path is None:
-        raise ConfigError("snapshot, restore and path: give all three, or none")
-    return Hooks(snapshot, restore, Path(path))
+    if snapshot is None or restore is None:
+        raise ConfigError("snapshot and restore: give both, or none (and no path then)")
+    return Hooks(snapshot, restore, Path(path) if path is not None else None)
 
 
 def write_snapshot(path: Path, snapshot: Snapshot) -> None:

@@ -1,5 +1,7 @@
-"""Unix sockets at paths: systems take a hundred bytes of path, and leave dead files behind."""
+"""Unix sockets at paths: systems take a hundred bytes of path, and leave dead files behind. Closing
+a server, whatever it listens on."""
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -46,3 +48,15 @@ def answers(path: Path) -> bool:
         except OSError:
             return False
     return True
+
+
+async def close_server(server: asyncio.Server) -> None:
+    """asyncio's loop loses a connection that it has accepted and not yet handed over when its
+    server closes: first let those come up."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, asyncio.SelectorEventLoop):
+        for listening in server.sockets:
+            loop.remove_reader(listening.fileno())
+        for _ in range(2):
+            await asyncio.sleep(0)
+    server.close()

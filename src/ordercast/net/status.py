@@ -4,8 +4,9 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ordercast.core.epochs.member import Member
 from ordercast.core.holders import holders
-from ordercast.core.observe import observe
+from ordercast.net.layout_told import changes_told, epochs_told
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node
@@ -14,19 +15,21 @@ if TYPE_CHECKING:
 def status_of(node: "Node") -> dict[str, Any]:
     """Plain data; see docs/operations.md for every field."""
     core, stream, cluster = node.core, node.stream, node.cluster
-    own, limits = core.own, core.options.limits
+    own, limits, layout = core.window, core.options.limits, core.layout
+    home = layout.home(node.site)
     return {
         "site": node.site,
         "cluster": cluster.name,
         "boot": node.boot,
         "incarnation": node.incarnation,
-        "epoch": core.structure.epoch,
-        "protocol": cluster.protocol,
+        "admitted": node.admitted,
+        "epoch": 0 if home is None else home.epoch,
+        "protocol": cluster.protocol if home is None else home.protocol,
         "deliver": cluster.deliver,
         "on_failure": cluster.on_failure,
         "durability": cluster.durability,
         "position": stream.delivered,
-        "logged": core.gate.logged,
+        "logged": core.logged,
         "confirmed": stream.confirmed,
         "lag": stream.lag,
         "window": {
@@ -34,11 +37,15 @@ def status_of(node: "Node") -> dict[str, Any]:
             "bytes": own.unstable_bytes + node.outgoing.waiting_bytes,
             "limit_messages": limits.window_messages,
             "limit_bytes": limits.window_bytes,
-            "held_by": holders(core),
+            "held_by": held_by(core),
         },
-        "queues": [
-            {"name": name, "value": value, "limit": limit} for name, value, limit in observe(core)
-        ],
+        "epochs": epochs_told(layout),
+        "records": layout.count,
+        "voters": list(layout.voters),
+        "manager": manager_of(core),
+        "changes": changes_told(core),
+        "suspects": core.manager.suspects(time.monotonic_ns()),
+        "queues": _queues(core),
         "links": [asdict(link) for link in node.transport.links()],
         "store": {
             "path": str(getattr(node.store, "path", "")),
@@ -49,6 +56,29 @@ def status_of(node: "Node") -> dict[str, Any]:
         "holds_others": stream.holding or _failure(node) is not None,
         "uptime_s": round((time.time_ns() - node.started_ns) / 1e9, 3),
     }
+
+
+def manager_of(core: Member) -> str | None:
+    """The site that leads the voters, as far as is known here."""
+    return core.name if core.manager.leads else core.manager_at
+
+
+def held_by(core: Member) -> list[str]:
+    """Whose silence keeps this site's own messages from being stable."""
+    return sorted({site for engine in core.engines.values() for site in holders(engine)})
+
+
+def _queues(core: Member) -> list[dict[str, Any]]:
+    """Of the site's own domain as they are; of another, to which it sends, with its epoch."""
+    home = core.layout.home(core.name)
+    found: list[dict[str, Any]] = []
+    for epoch, engine in core.engines.items():
+        where = "" if home is not None and epoch == home.epoch else f"epoch {epoch}: "
+        found.extend(
+            {"name": where + name, "value": value, "limit": limit}
+            for name, value, limit in engine.observations()
+        )
+    return found
 
 
 def _failure(node: "Node") -> str | None:

@@ -1,32 +1,31 @@
 """A site's store: SQLite in WAL mode, one row per batch, group commit by one thread (DESIGN §8).
 
 The driver hands over what an outbox asks to persist (`write`) and is called back, in order, when it
-is durable. After a crash `restored` gives the core its checkpoint and records, and `read` the part
-of the ordered log that the application has not confirmed. docs/store.md tells the rest.
+is durable. After a crash `restored` gives the core its records, and `read` the part of the ordered
+log that the application has not confirmed. docs/store.md tells the rest.
 """
 
 import asyncio
 import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from ordercast.core.outbox import Checkpoint, Record
+from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch
 from ordercast.model.messages import DeliveredBatch as DeliveredBatch
 from ordercast.net.config import Retention
+from ordercast.net.found import Found, find
 from ordercast.net.idempotency import Requests
 from ordercast.net.ledger import Ledger
 from ordercast.net.rows import INSERT_EVENT, PUT_STATE, Value, state_row
 from ordercast.net.store_file import (
-    Found,
     connect,
-    find,
     lock,
     machine_start,
     prepare,
@@ -41,13 +40,13 @@ from ordercast.net.written import Written as Written
 
 log = logging.getLogger("ordercast.net.store")
 
-EPOCH = 1
 DURABILITIES = ("sync", "os")
 _EVENTS = 10_000  # kept
 
 
 class Store:
-    """`boot` and `incarnation` as the core wants them. Call `write` from one thread only."""
+    """`boot` and `store_number` as the core wants them. What the site was founded with, and the
+    address it was given, are kept as `found` was told. Call `write` from one thread only."""
 
     def __init__(
         self, path: Path, held: IO[bytes], db: sqlite3.Connection, found: Found, ledger: Ledger,
@@ -55,11 +54,15 @@ class Store:
     ) -> None:  # fmt: skip
         self.path = path
         self.boot = int(found.state["boot"])
-        self.incarnation = int(found.state["incarnation"])
+        self.store_number = int(found.state["store_number"])
+        self.founded = bytes(found.state["founded"])  # type: ignore[arg-type]
+        self.founding = str(found.state["founding"])
+        self.address = str(found.state["address"])
         self.on_failed: Callable[[Exception | None], None] | None = None
+        self._founding_epochs = json.loads(str(found.state.get("described", "{}"))).get("epochs")
         self._held = held
         self._db = db
-        self._restored = (found.checkpoint, found.records)
+        self._restored = found.restored()
         self._requests = Requests(
             db.execute(
                 "SELECT client, number, group_name, seq, count, at_ns FROM requests"
@@ -75,7 +78,7 @@ class Store:
         ).fetchall()
         self._call = call
         self._closed = False
-        self._reader = Reader(path, EPOCH)
+        self._reader = Reader(path)
         self._writer = Writer(
             path, db, ledger, found.first, retention, self._tell, self._has_changed
         )
@@ -89,14 +92,12 @@ class Store:
         cluster: str,
         site: Site,
         durability: str,
-        mine: Callable[[Batch], bool],
         retention: Retention | None = None,
         call: Callable[[Then], object] | None = None,
     ) -> "Store":
         """Create or recover the store and count one more boot, durably.
 
-        `mine` says whether a batch is for this site; the writer thread calls it. `call` hands a
-        call to the thread that writes; by default, to its running event loop.
+        `call` hands a call to the thread that writes; by default, to its running event loop.
         """
         if durability not in DURABILITIES:
             raise ConfigError(f"durability: {durability!r}: a store on disk is 'sync' or 'os'")
@@ -107,7 +108,7 @@ class Store:
             require_whole(path)
             db = connect(path)
             found = _recover(db, path, cluster, site, durability)
-            ledger = Ledger(site, mine, found)
+            ledger = Ledger(site, found)
             return cls(path, held, db, found, ledger, retention or Retention(), call)
         except (sqlite3.Error, OSError) as error:
             _close(db, held)
@@ -118,10 +119,15 @@ class Store:
 
     # --- what a start needs -----------------------------------------------------------------------
 
-    def restored(self) -> tuple[Checkpoint | None, list[Record]]:
-        """For the core. Given out once: the store does not keep it."""
-        restored, self._restored = self._restored, (None, [])
+    def restored(self) -> list[MemberRecord]:
+        """For the core: all that it asked to persist, or its last `Anew` and what came after it.
+        Given out once: the store does not keep it."""
+        restored, self._restored = self._restored, []
         return restored
+
+    def opened(self) -> list[EpochOpened]:
+        """The epochs that were opened here, in order; from any thread."""
+        return self._reader.opened()
 
     def gaps(self) -> list[tuple[int, str]]:
         """(position, detail) of the batches that were shed before this start, unconfirmed ones."""
@@ -155,7 +161,7 @@ class Store:
     @property
     def first(self) -> int:
         """The first position that `read` can give; what was before is forgotten."""
-        return self._reader.first(self.logged)
+        return self._reader.first()
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -175,9 +181,19 @@ class Store:
         """
         return self._requests.given(client, number)
 
+    def found(self, founded: bytes, founding: str, address: str) -> None:
+        """Keep what the cluster was founded with, its digest, and where this site listens; durable
+        with the next box at the latest."""
+        self.founded, self.founding, self.address = founded, founding, address
+        self._writer.queue.put({"founded": founded, "founding": founding, "address": address})
+
     def describe(self, **facts: Any) -> None:
-        """What the export must know of the cluster: `deliver`, `on_failure`, `protocol`, `groups`
-        (name → members), and whatever else should stand in a history's meta.json."""
+        """What the export must know of the cluster: `deliver`, `on_failure`, `epochs` (those that
+        it was founded with, see `openings.founding_told`; none: not known here; those told first
+        stay), and whatever else should stand in a history's meta.json."""
+        if self._founding_epochs:
+            facts["epochs"] = self._founding_epochs
+        self._founding_epochs = facts.get("epochs")
         self._writer.queue.put({"described": json.dumps(facts, sort_keys=True)})
 
     def bytes(self) -> int:
@@ -230,6 +246,11 @@ class Store:
             self._tell([tell])
 
 
+def drawn() -> int:
+    """A number for a store: no other has it."""
+    return int.from_bytes(os.urandom(8), "big") >> 1 or 1
+
+
 def _run(thens: list[Then]) -> None:
     for then in thens:
         try:
@@ -243,17 +264,16 @@ def _recover(
 ) -> Found:
     now = time.time_ns()
     first: dict[str, Value] = {
-        "cluster": cluster, "site": site, "incarnation": 1, "boot": 0, "created_ns": now,
-        "confirmed": 0, "delivered": 0, "closed": "",
+        "cluster": cluster, "site": site, "store_number": drawn(), "boot": 0, "created_ns": now,
+        "confirmed": 0, "delivered": 0, "closed": "", "founded": b"", "founding": "", "address": "",
     }  # fmt: skip
     prepare(db, path, first, durability)
     require_same(read_state(db, path), path, cluster, site)
     found = find(db, path)
     state = found.state
-    if found.checkpoint is not None:
+    if found.anew is not None:
         # What is folded was released before, and the core will not deliver it again.
-        folded = int(found.checkpoint.state.get("position", 0))  # type: ignore[call-overload]
-        state["delivered"] = max(int(state["delivered"]), folded)
+        state["delivered"] = max(int(state["delivered"]), found.anew.position)
     machine = machine_start()
     boot = state["boot"] = int(state["boot"]) + 1
     events = []
@@ -276,12 +296,20 @@ def _recover(
     db.executemany(PUT_STATE, [state_row(key, state[key]) for key in changed])
     db.executemany(INSERT_EVENT, events)
     db.execute(
-        "DELETE FROM events WHERE kind <> 'gap' AND n <= (SELECT max(n) FROM events) - ?",
+        "DELETE FROM events WHERE kind IN ('crash', 'restart')"
+        " AND n <= (SELECT max(n) FROM events) - ?",
         (_EVENTS,),
     )
+    db.executemany("DELETE FROM events WHERE n = ?", _told_of_gone_rows(db, found.first))
     db.execute("COMMIT")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return found
+
+
+def _told_of_gone_rows(db: sqlite3.Connection, first: int) -> list[tuple[int]]:
+    """Events about refused batches whose rows are no longer there."""
+    told = db.execute("SELECT n, detail FROM events WHERE kind = ?", (REFUSED,))
+    return [(n,) for n, detail in told if json.loads(detail)["row"] < first]
 
 
 def _close(db: sqlite3.Connection | None, held: IO[bytes]) -> None:

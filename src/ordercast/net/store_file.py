@@ -1,4 +1,4 @@
-"""A store's file: who may open it, what is wrong with it, and what a start finds in it.
+"""A store's file: who may open it, what is wrong with it, and how its rows are read.
 
 Beside `SITE.db` lies `SITE.db.lock`, locked for as long as a process writes the store (the lock
 goes with the process); readers need no lock. SQLite finds the torn end of its log by itself.
@@ -8,13 +8,14 @@ import os
 import sqlite3
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
+from msgspec.structs import replace
 
-from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.core.epochs.records import Kept, MemberRecord
+from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.messages import Placed
 from ordercast.net.rows import (
@@ -27,38 +28,22 @@ from ordercast.net.rows import (
     SCHEMA_VERSION,
     SELECT_BATCH,
     CheckpointRow,
+    Marked,
     Row,
     Value,
     checkpoint_checksum,
     damaged,
+    decode_marked,
     record_of,
     state_of,
     state_row,
 )
 
 PAGE_BYTES = 8_192
-NO_MARK = CheckpointRow(0, 1, 1, 0, 0, b"")
-_decode_state = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _REASONS = {
     sqlite3.SQLITE_NOTADB: "is not a store, or its first page is damaged",
     sqlite3.SQLITE_CORRUPT: "is damaged",
 }
-
-
-@dataclass(slots=True)
-class Found:
-    """What a start finds: the state table, the checkpoint, and the records still needed."""
-
-    state: dict[str, Value]
-    checkpoint: Checkpoint | None = None
-    mark: CheckpointRow = NO_MARK
-    records: list[Record] = field(default_factory=list)  # after the checkpoint
-    accepted: list[int] = field(default_factory=list)  # rows that the core needs
-    passed: list[int] = field(default_factory=list)
-    own: dict[tuple[str, int], int] = field(default_factory=dict)  # accepted, not passed here
-    first: int = 1  # row
-    last: int = 0
-    logged: int = 0
 
 
 def lock(path: Path) -> IO[bytes]:
@@ -214,96 +199,40 @@ def read_state(db: sqlite3.Connection, path: Path) -> dict[str, Value]:
 
 
 def read_mark(db: sqlite3.Connection, path: Path) -> CheckpointRow | None:
-    row = db.execute(
-        "SELECT upto, accepted_from, passed_from, position, crc, state FROM checkpoint"
-    ).fetchone()
+    row = db.execute("SELECT upto, needed, position, crc, state FROM checkpoint").fetchone()
     if row is None:
         return None
     mark = CheckpointRow(*row)
-    if checkpoint_checksum(*mark[:4], mark.state) != mark.crc:
+    if checkpoint_checksum(*mark[:3], mark.state) != mark.crc:
         raise damaged(path, "the checkpoint")
     return mark
 
 
-def state_in(mark: CheckpointRow) -> dict[str, Any]:
-    return _decode_state(mark.state)
+def marked_in(mark: CheckpointRow, path: Path) -> Marked:
+    try:
+        return decode_marked(mark.state)
+    except msgspec.DecodeError as error:
+        raise StoreCorrupt(f"{path}: the checkpoint is not one of this version: {error}") from None
 
 
-def find(db: sqlite3.Connection, path: Path) -> Found:
-    """Everything that a start needs, each row's checksum verified."""
-    found = Found(read_state(db, path))
-    mark = read_mark(db, path)
-    if mark is not None:
-        found.mark = mark
-        found.logged = mark.position
-    first, last = db.execute(FIRST_AND_LAST).fetchone()
-    upto = found.mark.upto
-    found.first, found.last = (upto + 1, upto) if last is None else (first, last)
-    needed = min(found.mark.accepted_from, found.mark.passed_from)
-    early: tuple[list[Record], list[Record]] = ([], [])
-    expected = needed
-    for values in db.execute(f"{SELECT_BATCH} WHERE n >= ? ORDER BY n", (needed,)):
-        row = Row(*values)
-        if row.n != expected:
-            raise _lacks(path, expected)
-        expected += 1
-        for record in records_of(db, row, path):
-            _note(found, row, record, early)
-    if expected <= upto:
-        raise _lacks(path, expected)
-    if mark is not None:
-        found.checkpoint = Checkpoint(state_in(mark), (*early[0], *early[1]))
-    return found
-
-
-def _note(found: Found, row: Row, record: Record, early: tuple[list[Record], list[Record]]) -> None:
-    mark = found.mark
-    if isinstance(record, Accepted):
-        if row.n < mark.accepted_from and row.n <= mark.upto:
-            return
-        found.accepted.append(row.n)
-        found.own[record.batch.group, record.batch.seq] = row.n
-        kept = early[0]
-    elif not isinstance(record, Passed):
-        if row.n > mark.upto:
-            found.records.append(record)
-        return
-    else:
-        if row.n < mark.passed_from and row.n <= mark.upto:
-            return
-        found.passed.append(row.n)
-        batch = record.placed.batch
-        if batch.origin == found.state.get("site"):
-            found.own.pop((batch.group, batch.seq), None)
-        kept = early[1]
-    if row.n <= mark.upto:
-        kept.append(record)
-    else:
-        found.records.append(record)
-        if row.kind & MINE:
-            found.logged = row.position + row.messages - 1
-
-
-def records_of(db: sqlite3.Connection, row: Row, path: Path) -> Sequence[Record]:
+def records_of(db: sqlite3.Connection, row: Row, path: Path) -> Sequence[MemberRecord]:
     """The one or two records that a row stands for, with their payloads."""
     record = record_of(row, path)
+    if not isinstance(record, Passed):
+        return (record,)
     if row.ref:
-        return (_with_payloads(db, record, row.ref, path),)
-    if row.kind & ACCEPTED and isinstance(record, Passed):
-        return Accepted(record.placed.batch), record
-    return (record,)
+        record = _with_payloads(db, record, row.ref, path)
+    kept = Kept(row.epoch, record, bool(row.kind & MINE))
+    return (Accepted(record.placed.batch), kept) if row.kind & ACCEPTED else (kept,)
 
 
-def _with_payloads(db: sqlite3.Connection, record: Record, ref: int, path: Path) -> Passed:
+def _with_payloads(db: sqlite3.Connection, record: Passed, ref: int, path: Path) -> Passed:
     values = db.execute(f"{SELECT_BATCH} WHERE n = ?", (ref,)).fetchone()
-    if values is None or not isinstance(record, Passed):
-        raise _lacks(path, ref)
-    referred = record_of(Row(*values), path)
-    if not isinstance(referred, (Accepted, Passed)):
-        raise _lacks(path, ref)
-    body = (referred.placed.batch if isinstance(referred, Passed) else referred.batch).body
+    referred = None if values is None else record_of(Row(*values), path)
+    if not isinstance(referred, Accepted):
+        raise lacks(path, ref)
     placed = record.placed
-    batch = msgspec.structs.replace(placed.batch, body=body)
+    batch = replace(placed.batch, body=referred.batch.body)
     return Passed(Placed(placed.key, placed.number, batch), record.source, record.from_parent)
 
 
@@ -324,7 +253,7 @@ def whole_from(db: sqlite3.Connection) -> int | None:
         else:
             low = middle + 1
     (after,) = db.execute(
-        f"SELECT max(position + count) FROM batches WHERE n < ? AND kind >= {MINE}"
+        f"SELECT max(position + count) FROM batches WHERE n < ? AND kind & {MINE}"
         " AND ref > 0 AND ref < ?",
         (low, first),
     ).fetchone()
@@ -333,7 +262,7 @@ def whole_from(db: sqlite3.Connection) -> int | None:
     return int(after)
 
 
-def _lacks(path: Path, n: int) -> StoreCorrupt:
+def lacks(path: Path, n: int) -> StoreCorrupt:
     return StoreCorrupt(
         f"{path}: row {n} of table batches is missing, the file is damaged; keep it, and put back"
         " an intact copy of it or let the site return as a new one (docs/store.md)"

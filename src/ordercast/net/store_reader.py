@@ -7,28 +7,27 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from ordercast.core.outbox import Passed
+from ordercast.core.epochs.records import EpochOpened, Kept
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import DeliveredBatch
+from ordercast.net.openings import opened_told
 from ordercast.net.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, Row
 from ordercast.net.store_file import connect_to_read, records_of, told, whole_from
 
-_FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind >= {MINE} ORDER BY n"
+_FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind & {MINE} ORDER BY n"
+_OPENED = "SELECT position, detail FROM events WHERE kind = 'open' ORDER BY n"
 
 
 class Reader:
-    def __init__(self, path: Path, epoch: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._epoch = epoch
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
         self._next = (0, 0)  # a position and the row at which the batch with it begins or follows
 
-    def first(self, logged: int) -> int:
-        """The first position that is there; after `logged`, if none is."""
+    def first(self) -> int:
         with self._lock:
-            first = whole_from(self._connection())
-        return logged + 1 if first is None else first
+            return _first(self._connection())
 
     def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
         try:
@@ -36,6 +35,13 @@ class Reader:
                 return self._read(max(start, 1), most_messages)
         except sqlite3.Error as error:
             raise told(self._path, error) from None
+
+    def opened(self) -> list[EpochOpened]:
+        """Each epoch once: a restart may have told it again."""
+        with self._lock:
+            rows = self._connection().execute(_OPENED).fetchall()
+        told = (opened_told(position, detail) for position, detail in rows)
+        return list({opened.epoch: opened for opened in told}.values())
 
     def close(self) -> None:
         with self._lock:
@@ -63,13 +69,15 @@ class Reader:
                 if room <= 0:
                     break
                 if (not found and row.position > start) or self._refers_to_gone(db, row):
-                    raise self._forgotten(start, whole_from(db))
+                    raise self._forgotten(start, _first(db))
                 record = records_of(db, row, self._path)[-1]
-                assert type(record) is Passed
-                found.append(DeliveredBatch(row.position, self._epoch, record.placed))
+                assert type(record) is Kept
+                found.append(DeliveredBatch(row.position, row.epoch, record.passed.placed))
                 self._next = (row.position + row.messages, row.n + 1)
                 room -= row.messages
             rows.close()
+            if not found and start < (first := _first(db)):
+                raise self._forgotten(start, first)
             return found
         finally:
             db.execute("COMMIT")
@@ -93,7 +101,16 @@ class Reader:
             return False
         return row.ref < int(db.execute("SELECT min(n) FROM batches").fetchone()[0])
 
-    def _forgotten(self, start: int, first: int | None) -> ConfigError:
+    def _forgotten(self, start: int, first: int) -> ConfigError:
         return ConfigError(
             f"{self._path}: position {start} is no longer kept; the first that is: {first}"
         )
+
+
+def _first(db: sqlite3.Connection) -> int:
+    """The first position that is there, or the next one, when all rows are gone."""
+    first = whole_from(db)
+    if first is None:
+        (folded,) = db.execute("SELECT (SELECT position FROM checkpoint)").fetchone()
+        first = 1 + (folded or 0)
+    return first

@@ -5,20 +5,23 @@ its own cursor. The slowest one, or before there is any the last confirmed posit
 application has come: its lag behind what is delivered is bounded. At the bound a slow application
 holds the site up (`wait`), or batches are shed: the application finds a gap in their place.
 
-One future wakes a reader for all that a turn of the loop delivered, never one per message.
+One future wakes a reader for all that a turn of the loop delivered, never one per message. An epoch
+that opened stands between two positions, and takes none itself.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple, Protocol, TypeAlias
 
+from ordercast.core.epochs.records import EpochOpened as EpochOpened
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.gaps import Gap as Gap
 from ordercast.net.gaps import GapBatch as GapBatch
+from ordercast.net.openings import Openings
 from ordercast.net.reading import Batches, Cursor, Deliveries
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
@@ -26,8 +29,9 @@ _RECENT_BYTES = 16 * 1024 * 1024
 _READ_MESSAGES = 4_096  # at once from the store
 
 
-StreamItem: TypeAlias = Delivery | Gap
-StreamBatch: TypeAlias = DeliveredBatch | GapBatch
+StreamItem: TypeAlias = Delivery | Gap | EpochOpened
+StreamBatch: TypeAlias = DeliveredBatch | GapBatch | EpochOpened
+_Kept: TypeAlias = DeliveredBatch | GapBatch
 
 
 class Log(Protocol):
@@ -58,6 +62,7 @@ class Stream:
         hold: Callable[[bool], None],
         shed: Callable[[GapBatch], None],
         gaps: Sequence[GapBatch] = (),
+        opened: Sequence[EpochOpened] = (),
         restored: int = 0,
     ) -> None:
         self.log = log
@@ -71,7 +76,10 @@ class Stream:
         self._shed = shed
         self._restored = restored  # in the log at the start: maybe seen before, so never shed now
         self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
-        self._recent: deque[StreamBatch] = deque()
+        self._openings = Openings(opened)
+        self.on_opened: Callable[[EpochOpened], Awaitable[None]] | None = None
+        """Awaited where a reader comes to an epoch, before it is told."""
+        self._recent: deque[_Kept] = deque()
         self._recent_messages = 0
         self._recent_bytes = 0
         self._dropped = 0  # last position that is no longer in memory
@@ -83,12 +91,15 @@ class Stream:
 
     # --- from the site ----------------------------------------------------------------------------
 
-    def add(self, batches: Sequence[DeliveredBatch]) -> None:
+    def add(self, batches: Sequence[DeliveredBatch | EpochOpened]) -> None:
         for batch in batches:
+            if isinstance(batch, EpochOpened):
+                self._openings.add(batch)
+                continue
             last = batch.last
             if last <= self.delivered:
                 continue  # a restart repeats what the store has
-            kept: StreamBatch = batch
+            kept: _Kept = batch
             if self.lag_limit.shed and last > self._restored and self._too_far():
                 kept = _without_body(batch)
                 if self.log is not None:
@@ -110,6 +121,9 @@ class Stream:
         if not self.lag_limit.shed and not self.holding and self._too_far():
             self.holding = True
             self._hold(True)
+
+    def opened_as(self, epoch: int) -> EpochOpened | None:
+        return self._openings.of(epoch)
 
     def _trim(self) -> None:
         """Drop from memory what the store has, or, where there is none, what has been read; the
@@ -202,11 +216,16 @@ class Stream:
         return Deliveries(self, start)
 
     def enter(self, start: int | None) -> Cursor:
-        cursor = Cursor(self._begin(start))
+        cursor = self.cursor(start)
         self._readers.append(cursor)
         self._loop = asyncio.get_running_loop()
         self.advanced()  # it may begin at the end, where nobody had come
         return cursor
+
+    def cursor(self, start: int | None) -> Cursor:
+        """A place in the stream; nobody waits for who has it and did not `enter`."""
+        read = self._begin(start)
+        return Cursor(read, self._openings.seen_by(read))
 
     def leave(self, cursor: Cursor) -> None:
         """Nobody waits for it any more; it may have been the slowest."""
@@ -230,18 +249,18 @@ class Stream:
             return max(self.confirmed, self.handed, self._dropped)
         return self.confirmed
 
+    def has_more(self, reader: Cursor) -> bool:
+        return reader.read < self.delivered or bool(self._pending(reader))
+
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         while True:
             read = reader.read
             if read < self.delivered:
-                recent = self._recent
-                if recent and recent[0].position == read + 1:
-                    return list(recent)
-                found = list(takewhile(partial(_is_above, read), reversed(recent)))
-                if found and found[-1].position <= read + 1:
-                    found.reverse()
-                    return found
-                return await self._from_log(read + 1)
+                found = self._from_memory(read) or await self._from_log(read + 1)
+                openings = self._pending(reader)
+                return _merged(found, openings) if openings else found
+            if openings := self._pending(reader):
+                return openings
             if self._closed is not None:
                 raise Error(self._closed)
             reader.waiter = asyncio.get_running_loop().create_future()
@@ -250,12 +269,28 @@ class Stream:
             finally:
                 reader.waiter = None
 
-    async def _from_log(self, start: int) -> Sequence[StreamBatch]:
+    def _from_memory(self, read: int) -> list[_Kept]:
+        """What was delivered behind a position, or nothing where that is no longer here."""
+        recent = self._recent
+        if recent and recent[0].position == read + 1:
+            return list(recent)
+        found = list(takewhile(partial(_is_above, read), reversed(recent)))
+        if found and found[-1].position <= read + 1:
+            found.reverse()
+            return found
+        return []
+
+    def _pending(self, reader: Cursor) -> list[EpochOpened]:
+        if reader.epoch == self._openings.last:  # the common case
+            return []
+        return self._openings.after(reader.epoch, reader.read)
+
+    async def _from_log(self, start: int) -> list[_Kept]:
         if self.log is None:
             raise ConfigError(f"position {start} was read before, and nothing is stored here")
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(None, self.log.read, start, _READ_MESSAGES)
-        batches = [
+        batches: list[_Kept] = [
             self._gaps.get(batch.position, batch)
             for batch in found
             if batch.position <= self.delivered
@@ -274,11 +309,23 @@ class Stream:
                 reader.waiter.set_result(None)
 
 
-def _is_above(position: int, batch: StreamBatch) -> bool:
+def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[StreamBatch]:
+    """No batch is of two epochs, so each opening has its place between two batches."""
+    merged: list[StreamBatch] = []
+    for batch in batches:
+        while openings and openings[0].position < batch.position:
+            merged.append(openings.pop(0))
+        merged.append(batch)
+    last = batches[-1].last
+    merged.extend(takewhile(lambda opened: opened.position <= last, openings))
+    return merged
+
+
+def _is_above(position: int, batch: _Kept) -> bool:
     return batch.last > position
 
 
-def _size(batch: StreamBatch) -> int:
+def _size(batch: _Kept) -> int:
     return 0 if isinstance(batch, GapBatch) else len(batch.placed.batch.body)
 
 

@@ -22,7 +22,7 @@ GIVE_BACK_PAGES = 512  # at a time
 
 _FIRST_KEPT = (
     "SELECT n FROM batches WHERE n >= ? AND n < ?"
-    f" AND ((kind >= {MINE} AND position + count > ?) OR at_ns >= ?) ORDER BY n LIMIT 1"
+    f" AND ((kind & {MINE} AND position + count > ?) OR at_ns >= ?) ORDER BY n LIMIT 1"
 )
 _NEVER = 1 << 62
 

@@ -205,9 +205,13 @@ class Session:
         return filled
 
     def encrypt(self, data: bytes) -> bytes:
-        written = self._ssl.write(data)
-        while written < len(data):
-            written += self._ssl.write(memoryview(data)[written:])
+        """Refused where the connection is of no more use, which its reader may not know yet."""
+        try:
+            written = self._ssl.write(data)
+            while written < len(data):
+                written += self._ssl.write(memoryview(data)[written:])
+        except ssl.SSLError as error:
+            raise _refusal(error) from None
         return self._out.read()
 
     def goodbye(self) -> bytes:

@@ -2,42 +2,33 @@
 
 A link is there while one good connection is: `on_connected` and `on_lost` alternate for each peer.
 Frames given to `send` while there is none are dropped, and the peer is dialled: the link layer of
-the core repeats what was lost after every `on_connected`. Whatever a stranger or a broken peer
-sends, the answer is a closed connection and one line in the log for each cause and peer.
+the core repeats what was lost after every `on_connected`. Peers come (`meet`) and go (`part`) while
+it runs. Whatever a stranger or a broken peer sends, the answer is a closed connection and one line
+in the log for each cause and peer.
 """
 
 import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
-from ordercast.model.names import nearest
 from ordercast.model.options import SECOND
-from ordercast.net.addresses import require_loopback, why
+from ordercast.net.addresses import require_loopback, why, why_not_dialled
 from ordercast.net.complaints import CONNECTED, LOST, Complaints, Refused
 from ordercast.net.connection import (
     PLAIN_BYTES,
     READ_BYTES,
-    SILENT,
     Connection,
     LinkLimits,
     LinkTimes,
 )
 from ordercast.net.dialling import Dialler
-from ordercast.net.hello import (
-    INSTANCE_BYTES,
-    OTHER_ADDRESSEE,
-    OTHER_CLUSTER,
-    OTHER_TERMS,
-    OURSELVES,
-    Hello,
-    Identity,
-    check_hello,
-)
+from ordercast.net.hello import INSTANCE_BYTES, Hello, Identity, check_hello, check_terms
 from ordercast.net.peers import (
     REPLACED,
     RESTARTED,
@@ -46,18 +37,18 @@ from ordercast.net.peers import (
     LinkStatus,
     Peer,
     Unneeded,
+    check_crowd,
 )
+from ordercast.net.sockets import close_server
 from ordercast.net.tls import Certificates, Session, TlsConfig, certificate_uri
-from ordercast.wire.codec import FrameEncoder
-from ordercast.wire.frames import Frame
+from ordercast.wire.codec import FrameEncoder, WireFrame
 
 log = logging.getLogger("ordercast.net.transport")
 
-TOO_MANY: Final = "too many connections without a hello"
 HUNG_UP: Final = "it hung up before its hello"
 WRONG_ANSWER: Final = "another site answers"
-TELLING: Final = (OTHER_CLUSTER, OTHER_TERMS, OTHER_ADDRESSEE, OURSELVES)
-"""Refusals that a dialler finds out by itself from our hello, so it is sent."""
+NOT_DIALLED: Final = "not dialled"
+NO_PEER: Final = "no site of this cluster, frames for it are dropped"
 
 CERTIFICATES_EVERY_S: Final = 1.0
 CLOSING_S: Final = 1.0
@@ -72,7 +63,7 @@ class Transport:
         addresses: Mapping[Site, tuple[str, int]],
         tls: TlsConfig | None = None,
         *,
-        on_frames: Callable[[Site, list[Frame]], None],
+        on_frames: Callable[[Site, list[WireFrame]], None],
         on_connected: Callable[[Site], None],
         on_lost: Callable[[Site], None],
         on_congested: Callable[[Site, bool], None] | None = None,
@@ -80,7 +71,8 @@ class Transport:
         limits: LinkLimits | None = None,
         insecure: bool = False,
     ) -> None:
-        if tls is None and not insecure:
+        self._loopback_only = tls is None and not insecure
+        if self._loopback_only:
             require_loopback(addresses)
         self.site = site
         self.identity = identity
@@ -97,6 +89,7 @@ class Transport:
         self._on_congested = on_congested
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
         self._instance = os.urandom(INSTANCE_BYTES)
+        self._hellos = 0  # said
         self._peers = {name: Peer(name, site, self.times) for name in addresses if name != site}
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # not yet ended
@@ -126,12 +119,59 @@ class Transport:
             peer.since = now
         self._watch()
 
-    def send(self, peer: Site, frames: list[Frame]) -> None:
+    def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
+        """A site that was added or has moved: from now on it is a peer, dialled there. Without
+        an address, or with one that is not to be dialled, it is waited for."""
+        known = site in self._peers and address in (None, self.addresses.get(site))
+        if known or site == self.site:
+            return
+        peer = self._peers.setdefault(site, Peer(site, self.site, self.times))
+        if address is not None:
+            self.addresses[site] = address
+        peer.barred = why_not_dialled(site, address, loopback_only=self._loopback_only)
+        if peer.barred:
+            self._complain(peer, Refused(NOT_DIALLED, peer.barred))
+        if self._server is not None:
+            self._dialler.unneeded(peer)  # it waits for the old address
+            if peer.current is None:
+                peer.since, peer.failures = self._loop.time(), 0
+                self._dialler.again(peer)
+
+    def part(self, site: Site) -> None:
+        """It is a stranger from now on. What is written goes out; `on_lost` if it was connected."""
+        peer = self._peers.pop(site, None)
+        self.addresses.pop(site, None)
+        if peer is None or self._server is None:
+            return
+        self._dialler.part(peer)
+        self._complaints.part(site)
+        for connection in list(self._connections):
+            if site in (connection.peer, connection.dialled):
+                connection.parted = True
+                connection.close()
+                self._loop.call_later(CLOSING_S, connection.abort)  # if it does not read
+        if peer.current is not None:
+            peer.current, peer.retired = None, []
+            log.info("%s: no peer any more", site)
+            self._congest(peer, False)
+            self._on_lost(site)
+
+    def retell(self, terms: Mapping[str, str]) -> None:
+        """Other terms in every hello from now on; who does not agree with them is dropped."""
+        self.identity = replace(self.identity, terms=dict(terms))
+        for peer in list(self._peers.values()):
+            if peer.current is not None:
+                try:
+                    check_terms(peer.current.terms, terms)
+                except Refused as refused:
+                    peer.current.fail(refused)
+
+    def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         """All of them in one write; without a connection they are dropped, and one is made."""
         known = self._peers.get(peer)
         if known is None:
-            raise ConfigError(f"there is no peer {peer!r}{nearest(peer, self._peers)}")
-        if known.current is not None:
+            self._complaints.say(peer, Refused(NO_PEER, usual=True))
+        elif known.current is not None:
             known.current.send(frames)
         else:
             self._dialler.want(known)
@@ -143,7 +183,7 @@ class Transport:
     def links(self) -> list[LinkStatus]:
         now = self._loop.time()
         return [
-            peer.status(now, self.addresses[name]) for name, peer in sorted(self._peers.items())
+            peer.status(now, self.addresses.get(name)) for name, peer in sorted(self._peers.items())
         ]
 
     @property
@@ -168,10 +208,10 @@ class Transport:
         if self._tick is not None:
             self._tick.cancel()
         await self._dialler.close()
-        self._server.close()
+        await close_server(self._server)
         for connection in list(self._connections):
             connection.close()
-        for peer in self._peers.values():
+        for peer in list(self._peers.values()):
             if peer.current is not None:
                 self._lost(peer, "closed here")
         for _ in range(CLOSING_TURNS):
@@ -201,25 +241,24 @@ class Transport:
             connection.abort()
         if connection.dialled is not None or self._closed:
             return
-        limits = self.limits
-        of_host = sum(stranger.host == connection.host for stranger in self._strangers)
-        if len(self._strangers) >= limits.strangers or of_host >= limits.strangers_of_host:
-            raise Refused(TOO_MANY, f"{len(self._strangers)} at once, {of_host} of this host")
+        check_crowd(self._strangers, connection, self.limits)
         self._strangers.add(connection)
 
     def secured(self, connection: Connection) -> None:
         """There is a channel: the one who dialled speaks first."""
-        if connection.dialled is not None:
-            connection.say(self._hello(self._peers[connection.dialled], answers=0))
+        if connection.dialled is None:
+            return
+        peer = self._peers.get(connection.dialled)
+        if peer is None or connection.over:
+            connection.abort()
+        else:
+            connection.say(self._hello(peer.name, 0, peer.gone))
 
-    def _hello(self, peer: Peer, *, answers: int) -> Hello:
-        peer.number += 1
-        return self._words(peer.name, peer.number, answers, peer.gone)
-
-    def _words(self, to: Site, number: int, answers: int, gone: int) -> Hello:
+    def _hello(self, to: Site, answers: int, gone: int, refusal: str = "") -> Hello:
+        self._hellos += 1  # one count for all: a site that parts and comes again has its place
         ours = self.identity
         who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
-        return Hello(*who, number, answers, gone, dict(ours.terms))
+        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal)
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         if connection.session is not None:
@@ -230,18 +269,17 @@ class Transport:
                 raise
         try:
             check_hello(hello, self.identity, self.site, self._peers)
-        except Refused as refused:
-            if connection.dialled is None and refused.cause in TELLING:
-                connection.say(self._words(hello.site, 1, hello.number, 0))
-            raise
-        if connection.dialled not in (None, hello.site):
-            raise Refused(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
-        peer = self._peers[hello.site]
-        try:
+            if connection.dialled not in (None, hello.site):
+                raise Refused(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
+            peer = self._peers[hello.site]
             role = peer.meet(connection, hello)
         except Unneeded:
             connection.close()
             return
+        except Refused as refused:
+            if connection.dialled is None:
+                connection.say(self._hello(hello.site, hello.number, 0, str(refused)))
+            raise
         self._admit(peer, connection, hello, role)
 
     def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
@@ -252,11 +290,11 @@ class Transport:
             peer.gone = 0  # its hellos are numbered anew
         answer = None
         if connection.dialled is None:
-            answer = self._hello(peer, answers=hello.number)
+            answer = self._hello(peer.name, hello.number, peer.gone)
         else:
             peer.dialling = False
         self._strangers.discard(connection)
-        connection.admit(peer.name, hello.number)
+        connection.admit(hello)
         if role == SECOND_RETIRED:
             self._retire(peer, connection)
             return
@@ -310,10 +348,9 @@ class Transport:
             return
         self._connections.discard(connection)
         self._strangers.discard(connection)
-        name = connection.peer or connection.dialled
-        if name is None:
+        peer = self._peers.get(connection.peer or connection.dialled or "")
+        if peer is None or connection.parted:
             return
-        peer = self._peers[name]
         peer.count(connection)
         if connection.peer is None:
             if connection.complaint is None and peer.current is None and not self._closed:
@@ -350,24 +387,13 @@ class Transport:
         """Signs of life: send some where we are silent, drop who is silent."""
         now = self._loop.time()
         suspect = self.times.suspect / SECOND
-        step = suspect / 6
         # After a pause of our own (a stopped process) nobody else is to blame.
         slept = now - self._ticked_at > suspect
         self._ticked_at = now
-        for peer in self._peers.values():
-            connection = peer.current
-            if connection is None:
-                continue
-            if slept:
-                connection.heard_at = now
-            elif now - connection.heard_at > 3 * suspect:
-                connection.fail(Refused(SILENT, f"nothing heard for {3 * suspect:g} s"))
-            elif now - connection.wrote_at > step and not connection.waiting:
-                connection.ping(self.identity.boot)
-            if not peer.settled and now - peer.since > 3 * suspect:
-                peer.settled = True
+        for peer in list(self._peers.values()):
+            if peer.watch(now, self.identity.boot, slept=slept):
                 self._complaints.forget(peer.name)
         if self._certificates is not None and now - self._certificates_at >= CERTIFICATES_EVERY_S:
             self._certificates_at = now
             self._certificates.refresh()
-        self._tick = self._loop.call_later(step, self._watch)
+        self._tick = self._loop.call_later(suspect / 6, self._watch)

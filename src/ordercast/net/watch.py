@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ordercast.core.holders import holders
 from ordercast.net.node import Node
+from ordercast.net.status import held_by
 
 _log = logging.getLogger("ordercast.net.daemon")
 
@@ -75,11 +75,11 @@ class Watcher:
     def _look_at_window(self) -> None:
         core, waiting = self.node.core, self.node.outgoing
         limits = core.options.limits
-        messages = core.own.unstable + waiting.waiting_messages
-        size = core.own.unstable_bytes + waiting.waiting_bytes
+        messages = core.window.unstable + waiting.waiting_messages
+        size = core.window.unstable_bytes + waiting.waiting_bytes
         full = messages > _FULL * limits.window_messages or size > _FULL * limits.window_bytes
         self._full = self._full + 1 if full else 0
         if self._full == _STUCK_LOOKS:
-            names = holders(core)
+            names = held_by(core)
             _log.warning("the window is full; held by %s", ", ".join(names) or "nobody known")
             self.tell("window", {"held_by": names})

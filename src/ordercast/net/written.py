@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ordercast.core.outbox import Checkpoint, Record
+from ordercast.core.epochs.records import Anew, MemberRecord
 from ordercast.model.groups import Group
 
 
@@ -15,15 +15,16 @@ class Written(msgspec.Struct):
     when it sent what is accepted here; `delivered` the last position released to the application
     (it alone causes no commit); `confirmed` what the application has confirmed, if that is news.
     `requests` are (client, number, group, seq, count); a client will not repeat those up to the
-    number it `answered`. `events` are (kind, position, detail): see docs/store.md.
+    number it `answered`. `events` are (kind, position, detail): a gap
+    (`gaps.tell_gap`), an epoch opened (`openings.open_event`), a base; see docs/store.md.
     """
 
-    records: Sequence[Record] = ()
+    records: Sequence[MemberRecord] = ()
     at_ns: int = 0
     after_position: int = 0
     delivered: int = 0
     confirmed: int | None = None
-    forget: Checkpoint | None = None
+    forget: Anew | None = None
     requests: Sequence[tuple[bytes, int, Group, int, int]] = ()
     answered: Sequence[tuple[bytes, int]] = ()
     events: Sequence[tuple[str, int, str]] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.sweep_measure import PlanRun, SimRun
+from ordercast.pipeline.sweep_measure import PlanRun, SimRun, StabilityRun
 from ordercast.pipeline.sweep_options import check_point
 from ordercast.pipeline.sweep_results import Results, results_of, write_results, write_runs
 from ordercast.pipeline.sweep_run import Progress, Progressed, Runner, run_points
@@ -179,6 +179,8 @@ def points_of(spec: SweepSpec) -> list[Point]:
 def experiment_of(spec: SweepSpec) -> Experiment:
     if spec.verb == "plan":
         return PlanRun(spec.files, spec.seconds)
+    if spec.verb == "stability":
+        return StabilityRun(spec.seconds)
     return SimRun(spec.files, spec.seconds, spec.history)
 
 

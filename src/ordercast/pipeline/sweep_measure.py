@@ -20,11 +20,13 @@ from ordercast.pipeline.sweep_options import (
     scheduled,
     sim_config,
     table_of,
+    tracked,
 )
 from ordercast.plan.advice import AUTO, Plan, advise
 from ordercast.plan.candidates import BUILDERS
 from ordercast.sim.result import SimResult
 from ordercast.sim.simulate import simulate
+from ordercast.sim.tracking import KINDS, ROLES, Tracked, track
 
 MEASURES: Mapping[str, tuple[str, ...]] = {
     "plan": (
@@ -36,6 +38,12 @@ MEASURES: Mapping[str, tuple[str, ...]] = {
         "sent", "delivered", "frames_data", "frames_control", "frames_per_message",
         "latency_ms_mean", "latency_ms_p50", "latency_ms_p99", "epochs", "faults_injected",
         "violations", "events", "virtual_seconds",
+    ),
+    "stability": (
+        "members", "height", "rtt_ms", "slowest_rtt_ms", "rounds", "messages_on_hops",
+        "messages_per_member", "queue_link", "queue_cpu",
+        *(f"{what}_{kind}" for what in ("on_hops", "sent") for kind in KINDS),
+        *(f"processed_{role}{which}" for role in ROLES for which in ("", "_least")),
     ),
 }  # fmt: skip
 
@@ -138,6 +146,42 @@ def _of_run(result: SimResult) -> Measures:
     }
     if result.sent:
         measures["frames_per_message"] = result.data_frames / result.sent
+    return {name: float(value) for name, value in measures.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityRun:
+    """What `ordercast stability` reports about a round on the point's tree."""
+
+    seconds: bool = False
+
+    def __call__(self, config: Config, seed: int, _run: str) -> Measured:
+        begun = time.perf_counter()
+        measures = of_round(track(tracked(config), seed))
+        if self.seconds:
+            measures["seconds"] = time.perf_counter() - begun
+        return Measured(measures)
+
+
+def of_round(found: Tracked) -> Measures:
+    """Everything that a round is measured by; of a role that nobody has, nothing."""
+    measures: dict[str, float] = {
+        "members": found.members,
+        "height": found.height,
+        "rtt_ms": found.rtt_ns / 1e6,
+        "slowest_rtt_ms": found.slowest_rtt_ns / 1e6,
+        "rounds": found.rounds,
+        "messages_on_hops": found.messages_on_hops,
+        "messages_per_member": found.messages_on_hops / found.members,
+        "queue_link": found.longest_link,
+        "queue_cpu": found.longest_cpu,
+    }
+    for kind in KINDS:
+        measures[f"on_hops_{kind}"] = found.on_hops[kind]
+        measures[f"sent_{kind}"] = found.sent[kind]
+    for role, (least, most) in found.processed.items():
+        measures[f"processed_{role}"] = most
+        measures[f"processed_{role}_least"] = least
     return {name: float(value) for name, value in measures.items()}
 
 

@@ -1,4 +1,4 @@
-"""The options of `plan` and `sim` as values of a spec file, and what each one may be.
+"""The options of `plan`, `sim` and `stability` as values of a spec file, and what each may be.
 
 An option is named as on the command line, without its dashes. Values are checked one by one before
 anything runs; whether they go together is a matter of each point of the grid.
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.stability.protocols import PROTOCOLS as STABILITY_PROTOCOLS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.model.names import nearest, shown
@@ -29,6 +30,8 @@ from ordercast.sim.notation import duration
 from ordercast.sim.options import OPTIONS as SIM_OPTIONS
 from ordercast.sim.options import configure
 from ordercast.sim.schedules import changing, schedule
+from ordercast.sim.tracking import LINKS, PLACEMENTS, Setting
+from ordercast.sim.tree import Shape, parse_random_tree, parse_tree
 
 Config: TypeAlias = Mapping[str, Any]
 Read: TypeAlias = Callable[[str], str]
@@ -36,8 +39,7 @@ Read: TypeAlias = Callable[[str], str]
 
 Check: TypeAlias = Callable[[Any, str, Read], None]
 
-VERBS = ("plan", "sim")
-LATER_VERBS = ("stability",)
+VERBS = ("plan", "sim", "stability")
 
 
 # --- one value ------------------------------------------------------------------------------------
@@ -126,6 +128,10 @@ def _settings(name: str) -> Check:
     return check
 
 
+def _known_tree(parse: Callable[[str, str], Shape], value: Any, where: str, read: Read) -> None:
+    parse(_text(value, where, read), where)
+
+
 _BUILDER = _one_of(*NAMED, AUTO)
 _DRAWN: Mapping[str, Check] = {
     "sites": _whole(1),
@@ -172,7 +178,18 @@ _SIM: Mapping[str, Check] = {
     "schedule": _flag,
     "changing": _flag,
 }
-OPTIONS_OF: Mapping[str, Mapping[str, Check]] = {"plan": _PLAN, "sim": _SIM}
+_STABILITY: Mapping[str, Check] = {
+    "protocol": _one_of(*STABILITY_PROTOCOLS),
+    "tree": lambda value, where, read: _known_tree(parse_tree, value, where, read),
+    "random_tree": lambda value, where, read: _known_tree(parse_random_tree, value, where, read),
+    "placement": _one_of(*PLACEMENTS),
+    "links": _one_of(*LINKS),
+}
+OPTIONS_OF: Mapping[str, Mapping[str, Check]] = {
+    "plan": _PLAN,
+    "sim": _SIM,
+    "stability": _STABILITY,
+}
 
 # Options of the verbs that are no parameters of a point, and what says it instead.
 ELSEWHERE = {
@@ -204,6 +221,9 @@ def check_value(verb: str, option: str, value: Any, where: str, read: Read) -> N
 
 def check_point(verb: str, config: Config, read: Read) -> None:
     """Raise ConfigError when the values, each of them right, do not go together."""
+    if verb == "stability":
+        tracked(config).check()
+        return
     if verb == "sim" and config.get("schedule"):
         for option in config:
             if option not in ("schedule", "changing", "protocol"):
@@ -217,6 +237,22 @@ def check_point(verb: str, config: Config, read: Read) -> None:
         check_options(builder, "delay", config.get("branching"), name_list(config.get("tie", [])))
     else:
         check_config(sim_config(config, table, read))
+
+
+def tracked(config: Config) -> Setting:
+    """What `ordercast stability` would run with these options."""
+    if ("tree" in config) == ("random_tree" in config):
+        raise ConfigError("tree: give 'tree' or 'random_tree', one of them")
+    if "tree" in config:
+        shape = parse_tree(config["tree"])
+    else:
+        shape = parse_random_tree(config["random_tree"])
+    return Setting(
+        config.get("protocol", "s_coordp"),
+        shape,
+        config.get("placement", PLACEMENTS[0]),
+        config.get("links", LINKS[0]),
+    )
 
 
 def _table_like(config: Config, read: Read) -> GroupTable:

@@ -28,7 +28,6 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, shown
 from ordercast.pipeline.sweep_measure import MEASURES
 from ordercast.pipeline.sweep_options import (
-    LATER_VERBS,
     VERBS,
     Config,
     check_value,
@@ -135,8 +134,6 @@ def _verb(sweep: Config, source: str) -> str:
     where = f"{source}: sweep.verb"
     if verb is None:
         raise ConfigError(f"{where}: is missing (one of {', '.join(VERBS)})")
-    if verb in LATER_VERBS:
-        raise ConfigError(f"{where}: {verb!r} is not built yet (there is {' and '.join(VERBS)})")
     if not isinstance(verb, str) or verb not in VERBS:
         hint = nearest(verb, VERBS) if isinstance(verb, str) else ""
         raise ConfigError(f"{where}: there is no {shown(verb)} to sweep{hint}")

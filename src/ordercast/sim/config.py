@@ -13,7 +13,7 @@ from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.plan.advice import check_options
-from ordercast.sim.faults import Faults, check_faults
+from ordercast.sim.faults import Faults, check_faults, excludes_sites
 from ordercast.sim.networks import LanSpec, NetworkSpec, check_network
 
 LEVELS = ("safe", "agreed")
@@ -91,6 +91,11 @@ def check_config(config: SimConfig) -> None:
             raise ConfigError(f"on-failure: {config.protocol} does not support 'wait'")
         if config.durability == "memory":
             raise ConfigError("durability: 'wait' needs durable relays, so not 'memory'")
+    if config.causal and config.on_failure == "exclude" and excludes_sites(config.faults):
+        raise ConfigError(
+            "causal: not together with on-failure 'exclude' and faults that exclude sites: what a"
+            " site catches up with is in key order, which is no causal order between groups"
+        )
     if config.causal and not protocol.causal:
         raise ConfigError(f"causal: {config.protocol} does not give causal order")
     _check_workload(config)

@@ -10,7 +10,7 @@ from heapq import heappush
 from itertools import count
 from typing import Any
 
-from ordercast.core.epochs.member import REFUSED
+from ordercast.core.epochs.records import REFUSED
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND
@@ -49,7 +49,6 @@ class Driver:
         self._arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
         self._conditions = Conditions(config.faults, seed)
         self._faulty = bool(config.faults)
-        self._encode: Any = encode_frame
         self._bytes = config.codec == "bytes"
         self._straight = not self._faulty and not self._bytes
         self._arrive = ARRIVED if config.wake else FRAME
@@ -155,7 +154,7 @@ class Driver:
             self.frames += 1
             if is_data(frame):
                 self.data += 1
-            carried: Any = self._encode(frame) if self._bytes else frame
+            carried: Any = encode_frame(frame) if self._bytes else frame
             arrivals = self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
             for arrival in arrivals:
                 self._push(arrival, self._arrive, self.places[peer], source, carried)

@@ -28,6 +28,8 @@ LONG_EVERY = 50
 MOST_EVENTS, MOST_EVENTS_LONG = 30_000, 500_000
 SETTLE, SETTLE_LONG = 120 * SECOND, 600 * SECOND
 
+FOUNDED = 500 * MILLISECOND  # by then, where sites are near each other
+
 _NAMES = "abcdefghijk"
 
 
@@ -87,6 +89,41 @@ def changing(protocol: str, seed: int) -> SimConfig:
         settle=SETTLE_LONG,
         most_events=MOST_EVENTS_LONG,
         source=f"--schedule --changing --protocol {protocol}",
+    )
+
+
+def excluding(protocol: str, seed: int) -> SimConfig:
+    """The same under `exclude`: sites crash, for a while or for good, and lose their stores.
+
+    Long enough for exclusion and return; those that stay away are never a majority of the voters.
+    """
+    stream = Stream(seed, f"excluding {protocol}")
+    drawn = schedule(protocol, seed)
+    faults = [
+        fault
+        for fault in drawn.faults
+        if fault.kind not in ("crash", "restart") and (fault.count or fault.probability <= 0.1)
+    ]
+    crashes = stream.between(1, 5)
+    for_good = stream.choice((0, 0, 1)) if not isinstance(drawn.network, WanSpec) else 0
+    # Before the voters have founded the cluster, which takes all of them, nobody may go for good.
+    faults.append(Fault("crash", count=crashes, start=FOUNDED if for_good else 0))
+    faults.append(Fault("restart", count=crashes - for_good))
+    if stream.chance(0.3) and not for_good:  # of three voters one may be away, or without its store
+        faults.append(Fault("lose", count=1, start=FOUNDED))
+    counts = {kind: stream.between(0, 1) for kind in CHANGES} if stream.chance(0.3) else {}
+    return replace(
+        drawn,
+        messages=max(drawn.messages, 60),
+        rate=float(stream.choice((20, 40, 40))),
+        causal=False,
+        on_failure="exclude",
+        durability=stream.choice(("sync", "sync", "os")),
+        faults=(*faults, *(Fault(kind, count=n) for kind, n in counts.items() if n)),
+        timing=replace(drawn.timing, suspect=stream.choice((100, 200, 500)) * MILLISECOND),
+        settle=SETTLE_LONG,
+        most_events=MOST_EVENTS_LONG,
+        source=f"--schedule --excluding --protocol {protocol}",
     )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PLACEMENTS = ("same", "shuffled")
 LINKS = ("lan", "wan")
 KINDS = ("start", "ack", "info")
+ROLES = ("root", "internal", "leaf")
 FULL_DIST_MOST = 5_000  # members: beyond that a round of n² messages takes minutes
 _SENT = 10  # messages that everybody has sent, and those who are not behind have received
 _BEHIND = 8  # members
@@ -72,6 +73,7 @@ class Tracked:
 
     setting: Setting
     members: int
+    height: int
     rtt_ns: int
     slowest_rtt_ns: int
     rounds: int
@@ -86,14 +88,13 @@ class Tracked:
         return sum(self.on_hops.values())
 
     def as_json(self) -> dict[str, Any]:
-        roles = ("root", "internal", "leaf")
-        most = {role: self.processed[role][1] if role in self.processed else None for role in roles}
-        least = {
-            role: self.processed[role][0] if role in self.processed else None for role in roles
-        }
+        nobody = (None, None)
+        least = {role: self.processed.get(role, nobody)[0] for role in ROLES}
+        most = {role: self.processed.get(role, nobody)[1] for role in ROLES}
         return {
             "protocol": self.setting.protocol,
             "members": self.members,
+            "height": self.height,
             "rtt_ms": self.rtt_ns / 1e6,
             "slowest_rtt_ms": self.slowest_rtt_ns / 1e6,
             "messages_on_hops": self.messages_on_hops,
@@ -128,14 +129,19 @@ def distances(tree: Tree, links: str) -> list[int]:
     return found
 
 
-def track(setting: Setting, seed: int, parts: Parts = PROTOCOLS.__getitem__) -> Tracked:
+def track(
+    setting: Setting,
+    seed: int,
+    parts: Parts = PROTOCOLS.__getitem__,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tracked:
     """A whole round; `parts` gives other than the registered protocols, to see them caught."""
     setting.check()
-    return _Round(setting, seed, parts).run()
+    return _Round(setting, seed, parts).run(progress)
 
 
 class Member(Environment[int, "Vector"]):
-    """Sends over the tree network; what it hears of stability is held against the truth."""
+    """Sends over the tree network, and notes what it takes to measure a round."""
 
     __slots__ = (
         "_cause",
@@ -145,7 +151,7 @@ class Member(Environment[int, "Vector"]):
         "joined",
         "network",
         "node",
-        "received_",
+        "own",
         "seen",
         "size",
     )
@@ -153,7 +159,7 @@ class Member(Environment[int, "Vector"]):
     def __init__(self, node: int, network: TreeNetwork, received: Received, size: int) -> None:
         self.node = node
         self.network = network
-        self.received_ = received
+        self.own = received
         self.size = size  # of an array, in bytes
         self.joined: int | None = None  # when it heard of the round first
         self.finished: int | None = None
@@ -163,7 +169,7 @@ class Member(Environment[int, "Vector"]):
         self._cause = 0
 
     def received(self) -> "Vector":
-        return self.received_.now()
+        return self.own.now()
 
     def send(self, peer: int, message: "Message[Vector]") -> None:
         self._send(peer, message)
@@ -184,9 +190,6 @@ class Member(Environment[int, "Vector"]):
         self._cause = packet.depth
         if packet.kind != INFO:  # arrays that are waited for; an INFO is answered at once or never
             self._depth = max(self._depth, packet.depth)
-
-    def stable(self, array: "Vector") -> None:
-        raise NotImplementedError
 
 
 def kind_of(message: "Message[Vector]") -> int:
@@ -224,20 +227,21 @@ class _Round:
         ]
         make = parts(setting.protocol)
         self.parts = [make(each.node, self.layout, arrays, each) for each in self.members]
+        self.receivers = [part.receive for part in self.parts]
         for member in self.members:
             member.truth = truth
 
     def _hear(self, node: int, packet: Packet) -> None:
         self.heard[node] += 1
         self.members[node].hears(packet)
-        self.parts[node].receive(packet.source, packet.message)
+        self.receivers[node](packet.source, packet.message)
 
-    def run(self) -> Tracked:
+    def run(self, progress: Callable[[int, int], None] | None) -> Tracked:
         first = self.members[self.layout.first]
         if self.setting.protocol in ("full_dist", "train"):
             first.joined = 0  # there is no START: it takes part from the beginning
         self.parts[first.node].begin()
-        self.network.run()
+        self.network.run(progress=progress)
         times = []
         for member in self.members:
             if member.finished is None or member.joined is None:
@@ -246,6 +250,7 @@ class _Round:
         return Tracked(
             setting=self.setting,
             members=self.tree.count,
+            height=self.tree.height,
             rtt_ns=times[first.node],
             slowest_rtt_ns=max(times),
             rounds=max(member.deepest for member in self.members),

@@ -150,6 +150,8 @@ def parse_tree(text: str, where: str = "tree") -> Shape:
     if "p" not in given:
         raise ConfigError(f"{where}: neither n, the members, nor p, the height, is given")
     p, z = given["p"], given.get("z", b)
+    if p < 1:
+        raise ConfigError(f"{where}: a tree of height p={p} has no children; write n=1")
     if z > b:
         raise ConfigError(f"{where}: z={z} is more than b={b}")
     return Shape(_limited(_up_to(b, p - 1, where) + z * b ** (p - 1), where), b, p, z)
@@ -162,6 +164,8 @@ def parse_random_tree(text: str, where: str = "random-tree") -> Shape:
         if name not in given:
             raise ConfigError(f"{where}: {name} is missing (n=…,b=…,p=…,seed=…)")
     n, b, p = _limited(given["n"], where), given["b"], given["p"]
+    if p < 1:
+        raise ConfigError(f"{where}: a tree of height p={p} has no children to draw")
     least = _up_to(b, p - 1, where) + 1
     if n < least:
         raise ConfigError(f"{where}: n={n} does not reach level p={p} with b={b} (n ≥ {least})")
@@ -172,7 +176,7 @@ def _given(text: str, known: Sequence[str], where: str) -> dict[str, int]:
     found = {}
     for name, value in pairs(text, where):
         require_known(name, known, where)
-        found[name] = count(value, f"{where}: {name}", least=0 if name == "seed" else 1)
+        found[name] = count(value, f"{where}: {name}", least=0 if name in ("p", "seed") else 1)
     return found
 
 

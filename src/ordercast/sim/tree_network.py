@@ -13,7 +13,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count
 from typing import Any
 
 from ordercast.sim.tree import Tree
@@ -89,8 +88,9 @@ class TreeNetwork:
         # Only what is being done is in the heap, which would grow with the square of n otherwise.
         self._link_waits: defaultdict[int, deque[Packet]] = defaultdict(deque)
         self._cpu_waits: defaultdict[int, deque[tuple[Packet, int]]] = defaultdict(deque)
-        self._heap: list[tuple[int, int, int, Any, int]] = []
-        self._tick = count().__next__
+        # Times, and what happens at each: much happens at the same time in a regular tree.
+        self._times: list[int] = []
+        self._agenda: dict[int, list[tuple[int, Any, int]]] = {}
 
     def send(self, packet: Packet, body: int) -> None:
         """The source's processor takes it up when it is free."""
@@ -104,7 +104,14 @@ class TreeNetwork:
 
     def call(self, at: int, what: Callable[[], None]) -> None:
         """At that time, after all that happens by itself."""
-        heappush(self._heap, (at << 2 | _CALL, self._tick(), 0, what, 0))
+        self._note(at << 2 | _CALL, 0, what, 0)
+
+    def _note(self, key: int, place: int, packet: Any, extra: int) -> None:
+        if key in self._agenda:
+            self._agenda[key].append((place, packet, extra))
+        else:
+            self._agenda[key] = [(place, packet, extra)]
+            heappush(self._times, key)
 
     def _process(self, node: int, packet: Packet, sends: int) -> None:
         self._at_cpu[node] += 1
@@ -114,7 +121,7 @@ class TreeNetwork:
             return
         self.longest_cpu = max(self.longest_cpu, 1)
         done = self.now + (packet.sending if sends else packet.receiving)
-        heappush(self._heap, (done << 2, self._tick(), node, packet, sends))
+        self._note(done << 2, node, packet, sends)
 
     def _way(self, source: int, target: int) -> list[int]:
         """The links from node to node: up to where the ways meet, then down."""
@@ -129,81 +136,100 @@ class TreeNetwork:
                 target = parent[target]
         return up + down[::-1]
 
-    def run(self, until: int | None = None) -> None:
-        """To the end, or to the first thing after `until`. One loop, since hundreds of thousands of
-        things happen in a second of it."""
-        heap, tick, hear, process = self._heap, self._tick, self.hear, self._process
-        n, router = self.tree.count, self.costs.router
-        at_cpu, cpu_waits = self._at_cpu, self._cpu_waits
-        on_link, link_waits = self._on_link, self._link_waits
-        head, out, distance, hops = self._head, self._out, self._distance, self.hops
+    def run(
+        self, until: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """To the end, or to the first thing after `until`. `progress` hears of the time and of the
+        messages on hops now and then."""
+        times, agenda = self._times, self._agenda
+        steps = (self._done, self._arrived, self._entering, self._called)
         last = -1 if until is None else until << 2 | _CALL
-        while heap:
-            if 0 <= last < heap[0][0]:
+        while times:
+            if 0 <= last < times[0]:
                 return
-            key, _, place, packet, extra = heappop(heap)
-            now = self.now = key >> 2
-            step = key & 3
-            if step == _ARRIVED:
-                if extra != _CAME:
-                    on_link[place] -= 1
-                    if on_link[place]:
-                        self._transmit(place, link_waits[place].popleft())
-                    if extra == _LEFT:
-                        continue
-                node = head[place]
-                target = packet.target
-                if target < 0 or target == node:
-                    if at_cpu[node]:
-                        at_cpu[node] += 1
-                        cpu_waits[node].append(packet.jobs[0])
-                        if at_cpu[node] > self.longest_cpu:
-                            self.longest_cpu = at_cpu[node]
-                    else:
-                        process(node, packet, 0)
-                    if target == node or len(out[node]) == 1:
-                        continue
-                back = place + n if place < n else place - n
-                heappush(heap, ((now + router) << 2 | _ENTERS, tick(), node, packet, back))
-            elif step == _DONE:
-                at_cpu[place] -= 1
-                if at_cpu[place]:
-                    following, sends = cpu_waits[place].popleft()
-                    done = now + (following.sending if sends else following.receiving)
-                    heappush(heap, (done << 2, tick(), place, following, sends))
-                if not extra:
-                    hear(place, packet)
-                    continue
-                if packet.target < 0 or packet.target == place:
-                    process(place, packet, 0)
-                if packet.target != place:
-                    heappush(heap, (key | _ENTERS, tick(), place, packet, -1))
-            elif step == _ENTERS:
-                if packet.target < 0:
-                    links = out[place]
+            key = heappop(times)
+            self.now = key >> 2
+            steps[key & 3](agenda.pop(key))
+            if progress is not None:
+                progress(self.now, sum(self.hops))
+
+    def _done(self, events: list[tuple[int, Packet, int]]) -> None:
+        """Processors have sent or received, and take up what waits for them."""
+        now, agenda, at_cpu, hear = self.now, self._agenda, self._at_cpu, self.hear
+        for node, packet, sent in events:
+            at_cpu[node] -= 1
+            if at_cpu[node]:
+                following, sends = self._cpu_waits[node].popleft()
+                key = (now + (following.sending if sends else following.receiving)) << 2
+                if key in agenda:
+                    agenda[key].append((node, following, sends))
                 else:
-                    links = [packet.route[packet.hop]]
-                    packet.hop += 1
-                for link in links:
-                    if link == extra:
-                        continue  # it came from there
-                    hops[packet.kind] += 1
-                    on_link[link] += 1
-                    if on_link[link] > self.longest_link:
-                        self.longest_link = on_link[link]
-                    if on_link[link] > 1:
-                        link_waits[link].append(packet)
-                    elif distance[link]:
-                        self._transmit(link, packet)
-                    else:
-                        at = (now + packet.transmission) << 2 | _ARRIVED
-                        heappush(heap, (at, tick(), link, packet, _WHOLE))
+                    self._note(key, node, following, sends)
+            if not sent:
+                hear(node, packet)
+                continue
+            if packet.target < 0 or packet.target == node:
+                self._process(node, packet, 0)
+            if packet.target != node:
+                self._note(now << 2 | _ENTERS, node, packet, -1)
+
+    def _arrived(self, events: list[tuple[int, Packet, int]]) -> None:
+        """Links have carried a message to their end."""
+        now, n, out = self.now, self.tree.count, self._out
+        at_cpu, on_link = self._at_cpu, self._on_link
+        onwards = (now + self.costs.router) << 2 | _ENTERS
+        longest = self.longest_cpu
+        for link, packet, way in events:
+            if way != _CAME:
+                on_link[link] -= 1
+                if on_link[link]:
+                    self._transmit(link, self._link_waits[link].popleft())
+                if way == _LEFT:
+                    continue
+            node = self._head[link]
+            target = packet.target
+            if target < 0 or target == node:
+                if at_cpu[node]:
+                    at_cpu[node] += 1
+                    self._cpu_waits[node].append(packet.jobs[0])
+                    if at_cpu[node] > longest:
+                        longest = at_cpu[node]
+                else:
+                    self._process(node, packet, 0)
+                if target == node or len(out[node]) == 1:
+                    continue
+            self._note(onwards, node, packet, link + n if link < n else link - n)
+        self.longest_cpu = max(longest, self.longest_cpu)
+
+    def _entering(self, events: list[tuple[int, Packet, int]]) -> None:
+        """Messages leave nodes, but not by the link that they came from."""
+        for node, packet, back in events:
+            if packet.target < 0:
+                links = self._out[node]
             else:
-                packet()
+                links = [packet.route[packet.hop]]
+                packet.hop += 1
+            for link in links:
+                if link == back:
+                    continue
+                self.hops[packet.kind] += 1
+                self._on_link[link] += 1
+                if self._on_link[link] > 1:
+                    self._link_waits[link].append(packet)
+                else:
+                    self._transmit(link, packet)
+                if self._on_link[link] > self.longest_link:
+                    self.longest_link = self._on_link[link]
 
     def _transmit(self, link: int, packet: Packet) -> None:
         end, far = self.now + packet.transmission, self._distance[link]
-        if far:
-            heappush(self._heap, (end << 2 | _ARRIVED, self._tick(), link, packet, _LEFT))
-        way = _CAME if far else _WHOLE
-        heappush(self._heap, ((end + far) << 2 | _ARRIVED, self._tick(), link, packet, way))
+        if not far:
+            self._note(end << 2 | _ARRIVED, link, packet, _WHOLE)
+        else:
+            self._note(end << 2 | _ARRIVED, link, packet, _LEFT)
+            self._note((end + far) << 2 | _ARRIVED, link, packet, _CAME)
+
+    @staticmethod
+    def _called(events: list[tuple[int, Callable[[], None], int]]) -> None:
+        for _, what, _ in events:
+            what()

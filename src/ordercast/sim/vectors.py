@@ -45,6 +45,12 @@ class Vectors:
         changed: Vector = self._np.concatenate([places, new[places]])
         return changed
 
+    def changed(self, old: "Vector", difference: "Vector") -> "Vector":
+        places, values = self._np.split(difference, 2)
+        new: Vector = old.copy()
+        new[places] = values
+        return new
+
     def size(self, array: "Vector") -> int:
         return COUNT_BYTES * len(array)
 
@@ -59,7 +65,12 @@ class Received:
         self._shared = True
 
     def now(self) -> "Vector":
+        """To keep: it will not change."""
         self._shared = True
+        return self._vector
+
+    def seen(self) -> "Vector":
+        """To look at and let go."""
         return self._vector
 
     def set(self, sender: int, number: int) -> None:

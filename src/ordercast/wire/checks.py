@@ -6,12 +6,12 @@ pass, several times quicker, and never accepts what the rules refuse.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 from typing import Final as Constant
 
 from ordercast.model.errors import FrameError
-from ordercast.model.messages import Batch, Key, Vector
+from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.model.names import NAME_PATTERN
 from ordercast.wire.frames import (
     CONTROL,
@@ -101,20 +101,20 @@ def is_plain(frame: Data) -> bool:
 
 def check_frame(frame: Frame) -> None:
     """Raise FrameError, naming the field and its value, unless the frame keeps every rule."""
-    _number(frame.boot, 1, "boot")
-    _number(frame.of, 0, "of")
+    check_number(frame.boot, 1, "boot")
+    check_number(frame.of, 0, "of")
     if isinstance(frame, Ack):
         _acks(frame.acks)
         return
     if frame.lane not in LANES:
         raise FrameError(f"lane is {frame.lane}, none of {LANES}")
     if isinstance(frame, Repair):
-        _number(frame.first, 1, "first")
-        _number(frame.last, frame.first, "last")
+        check_number(frame.first, 1, "first")
+        check_number(frame.last, frame.first, "last")
     else:
         _acks(frame.acks)
-        _number(frame.number, 1, "number")
-        _length(frame.items, 1, ITEMS, "items")
+        check_number(frame.number, 1, "number")
+        check_length(frame.items, 1, ITEMS, "items")
         for place, item in enumerate(frame.items):
             _item(item, frame.lane, f"items[{place}]")
 
@@ -131,63 +131,66 @@ def _submit(item: Submit | Body, where: str) -> None:
 
 
 def _relay(item: Relay, where: str) -> None:
-    placed = item.placed
+    check_placed(item.placed, where)
+
+
+def check_placed(placed: Placed, where: str) -> None:
     _key(placed.key, f"{where}.key")
-    _number(placed.number, 1, f"{where}.number")
+    check_number(placed.number, 1, f"{where}.number")
     _batch(placed.batch, where)
 
 
 def _report(item: Report, where: str) -> None:
-    _length(item.counts, 0, VECTOR_ENTRIES, f"{where}.counts")
+    check_length(item.counts, 0, VECTOR_ENTRIES, f"{where}.counts")
     for group, logged, settled in item.counts:
         check_group(group, f"{where}.counts")
-        _number(logged, 0, f"{where}.counts: of {group!r}")
-        _number(settled, 0, f"{where}.counts: of {group!r}")
+        check_number(logged, 0, f"{where}.counts: of {group!r}")
+        check_number(settled, 0, f"{where}.counts: of {group!r}")
 
 
 def _settled(item: Settled, where: str) -> None:
-    _length(item.seqs, 0, VECTOR_ENTRIES, f"{where}.seqs")
+    check_length(item.seqs, 0, VECTOR_ENTRIES, f"{where}.seqs")
     for group, seq in item.seqs:
         check_group(group, f"{where}.seqs")
-        _number(seq, 0, f"{where}.seqs: of {group!r}")
+        check_number(seq, 0, f"{where}.seqs: of {group!r}")
 
 
 def _with_clock(item: Offer | Timed, where: str) -> None:
     _batch(item.batch, where)
-    _number(item.clock, 0, f"{where}.clock")
+    check_number(item.clock, 0, f"{where}.clock")
 
 
 def _numbered(item: Proposal | Final, where: str) -> None:
-    _number(item.incarnation, 0, f"{where}.incarnation")
+    check_number(item.incarnation, 0, f"{where}.incarnation")
     check_group(item.group, f"{where}.group")
-    _number(item.seq, 1, f"{where}.seq")
-    _number(item.clock, 1, f"{where}.clock")
+    check_number(item.seq, 1, f"{where}.seq")
+    check_number(item.clock, 1, f"{where}.clock")
     if type(item) is Final:
-        _site(item.site, f"{where}.site")
+        check_site(item.site, f"{where}.site")
 
 
 def _timestamp(item: Null | Wanted, where: str) -> None:
-    _number(item.clock, 1, f"{where}.clock")
+    check_number(item.clock, 1, f"{where}.clock")
     if type(item) is Wanted:
-        _site(item.site, f"{where}.site")
+        check_site(item.site, f"{where}.site")
 
 
 def _bid(item: Bid, where: str) -> None:
     _name(item.origin, item.incarnation, item.group, item.seq, where)
-    _site(item.to, f"{where}.to")
+    check_site(item.to, f"{where}.to")
 
 
 def _fetch(item: Fetch, where: str) -> None:
-    _length(item.wanted, 1, ITEMS, f"{where}.wanted")
+    check_length(item.wanted, 1, ITEMS, f"{where}.wanted")
     for name in item.wanted:
         _name(*name, f"{where}.wanted")
 
 
 def _name(origin: str, incarnation: int, group: str, seq: int, where: str) -> None:
-    _site(origin, f"{where}.origin")
-    _number(incarnation, 0, f"{where}.incarnation")
+    check_site(origin, f"{where}.origin")
+    check_number(incarnation, 0, f"{where}.incarnation")
     check_group(group, f"{where}.group")
-    _number(seq, 1, f"{where}.seq")
+    check_number(seq, 1, f"{where}.seq")
 
 
 ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
@@ -208,11 +211,11 @@ ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
 
 
 def _batch(batch: Batch, where: str) -> None:
-    _site(batch.origin, f"{where}.origin")
+    check_site(batch.origin, f"{where}.origin")
     # None but the Close of an epoch, which goes to listed sites, is of no incarnation.
-    _number(batch.incarnation, 0 if batch.members else 1, f"{where}.incarnation")
+    check_number(batch.incarnation, 0 if batch.members else 1, f"{where}.incarnation")
     _group(batch.group, batch.members, where)
-    _number(batch.seq, 1, f"{where}.seq")
+    check_number(batch.seq, 1, f"{where}.seq")
     if not 0 < batch.count <= BATCH_MESSAGES:
         raise FrameError(f"{where}.count is {batch.count}, not 1 to {BATCH_MESSAGES}")
     if len(batch.body) > BODY_BYTES:
@@ -222,33 +225,33 @@ def _batch(batch: Batch, where: str) -> None:
 
 
 def _vector(past: Vector, where: str) -> None:
-    _length(past, 0, VECTOR_ENTRIES, where)
+    check_length(past, 0, VECTOR_ENTRIES, where)
     for group, number, members in past:
         if members or group not in _known or not 0 < number <= LARGEST_NUMBER:
             _group(group, members, where)
-            _number(number, 1, f"{where}: number of {group!r}")
+            check_number(number, 1, f"{where}: number of {group!r}")
 
 
 def _key(key: Key, where: str) -> None:
-    _length(key.path, 1, KEY_PATH, f"{where}.path")
-    _site(key.site, f"{where}.site")
+    check_length(key.path, 1, KEY_PATH, f"{where}.path")
+    check_site(key.site, f"{where}.site")
 
 
 def _acks(acks: Acks) -> None:
-    _length(acks, 0, ACKS, "acks")
+    check_length(acks, 0, ACKS, "acks")
     for lane, got, done in acks:
         if lane not in LANES:
             raise FrameError(f"acks: lane is {lane}, none of {LANES}")
-        _number(got, 0, "acks: got")
-        _number(done, 0, "acks: done")
+        check_number(got, 0, "acks: got")
+        check_number(done, 0, "acks: done")
 
 
-def _number(value: int, least: int, where: str) -> None:
+def check_number(value: int, least: int, where: str) -> None:
     if not least <= value <= LARGEST_NUMBER:
         raise FrameError(f"{where} is {value}, not {least} to {LARGEST_NUMBER}")
 
 
-def _length(value: tuple[object, ...], least: int, most: int, where: str) -> None:
+def check_length(value: Sized, least: int, most: int, where: str) -> None:
     if not least <= len(value) <= most:
         raise FrameError(f"{where} has {len(value)} entries, not {least} to {most}")
 
@@ -256,7 +259,7 @@ def _length(value: tuple[object, ...], least: int, most: int, where: str) -> Non
 # --- Names --------------------------------------------------------------------------------------
 
 
-def _site(name: str, where: str) -> None:
+def check_site(name: str, where: str) -> None:
     if name not in _known and not _is_name(name):
         raise FrameError(f"{where}: {_shown(name)} is not a site's name")
 
@@ -269,9 +272,9 @@ def _group(name: str, members: tuple[str, ...], where: str) -> None:
         return
     if IMPLICIT_PATTERN.fullmatch(name) is None:
         raise FrameError(f"{where}.group: members are listed, but {_shown(name)} is not implicit")
-    _length(members, 0, MEMBERS, f"{where}.members")
+    check_length(members, 0, MEMBERS, f"{where}.members")
     for member in members:
-        _site(member, f"{where}.members")
+        check_site(member, f"{where}.members")
 
 
 def check_group(name: str, where: str) -> None:

@@ -7,23 +7,29 @@ each compared with what they must be. CRC-32 because it is there to find damage 
 a bad memory module, a datagram network's weak checksum), not an enemy, whom TLS keeps out: it finds
 every burst of up to 32 bits, is one C call, and costs a quarter of what parsing a small frame does.
 
-Whatever the bytes are, the answer is a frame that keeps the rules of `wire.checks`, or FrameError.
+Whatever the bytes are, the answer is a frame that keeps the rules of `wire.checks` and
+`wire.epoch_checks`, or FrameError.
 """
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 from zlib import crc32
 
 import msgspec
 
 from ordercast.model.errors import FrameError
-from ordercast.wire.checks import check_frame, is_plain
-from ordercast.wire.frames import DOWN, Data, Frame
+from ordercast.wire.checks import is_plain
+from ordercast.wire.epoch_checks import check_any_frame
+from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
+from ordercast.wire.handover import Handover
 from ordercast.wire.limits import FRAME_BYTES, ITEMS
 
+WireFrame: TypeAlias = Frame | SiteFrame | Handover
+
 MAGIC: Final = b"ocf"
-VERSION: Final = 1
+VERSION: Final = 2
 
 _HEADER = struct.Struct(">III")
 HEADER_BYTES: Final = _HEADER.size
@@ -34,11 +40,15 @@ _COMPLAINT = 200  # characters of a decoder's complaint that a message repeats
 _read_header = _HEADER.unpack_from
 _write_header = _HEADER.pack
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Frame).decode
+_decode = msgspec.msgpack.Decoder(WireFrame).decode
+_OF_LINKS = frozenset({InEpoch, Data, Ack, Repair})
 
 
-def encode_frame(frame: Frame) -> bytes:
-    """The frame's bytes. Only what configuration could get wrong is checked: the sizes."""
+def encode_frame(frame: WireFrame) -> bytes:
+    """The frame's bytes. Of the frames of links, only what configuration could get wrong is
+    checked: the sizes. Of the others everything."""
+    if type(frame) not in _OF_LINKS:
+        check_any_frame(frame)
     try:
         body = _encode(frame)
     except (ValueError, OverflowError, TypeError) as error:
@@ -55,18 +65,21 @@ class FrameEncoder:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Data, bytes]] = {}  # to children, in the last write, by number
+        # to children, in the last write, by number and epoch
+        self._known: dict[tuple[int, int], tuple[Data, bytes]] = {}
 
-    def encode(self, frames: Sequence[Frame]) -> list[bytes]:
+    def encode(self, frames: Sequence[WireFrame]) -> list[bytes]:
         """Each by itself: to join them would be a large piece of memory fresh from the system,
         which costs more than the checksum."""
-        known, now = self._known, dict[int, tuple[Data, bytes]]()
+        known, now = self._known, dict[tuple[int, int], tuple[Data, bytes]]()
         encoded = []
         for frame in frames:
-            if type(frame) is Data and frame.lane == DOWN:
-                before = known.get(frame.number)
-                data = encode_frame(frame) if before is None or before[0] != frame else before[1]
-                now[frame.number] = (frame, data)
+            epoch, inner = (frame.epoch, frame.frame) if type(frame) is InEpoch else (0, frame)
+            if type(inner) is Data and inner.lane == DOWN:
+                place = (inner.number, epoch)
+                before = known.get(place)
+                data = encode_frame(frame) if before is None or before[0] != inner else before[1]
+                now[place] = (inner, data)
             else:
                 data = encode_frame(frame)
             encoded.append(data)
@@ -75,14 +88,16 @@ class FrameEncoder:
         return encoded
 
 
-def _check_size(frame: Frame, length: int) -> None:
+def _check_size(frame: WireFrame, length: int) -> None:
     if length > _MOST:
         raise FrameError(f"frame of {length + HEADER_BYTES} bytes, at most {FRAME_BYTES}")
+    if type(frame) is InEpoch:
+        frame = frame.frame
     if type(frame) is Data and len(frame.items) > ITEMS:
         raise FrameError(f"frame of {len(frame.items)} items, at most {ITEMS}")
 
 
-def decode_frame(data: bytes | memoryview) -> Frame:
+def decode_frame(data: bytes | memoryview) -> WireFrame:
     """The frame that these bytes are, all of them; otherwise FrameError."""
     if len(data) < HEADER_BYTES:
         raise FrameError(f"frame of {len(data)} bytes: a header alone has {HEADER_BYTES}")
@@ -95,15 +110,16 @@ def decode_frame(data: bytes | memoryview) -> Frame:
     return _decode_body(body, checksum)
 
 
-def _decode_body(body: bytes | memoryview, checksum: int) -> Frame:
+def _decode_body(body: bytes | memoryview, checksum: int) -> WireFrame:
     if crc32(body) != checksum:
         raise FrameError(f"checksum is {crc32(body):08x}, the header says {checksum:08x}")
     try:
-        frame: Frame = _decode(body)
+        frame: WireFrame = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(f"not a frame: {_one_line(error)}") from None
-    if type(frame) is not Data or not is_plain(frame):
-        check_frame(frame)
+    inner = frame.frame if type(frame) is InEpoch else frame
+    if type(inner) is not Data or not is_plain(inner):
+        check_any_frame(frame)
     return frame
 
 
@@ -138,7 +154,7 @@ class FrameSplitter:
         """Bytes of an unfinished frame: at the end of a stream, 0 or it was cut."""
         return len(self._part)
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
+    def feed(self, data: bytes | bytearray | memoryview) -> list[WireFrame]:
         """The frames that end in these bytes, in order."""
         if self._broken is not None:
             raise FrameError(self._broken)
@@ -149,8 +165,8 @@ class FrameSplitter:
             self._part = bytearray()
             raise
 
-    def _split(self, view: memoryview) -> list[Frame]:
-        frames: list[Frame] = []
+    def _split(self, view: memoryview) -> list[WireFrame]:
+        frames: list[WireFrame] = []
         at, end = 0, len(view)
         if self._part:
             at = self._complete(view, frames)
@@ -165,7 +181,7 @@ class FrameSplitter:
         self._part += view[at:]
         return frames
 
-    def _complete(self, view: memoryview, frames: list[Frame]) -> int:
+    def _complete(self, view: memoryview, frames: list[WireFrame]) -> int:
         """Take from `view` what the frame under way lacks, no more; how much that was."""
         at = 0
         while at < len(view):

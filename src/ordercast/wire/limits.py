@@ -2,7 +2,8 @@
 
 They bound what a peer can make a site hold, whatever the cluster file says; the limits of
 `model.options` lie below them. Both ends must agree on them, so they belong to the version.
-A name is at most 64 characters by the rule for names itself (`model.names`).
+A name is at most 64 characters by the rule for names itself (`model.names`). Whatever keeps the
+limits of one record of the voters' log fits into a frame by itself.
 """
 
 from typing import Final
@@ -15,8 +16,13 @@ ITEMS: Final = 1_024  # of one frame
 BATCH_MESSAGES: Final = 65_536
 KEY_PATH: Final = 8_192  # integers: a placing site at depth 4,096 with no counter at zero
 VECTOR_ENTRIES: Final = 16_384  # groups in a causal past, a report, a notice of what is settled
-MEMBERS: Final = 16_384  # sites of an implicit group
-RECORDS: Final = 1_024  # of the voters' log, or edits, in one frame
+MEMBERS: Final = 16_384  # sites of an implicit group, or of all groups that one change adds
+RECORDS: Final = 1_024  # of the voters' log, changes under way, or edits, in one frame
+LASTS: Final = 65_536  # streams in the end of a change, or in all that one site reports
+VOTERS: Final = 64
+FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout
+PIECE_BYTES: Final = 256 * 1024  # of an application's snapshot
+TEXT: Final = 256  # characters of a change's name, an address, a reason
 ACKS: Final = len(LANES)  # one for each lane
 LARGEST_NUMBER: Final = 2**62  # a number plus a count stays within the store's 64 bits
 NAMES_KEPT: Final = 16_384  # names found right and remembered; more make the decoder start anew

@@ -39,3 +39,18 @@ def test_the_close_is_placed_once() -> None:
     engine = sealed()
     engine.close(1, ("a",))
     assert list(engine.drain().persist) == []
+
+
+def test_the_end_gives_both_receipts_to_what_is_final_and_not_known_to_be_placed() -> None:
+    """A restarted origin may hear of the first, and is sealed before it asks about the second."""
+    table = GroupTable.of({"g": ["a", "b"]})
+    structure = Structure(1, table, build_greedy(table))
+    other = "b" if structure.primary("g") == "a" else "a"
+    engine = Engine(other, structure, Options())
+    engine.submit(0, "g", [b"x"])
+    engine.own.stable("g", 1)
+    engine.drain()
+    engine.end({"g": 1})
+    assert [receipt.stage for receipt in engine.drain().receipts] == ["ordered", "stable"]
+    assert engine.own.unstable == 0
+    assert engine.unplaced() == []

@@ -10,14 +10,15 @@ The driver's calls and duties are those of `core.site` and `core.outbox`.
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
+from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.engine import Engine
+from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.packing import unpack_layout
 from ordercast.core.epochs.raft import Raft, VotingTimes
+from ordercast.core.epochs.records import REFUSED as REFUSED
 from ordercast.core.epochs.records import (
     Caught,
     EpochOpened,
@@ -27,25 +28,23 @@ from ordercast.core.epochs.records import (
     MemberRecord,
     Noted,
 )
-from ordercast.core.epochs.restoring import first_checkpoint, restore, whole
+from ordercast.core.epochs.restoring import restore, whole
+from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Receipt, Record
-from ordercast.model.epochs import Edit, EpochRecord, Finish, Included
-from ordercast.model.errors import Error
+from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Included, Open
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.model.options import MILLISECOND, Options
-from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
+from ordercast.wire.epoch_checks import check_change
+from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
 _LONELY = 1_000 * MILLISECOND
-
-REFUSED = "refused"
-"""The stage of a receipt for messages that no epoch will take: their group is gone."""
 
 
 class Member:
@@ -62,6 +61,7 @@ class Member:
         store: int = 1,
         times: VotingTimes | None = None,
         records: Sequence[MemberRecord] = (),
+        excluding: bool = True,
     ) -> None:
         self.name = name
         self.layout = layout  # the cluster's first, unless the records know better
@@ -73,19 +73,24 @@ class Member:
         self.position = 0
         self.engines: dict[int, Engine] = {}
         self.window = Window(self)
+        self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
         self.manager_at: SiteName | None = None  # who fed this site last
         self._early: list[tuple[SiteName, InEpoch]] = []
-        self._persist: list[MemberRecord] = []
+        self.into_open: dict[int, list[Batch]] = {}  # own, to epochs that were open already
+        self.persisting: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
-        self._deliver: list[DeliveredBatch | EpochOpened] = []
-        self._receipts: list[Receipt] = []
+        self.delivering: list[DeliveredBatch | EpochOpened | Rollback] = []
+        self.receipts: list[Receipt] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
+        self._stirred = True  # something beside the epochs' own has happened since `_manage`
+        self._due = 0  # when `_manage` is to look again in any case
         self._forget_due = self._held = False
         self._congested: dict[SiteName, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
         first_voters = layout.voters
         voter = restore(self, records)
+        self.flush.restarted()
         self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
         self.manager = Manager(self, self.raft)
 
@@ -110,6 +115,9 @@ class Member:
             boot=self.boot,
             checkpoint=checkpoint,
             records=records,
+            attempt=self.flush.attempt,
+            remember=self.flush.missed.remembering(domain),
+            frozen=self.flush.is_sealed(domain.epoch),
         )
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
@@ -121,12 +129,14 @@ class Member:
 
     def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
         self.now = now
+        self.flush.require_open()
         return self._engine(self.domain(group, ())).submit(now, group, payloads)
 
     def submit_to(
         self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
     ) -> tuple[Group, int]:
         self.now = now
+        self.flush.require_open()
         return self._engine(self.domain("", sites)).submit_to(now, sites, payloads)
 
     def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
@@ -145,9 +155,17 @@ class Member:
         home = self.layout.home(self.name)
         return self.position if home is None else self.engines[home.epoch].gate.logged
 
+    @property
+    def delivered(self) -> int:
+        """The last position that was given to the application, or need not be any more."""
+        home = self.layout.home(self.name)
+        return self.position if home is None else self.engines[home.epoch].position
+
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
         """Want a change; its outcome comes in an outbox; after a restart ask again."""
         self.now = now
+        self._stirred = True
+        check_change(change, edits)
         self._wishes.want(now, change, edits, self.layout)
 
     # --- frames -----------------------------------------------------------------------------------
@@ -156,17 +174,23 @@ class Member:
         self.now = now
         if isinstance(frame, InEpoch):
             self._in_epoch(now, peer, frame)
-        elif isinstance(frame, Feed):
+            return
+        self._stirred = True
+        if isinstance(frame, Feed):
             self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
         elif isinstance(frame, Ask):
             self.manager.ask(frame)
+        elif isinstance(frame, FlushFrame):
+            self.flush.receive(peer, frame)
         else:
             self.raft.receive(now, peer, frame)
 
     def _in_epoch(self, now: int, peer: SiteName, frame: InEpoch) -> None:
         engine = self.engines.get(frame.epoch)
+        if not self.flush.takes_part():
+            return
         if engine is not None:
             engine.receive(now, peer, frame.frame)
         elif frame.epoch > self.layout.last_epoch and len(self._early) < _EARLY:
@@ -194,6 +218,7 @@ class Member:
         for engine in self.engines.values():
             engine.alarm(now)
         self.raft.alarm(now)
+        self._stirred = self._stirred or now >= self._due
 
     def say(self, peer: SiteName, frame: SiteFrame) -> None:
         self._late.append((peer, frame))
@@ -210,6 +235,8 @@ class Member:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
         self.say(peer, self._progress())
+        if any(wanted.startswith("log ") for wanted in frame.wanted):
+            self.flush.tell_log()
 
     def fold_committed(self, raft: Raft) -> None:
         """The manager folds what it has committed itself."""
@@ -221,39 +248,45 @@ class Member:
     def _catch_up(self, folded: bytes) -> None:
         layout = unpack_layout(folded, self.build)
         self._end_engines(layout)
-        self._persist.append(Caught(folded))
+        self.persisting.append(Caught(folded))
         self._change(layout)
+        self.flush.tell_log()
         self._wishes.answer(self.layout)
 
     def _fold(self, record: EpochRecord) -> None:
         layout = fold(self.layout, record, self.build)
-        if isinstance(record, Finish):
-            self._end_engines(layout)
-            self._persist.append(Folded(record))
+        self._end_engines(layout)
+        self.persisting.append(Folded(record))
+        if isinstance(record, (Finish, Open)):
             self._change(layout)
         else:
-            self._persist.append(Folded(record))
             self.layout = layout
+        if isinstance(record, Flush):
+            self.flush.tell_log()
         self._wishes.answer(self.layout)
 
     def _end_engines(self, layout: Layout) -> None:
         """What this burst has asked of epochs that are gone is in the records before the change."""
-        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
-            self._collect(epoch, self.engines[epoch], self.engines[epoch].drain())
+        flushed = () if layout.flushing is None else layout.flushing.epochs
+        for epoch, engine in self.engines.items():
+            if epoch not in layout.domains or epoch in flushed:
+                self.collect(epoch, engine, engine.drain())
+                engine.freeze()
 
-    def _collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
-        self._persist.extend(
+    def collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
+        self.persisting += [
             Kept(epoch, record, engine.is_mine(record.placed.batch))
             if isinstance(record, Passed)
             else record if isinstance(record, Accepted) else Noted(epoch, record)
             for record in box.persist
-        )  # fmt: skip
-        self._deliver.extend(box.deliver)
-        self._receipts.extend(box.receipts)
+        ]  # fmt: skip
+        self.delivering += box.deliver
+        self.receipts += box.receipts
 
     def _progress(self) -> Fed:
         closed = [(change, self.closed(change)) for change in self.layout.closing]
-        return Fed(self.layout.count, tuple((c, lasts) for c, lasts in closed if lasts is not None))
+        told = tuple((change, lasts) for change, lasts in closed if lasts is not None)
+        return Fed(self.layout.count, told, *self.flush.news())
 
     def closed(self, change: str) -> Included | None:
         """What this site reports for a change; None: it has yet to pass a Close."""
@@ -269,61 +302,15 @@ class Member:
     # --- from epoch to epoch ----------------------------------------------------------------------
 
     def _change(self, layout: Layout) -> None:
-        for epoch, checkpoint in self.adopt(layout).items():
+        for epoch, checkpoint in adopt(self, layout).items():
             self.make(layout.domains[epoch], checkpoint).start(self.now)
+        for epoch, batches in self.into_open.items():
+            for batch in batches:
+                self.engines[epoch].take_over(batch)
         self._forget_due = True
         early, self._early = self._early, []
         for peer, frame in early:
             self._in_epoch(self.now, peer, frame)
-
-    def adopt(self, layout: Layout) -> dict[int, Checkpoint]:
-        """End the engines of epochs that are gone; what those of the new ones start with."""
-        before, self.layout = self.layout, layout
-        mine = {
-            group: seq
-            for (origin, incarnation, group), seq in layout.lasts.items()
-            if origin == self.name and incarnation == self.incarnation
-        }
-        unplaced: list[Batch] = []
-        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
-            engine = self.engines.pop(epoch)
-            engine.end(mine)
-            self._collect(epoch, engine, engine.drain())
-            unplaced.extend(engine.unplaced())
-            if epoch in before.domains and self.name in before.domains[epoch].sites:
-                self.position = engine.gate.logged
-        again = self._sort_out(unplaced)
-        openings: dict[int, Checkpoint] = {}
-        for epoch, domain in layout.domains.items():
-            if epoch in before.domains:
-                continue
-            at_home = self.name in domain.sites
-            if at_home:
-                self._deliver.append(self._opened(before, domain))
-            if at_home or epoch in again:
-                openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))
-        return openings
-
-    def _opened(self, before: Layout, domain: Domain) -> EpochOpened:
-        structure = domain.structure
-        groups = tuple(structure.groups_of[self.name])
-        joined = tuple(g for g in groups if self.name not in before.groups.get(g, ()))
-        return EpochOpened(
-            domain.epoch, self.position, domain.protocol, domain.builder, groups, joined,
-            tuple(structure.groups.items()), domain.after,
-        )  # fmt: skip
-
-    def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
-        """Own batches by the epoch that will take them; the others are refused."""
-        again: dict[int, list[Batch]] = {}
-        for batch in unplaced:
-            try:
-                domain = self.domain(batch.group, batch.members)
-            except Error:
-                self._receipts.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
-                continue
-            again.setdefault(domain.epoch, []).append(replace(batch, past=()))
-        return again
 
     def _close_down(self) -> None:
         """Where this site is the root of a closing domain: order the Close."""
@@ -337,38 +324,50 @@ class Member:
     # --- the end of a burst -----------------------------------------------------------------------
 
     def drain(self) -> MemberBox:
-        now = self.now
+        """What a burst without news of epochs adds to its engines' work is kept small."""
+        raft, now, closing = self.raft, self.now, self.layout.closing
+        if self._stirred or closing or now >= self._due or raft.sends or raft.persist:
+            self._manage(now)
+        alarm, late, made = self._due, self._late, dict[int, Checkpoint]()
+        send: list[tuple[SiteName, SiteFrame]] = []
+        for epoch, engine in self.engines.items():
+            box = engine.drain()
+            if box.persist or box.deliver or box.receipts:
+                self.collect(epoch, engine, box)
+            if box.send:
+                send += [(peer, InEpoch(epoch, frame)) for peer, frame in box.send]
+            if box.then_send:
+                late += [(peer, InEpoch(epoch, frame)) for peer, frame in box.then_send]
+            if box.forget is not None:
+                made[epoch] = box.forget
+            if box.alarm is not None and box.alarm < alarm:
+                alarm = box.alarm
+        if self.layout.closing or self._told:
+            self._report_closed(late)
+        if raft.persist or raft.sends:
+            self.persisting += raft.persist
+            late += raft.sends
+            raft.persist, raft.sends = [], []
+        persist, deliver, receipts = self.persisting, self.delivering, self.receipts
+        self.persisting, self.delivering, self.receipts, self._late = [], [], [], []
+        forget = whole(self, made) if made or self._forget_due else None
+        outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
+        return MemberBox(
+            persist, send, late, deliver, receipts, outcomes, forget,
+            None if alarm >= NEVER else alarm,
+        )  # fmt: skip
+
+    def _manage(self, now: int) -> None:
+        """What is not of one epoch: changes, the voters' log, this site's place in both."""
+        self._stirred = False
         if self.layout.closing:
             self._close_down()
         self.manager.work(now)
         self._wishes.work(now, self)
         self._complain(now)
-        send: list[tuple[SiteName, SiteFrame]] = []
-        late, self._late = self._late, []
-        alarm = min(
+        self._due = min(
             self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at
         )
-        forget = False
-        for epoch, engine in self.engines.items():
-            box = engine.drain()
-            self._collect(epoch, engine, box)
-            send.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.send)
-            late.extend((peer, InEpoch(epoch, frame)) for peer, frame in box.then_send)
-            forget = forget or box.forget is not None
-            if box.alarm is not None and box.alarm < alarm:
-                alarm = box.alarm
-        self._report_closed(late)
-        persist, self._persist = [*self._persist, *self.raft.persist], []
-        deliver, self._deliver = self._deliver, []
-        receipts, self._receipts = self._receipts, []
-        late.extend(self.raft.sends)
-        self.raft.persist, self.raft.sends = [], []
-        outcomes, self._wishes.outcomes = self._wishes.outcomes, []
-        forget, self._forget_due = forget or self._forget_due, False
-        return MemberBox(
-            persist, send, late, deliver, receipts, outcomes,
-            whole(self) if forget else None, None if alarm >= NEVER else alarm,
-        )  # fmt: skip
 
     def _complain(self, now: int) -> None:
         """Nobody feeds this site: the manager is new, or does not know that it is behind."""
@@ -396,5 +395,5 @@ class Member:
         return [("early frames", len(self._early), _EARLY), *inside]
 
     def quiet(self) -> bool:
-        engines = self.engines.values()
-        return not (self._wishes.asked or self.layout.closing) and all(e.quiet() for e in engines)
+        busy = self._wishes.asked or self.layout.closing or not self.flush.quiet()
+        return not busy and all(engine.quiet() for engine in self.engines.values())

@@ -2,9 +2,19 @@
 
 import msgspec
 
-from ordercast.core.epochs.layout import Build, Closing, Domain, Layout, reopened
-from ordercast.model.epochs import Edit, Included
+from ordercast.core.epochs.layout import (
+    Build,
+    Closing,
+    Domain,
+    Flushing,
+    Layout,
+    living,
+    reopened,
+)
+from ordercast.model.epochs import Counts, Edit, Included
+from ordercast.model.errors import FrameError
 from ordercast.model.groups import Group, Site
+from ordercast.model.names import is_name
 
 
 class _Domain(msgspec.Struct, frozen=True, array_like=True):
@@ -20,6 +30,15 @@ class _Closing(msgspec.Struct, frozen=True, array_like=True):
     edits: tuple[Edit, ...]
     epochs: tuple[int, ...]
     sites: tuple[Site, ...]
+    number: int
+
+
+class _Flushing(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    epochs: tuple[int, ...]
+    members: tuple[Site, ...]
+    absent: dict[Site, int]
+    fresh: dict[Site, tuple[int, int]]
 
 
 class _Layout(msgspec.Struct, frozen=True, array_like=True):
@@ -36,12 +55,19 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     founding: str
     whole: bool
     open: bool
+    stores: dict[Site, int]
+    absent: dict[Site, int]
+    frozen: dict[Group, tuple[int, tuple[Site, ...]]]
+    pasts: Counts
+    counted: dict[int, tuple[Site, ...]]
+    flushing: _Flushing | None
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
 
 
 def pack_layout(layout: Layout) -> bytes:
+    flush = layout.flushing
     return msgspec.msgpack.encode(
         _Layout(
             layout.count,
@@ -54,7 +80,7 @@ def pack_layout(layout: Layout) -> bytes:
             ),
             layout.last_epoch,
             tuple(
-                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)))
+                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)), c.number)
                 for change, c in layout.closing.items()
             ),
             dict(layout.outcomes),
@@ -63,17 +89,63 @@ def pack_layout(layout: Layout) -> bytes:
             layout.founding,
             layout.whole,
             layout.open,
+            dict(layout.stores),
+            dict(layout.absent),
+            dict(layout.frozen),
+            tuple((*place, *count) for place, count in layout.pasts.items()),
+            dict(layout.counted),
+            None
+            if flush is None
+            else _Flushing(
+                flush.number, flush.epochs, flush.members, dict(flush.absent), dict(flush.fresh)
+            ),
         )
     )
 
 
+def included_in(data: bytes) -> Included:
+    """What the closed epochs include, out of a packed layout."""
+    return _read(data).lasts
+
+
+def _read(data: bytes) -> _Layout:
+    """FrameError if it is none, or one in which something is named that it does not have: a peer
+    may have sent it."""
+    try:
+        packed = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(f"not a layout: {ascii(str(error))[1:200]}") from None
+    epochs = dict.fromkeys(domain.epoch for domain in packed.domains)
+    placed = [group for domain in packed.domains for group in domain.groups]
+    members = [site for sites in packed.groups.values() for site in sites]
+    closing = [epoch for closing in packed.closing for epoch in closing.epochs]
+    if (
+        packed.count < -1
+        or not all(is_name(site) for site in packed.roster)
+        or not all(is_name(group) and sites for group, sites in packed.groups.items())
+        or not all(site in packed.roster for site in members)
+        or not all(domain.groups for domain in packed.domains)
+        or sorted(placed) != sorted(living(packed.groups, packed.absent))
+        or len(epochs) != len(packed.domains)
+        or any(not 0 < epoch <= packed.last_epoch for epoch in epochs)
+        or any(epoch not in epochs for epoch in closing)
+    ):
+        raise FrameError("not a layout: its parts contradict each other")
+    return packed
+
+
 def unpack_layout(data: bytes, build: Build) -> Layout:
-    packed = _decode(data)
+    packed = _read(data)
     sites = tuple(sorted(packed.roster))
+    groups = living(packed.groups, packed.absent)
+    flush = packed.flushing
+    flushing = (
+        None
+        if flush is None
+        else Flushing(flush.number, flush.epochs, flush.members, flush.absent, flush.fresh)
+    )
     domains: dict[int, Domain] = {
-        d.epoch: reopened(
-            d.epoch, d.groups, packed.groups, sites, d.builder, d.protocol, d.after, build
-        )
+        d.epoch: reopened(d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, build)
         for d in packed.domains
     }
     return Layout(
@@ -83,11 +155,20 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         packed.groups,
         domains,
         packed.last_epoch,
-        {c.change: Closing(c.edits, c.epochs, frozenset(c.sites)) for c in packed.closing},
+        {
+            c.change: Closing(c.edits, c.epochs, frozenset(c.sites), c.number)
+            for c in packed.closing
+        },
         packed.outcomes,
         {(origin, incarnation, group): seq for origin, incarnation, group, seq in packed.lasts},
         packed.addresses,
         packed.founding,
         packed.whole,
         packed.open,
+        packed.stores,
+        packed.absent,
+        packed.frozen,
+        {(epoch, group): (number, members) for epoch, group, number, members in packed.pasts},
+        packed.counted,
+        flushing,
     )

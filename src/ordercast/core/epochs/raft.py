@@ -25,6 +25,7 @@ from ordercast.core.epochs.voters_log import (
 from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, Voters
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND
+from ordercast.wire.fitting import fitting
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting
 
 NEVER = 1 << 62
@@ -258,12 +259,13 @@ class Raft:
             )
         else:
             start = first - snapshot.upto - 1
-            entries = tuple(self.log.entries[start : start + _ENTRIES])
+            entries = self.log.entries[start : start + _ENTRIES]
+            entries = entries[: fitting(entries)]
             frame = Append(
                 self.term,
                 first - 1,
                 self.log.term_of(first - 1),
-                entries,
+                tuple(entries),
                 self.committed,
                 self._beat,
             )

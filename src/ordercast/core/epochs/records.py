@@ -11,12 +11,16 @@ from typing import TypeAlias
 
 import msgspec
 
+from ordercast.core.epochs.returning import Rollback, Tail
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Note, Passed, Receipt
-from ordercast.model.epochs import EpochRecord
+from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import DeliveredBatch
+from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.epochs import SiteFrame
+
+REFUSED = "refused"
+"""The stage of a receipt for messages that no epoch will take: their group is gone."""
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
@@ -46,21 +50,64 @@ class Caught(msgspec.Struct, frozen=True, array_like=True, tag="C"):
     layout: bytes
 
 
+class Filled(msgspec.Struct, frozen=True, array_like=True, tag="P"):
+    """A batch of an epoch that is being closed, or is, fetched from another site."""
+
+    epoch: int
+    placed: Placed
+
+
+class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
+    """All of the past that a flush asks of this site is here."""
+
+    flush: int
+    epochs: tuple[int, ...]
+    counts: Counts
+
+
+class Aside(msgspec.Struct, frozen=True, array_like=True):
+    """What a member has beside its engines (`flush.Flusher`)."""
+
+    attempt: int
+    tail: Tail | None
+    fetched: tuple[Filled, ...]
+    history: tuple[Filled, ...]
+    holds: tuple[tuple[int, Group], ...]
+    parked: tuple[Batch, ...]
+    confirmed: Confirmed | None
+
+
+NOTHING_ASIDE = Aside(1, None, (), (), (), (), None)
+
+
 class EngineState(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     checkpoint: Checkpoint
 
 
 class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
+    """`position`: up to there, a restart delivers nothing again."""
+
     layout: bytes
     position: int
     incarnation: int
     engines: tuple[EngineState, ...]
     voter: tuple[VoterRecord, ...]
+    aside: Aside = NOTHING_ASIDE
 
 
 MemberRecord: TypeAlias = (
-    Accepted | Kept | Noted | Folded | Caught | Anew | Ballot | Appendix | LogSnapshot
+    Accepted
+    | Kept
+    | Noted
+    | Folded
+    | Caught
+    | Filled
+    | Confirmed
+    | Anew
+    | Ballot
+    | Appendix
+    | LogSnapshot
 )
 
 
@@ -75,13 +122,14 @@ class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
     joined: tuple[Group, ...]  # those of them that it was not in before
     members: tuple[tuple[Group, tuple[Site, ...]], ...]  # of all groups of the domain
     after: tuple[int, ...]  # the epochs that were closed for it
+    arrived: tuple[tuple[Group, tuple[Site, ...]], ...] = ()  # joiners of groups that went on
 
 
 class MemberBox(msgspec.Struct):
     persist: Sequence[MemberRecord]
     send: Sequence[tuple[Site, SiteFrame]]
     then_send: Sequence[tuple[Site, SiteFrame]]
-    deliver: Sequence[DeliveredBatch | EpochOpened]
+    deliver: Sequence[DeliveredBatch | EpochOpened | Rollback]
     receipts: Sequence[Receipt]
     outcomes: Sequence[tuple[str, str]]  # of changes asked for here: "" or why not
     forget: Anew | None

@@ -1,19 +1,22 @@
-"""What a member needs to begin again: all of it in one record, and back.
+"""What a member needs to begin again: all of it in one record, and back; what it takes along from
+epoch to epoch.
 
 A restart takes the last `Anew` and what was persisted after it, changes of epochs included.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ordercast.core.epochs.engine import opening
+from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.folding import fold
-from ordercast.core.epochs.layout import Domain, Layout
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.records import (
     Anew,
     Caught,
+    Confirmed,
     EngineState,
+    Filled,
     Folded,
     Kept,
     MemberRecord,
@@ -21,9 +24,7 @@ from ordercast.core.epochs.records import (
 )
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Record
-from ordercast.model.epochs import Finish
-from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch
+from ordercast.model.epochs import Finish, Open
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -41,9 +42,13 @@ def restore(member: "Member", records: Sequence[MemberRecord]) -> list[VoterReco
         elif isinstance(record, Accepted):
             domain = member.domain(record.batch.group, record.batch.members)
             past.later.setdefault(domain.epoch, []).append(record)
+        elif isinstance(record, Filled):
+            member.flush.fill(record)
+        elif isinstance(record, Confirmed):
+            member.flush.confirmed = record
         elif isinstance(record, Folded):
             layout = fold(member.layout, record.record, member.build)
-            if isinstance(record.record, Finish):
+            if isinstance(record.record, (Finish, Open)):
                 past.change(layout)
             else:
                 member.layout = layout
@@ -70,6 +75,7 @@ class _Past:
         member = self.member
         member.layout = unpack_layout(anew.layout, member.build)
         member.position, member.incarnation = anew.position, anew.incarnation
+        member.flush.restore(anew.aside)
         self.states = {state.epoch: state.checkpoint for state in anew.engines}
         self.later = {}
 
@@ -87,30 +93,17 @@ class _Past:
     def change(self, layout: Layout) -> None:
         """What was decided then happens again: the same, because it depends on records only."""
         self.make_engines()
-        openings = self.member.adopt(layout)
+        openings = adopt(self.member, layout)
         self.member.engines.clear()  # those that go on have later records too
         self.states = {e: s for e, s in self.states.items() if e in layout.domains} | openings
         self.later = {e: r for e, r in self.later.items() if e in layout.domains}
+        for epoch, batches in self.member.into_open.items():
+            self.later.setdefault(epoch, []).extend(Accepted(batch) for batch in batches)
 
 
-def first_checkpoint(
-    member: "Member", domain: Domain, unplaced: Sequence[Batch] = ()
-) -> Checkpoint:
-    """What an engine starts an epoch with; own batches that no epoch includes are sent again."""
-    groups = domain.structure.groups
-    position = member.position if member.name in domain.sites else 0
-    lasts: list[tuple[Site, int, Group, int]] = []
-    own: dict[Group, int] = {}
-    for (origin, incarnation, group), seq in member.layout.lasts.items():
-        if group in groups or group.startswith("@"):
-            lasts.append((origin, incarnation, group, seq))
-            if origin == member.name and incarnation == member.incarnation:
-                own[group] = seq
-    return opening(position, tuple(lasts), own, unplaced)
-
-
-def whole(member: "Member") -> Anew:
-    """Everything, as of now: what was persisted before is done with."""
+def whole(member: "Member", made: Mapping[int, Checkpoint]) -> Anew:
+    """Everything, as of now: what was persisted before is done with. `made`: the checkpoints that
+    some engines have just made of themselves."""
     raft = member.raft
     log = raft.log
     voter: tuple[VoterRecord, ...] = (
@@ -119,7 +112,10 @@ def whole(member: "Member") -> Anew:
         Appendix(log.snapshot.upto + 1, tuple(log.entries)),
     )
     engines = tuple(
-        EngineState(epoch, engine.retention.whole()) for epoch, engine in member.engines.items()
+        EngineState(epoch, made.get(epoch) or engine.retention.whole())
+        for epoch, engine in member.engines.items()
     )
-    layout = pack_layout(member.layout)
-    return Anew(layout, member.position, member.incarnation, engines, voter)
+    home = member.layout.home(member.name)
+    position = member.position if home is None else member.engines[home.epoch].retention.position
+    layout, aside = pack_layout(member.layout), member.flush.aside()
+    return Anew(layout, position, member.incarnation, engines, voter, aside)

@@ -23,8 +23,10 @@ class Arrays(Protocol[A]):
         ...
 
     def difference(self, new: A, old: A, /) -> A:
-        """What of `new` a peer must be told that has `old`."""
+        """What of `new` a peer must be told that has `old`: `changed` gives it back."""
         ...
+
+    def changed(self, old: A, difference: A, /) -> A: ...
 
     def size(self, array: A, /) -> int:
         """Its bytes in a message."""
@@ -50,6 +52,9 @@ class GroupCounts:
 
     def difference(self, new: GroupArray, old: GroupArray) -> GroupArray:
         return {group: entry for group, entry in new.items() if old.get(group) != entry}
+
+    def changed(self, old: GroupArray, difference: GroupArray) -> GroupArray:
+        return {**old, **difference}
 
     def size(self, array: GroupArray) -> int:
         return sum(len(group) + 2 * COUNT_BYTES for group in array)

@@ -42,6 +42,10 @@ class Info(msgspec.Struct, Generic[A], frozen=True):
     array: A
 
 
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """To the first member: a round is due. It is the trigger's, and no part of a round."""
+
+
 Message: TypeAlias = Start | Ack[A] | Info[A]
 
 

@@ -4,27 +4,19 @@ from collections.abc import Mapping, Sequence
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
-from ordercast.pipeline.reproduce import gs, scale
+from ordercast.pipeline.reproduce import gs, scale, stab
 from ordercast.pipeline.reproduce.kinds import Reproduction
 
 CATALOGUE: Mapping[str, Reproduction] = {
-    each.name: each for each in (*gs.REPRODUCTIONS, *scale.REPRODUCTIONS)
+    each.name: each for each in (*gs.REPRODUCTIONS, *stab.REPRODUCTIONS, *scale.REPRODUCTIONS)
 }
 
-_STABILITY = "the stability protocols of [STAB]"
 LATER: Mapping[str, str] = {
     "tom-table1": "the protocols that [TOM] compares",
     "tom-figure5": "the protocols that [TOM] compares",
     "swap-latency": "the swap protocols of [SWAP]",
     "swap-locality": "the swap protocols of [SWAP]",
-    **{
-        f"stab-{name}": _STABILITY
-        for name in (
-            "table1", "table4", "figure6", "figure7", "figure8", "figure9", "figure10", "scale",
-            "load", "trigger",
-        )
-    },
-}  # fmt: skip
+}
 
 
 def named(names: Sequence[str]) -> list[Reproduction]:

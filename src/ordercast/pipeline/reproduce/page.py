@@ -16,7 +16,8 @@ from ordercast.pipeline.reproduce.kinds import (
 
 _PAPERS = (
     "[GS]: H. Garcia-Molina and A. Spauster, Ordered and Reliable Multicast Communication,"
-    " Princeton University, CS-TR-184-88, 1988."
+    " Princeton University, CS-TR-184-88, 1988. [STAB]: K. Guo, R. van Renesse, W. Vogels and"
+    " K. Birman, Hierarchical Message Stability Tracking Protocols, Cornell University."
 )
 
 _STYLE = """

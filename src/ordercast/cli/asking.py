@@ -1,0 +1,221 @@
+"""What the verbs share that ask a running cluster for a change: through which site, for how long.
+
+A change is done (0), not done in time (1, with what it waits for), or refused (2, in one line).
+"""
+
+import argparse
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.cli.frame import GOOD, INCOMPLETE, complain, print_json
+from ordercast.model.errors import ConfigError, Error
+
+if TYPE_CHECKING:
+    from ordercast.model.epochs import Edit
+    from ordercast.net.client import Client
+    from ordercast.net.config import Cluster
+
+PATIENCE_S = 30.0
+ANSWER_S = 2.0
+
+
+def asking_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--via", metavar="SITE", help="ask this running site (default: one that answers here)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=PATIENCE_S,
+        metavar="SECONDS",
+        help=f"how long to wait for it (default: {PATIENCE_S:g})",
+    )
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def site_to_ask(cluster: "Cluster", directory: Path, via: str | None) -> str:
+    """The site named, which must run, else one whose daemon answers."""
+    from ordercast.net.processes import require_site
+    from ordercast.net.sockets import answers
+
+    if via is None:
+        return any_site(cluster, directory)
+    require_site(cluster, via, directory)
+    if not answers(directory / f"{via}.sock"):
+        raise ConfigError(f"--via: site {via!r} does not run from {directory}")
+    return via
+
+
+def any_site(cluster: "Cluster", directory: Path, prefer: Sequence[str] = ()) -> str:
+    """One that runs here; a preferred one if there is."""
+    found = site_that_answers(cluster, directory, prefer)
+    if found is None:
+        raise ConfigError(
+            f"{directory}: no site of cluster {cluster.name!r} runs here;"
+            f" start one: 'ordercast cluster up {cluster.source} --detach'"
+        )
+    return found
+
+
+def site_that_answers(
+    cluster: "Cluster", directory: Path, prefer: Sequence[str] = ()
+) -> str | None:
+    from ordercast.net.processes import is_retired, sites_here
+    from ordercast.net.sockets import answers
+
+    sites = dict.fromkeys([*sorted(prefer), *sites_here(cluster, directory)])
+    for site in sorted(sites, key=lambda site: is_retired(directory, site)):
+        if answers(directory / f"{site}.sock"):
+            return site
+    return None
+
+
+async def status_of(cluster: "Cluster", site: str, directory: Path) -> dict[str, Any]:
+    """A site's status and, as `sites`, the roster it knows."""
+    from ordercast.net.client import connect
+
+    async with (
+        asyncio.timeout(ANSWER_S),
+        connect(cluster, site, directory, start_s=ANSWER_S, flush_s=0.1) as client,
+    ):
+        return {**await client.status(), "sites": list(client.places.sites)}
+
+
+async def managers_word(
+    cluster: "Cluster", directory: Path, status: dict[str, Any]
+) -> dict[str, Any]:
+    """The status with what only the manager knows: who has not closed, who is suspected. As it is,
+    where the manager runs elsewhere."""
+    manager = status["manager"]
+    if manager is None or manager == status["site"]:
+        return status
+    try:
+        asked = await status_of(cluster, manager, directory)
+    except (Error, TimeoutError):
+        return status
+    known = {change["change"]: change["waits_for"] for change in asked["changes"]}
+    changes = [
+        {**change, "waits_for": known.get(change["change"], change["waits_for"])}
+        for change in status["changes"]
+    ]
+    return {**status, "changes": changes, "suspects": asked["suspects"]}
+
+
+# --- a change -------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Asked:
+    done: bool = False
+    manager: str | None = None
+    epochs: list[int] = field(default_factory=list)
+    waits_for: list[str] = field(default_factory=list)
+    why: str = ""
+
+
+def ask_for(
+    args: argparse.Namespace, cluster: "Cluster", directory: Path, edits: Sequence["Edit"]
+) -> int:
+    """Ask for one change of all the edits, wait for it, and print what became of it."""
+    from ordercast.net.changing import new_change_name
+    from ordercast.net.layout_told import edit_told
+
+    via = site_to_ask(cluster, directory, args.via)
+    name = new_change_name()
+    begun = time.monotonic()
+    asked = asyncio.run(_ask_for(cluster, directory, via, args.timeout, name, edits))
+    took = time.monotonic() - begun
+    told = [edit_told(edit) for edit in edits]
+    if args.json:
+        print_json(
+            {
+                "cluster": cluster.name,
+                "change": name,
+                "edits": told,
+                "via": via,
+                "done": asked.done,
+                "manager": asked.manager,
+                "epochs": asked.epochs,
+                "waits_for": asked.waits_for,
+                "why": asked.why,
+                "seconds": round(took, 6),
+            }
+        )
+    elif asked.done:
+        print(f"done in {took:.3f} s: {'; '.join(told)}")
+    if not asked.done:
+        complain(
+            f"not done after {took:.1f} s: {asked.why}; it may still be done:"
+            f" 'ordercast epoch {cluster.source}'"
+        )
+    return GOOD if asked.done else INCOMPLETE
+
+
+async def _ask_for(
+    cluster: "Cluster",
+    directory: Path,
+    via: str,
+    patience_s: float,
+    name: str,
+    edits: Sequence["Edit"],
+) -> _Asked:
+    from ordercast.net.client import connect
+
+    asked = _Asked()
+    try:
+        async with connect(
+            cluster, via, directory, start_s=patience_s, patience_s=patience_s, flush_s=0.1
+        ) as client:
+            try:
+                await asyncio.wait_for(client.change(*edits, name=name), patience_s)
+                asked.done = True
+            except TimeoutError:
+                await _find_out(asked, client, cluster, directory, name)
+            else:
+                async with asyncio.timeout(ANSWER_S):
+                    status = await client.status()
+                asked.manager = status["manager"]
+                asked.epochs = [epoch["epoch"] for epoch in status["epochs"]]
+    except ConfigError:
+        raise
+    except (Error, TimeoutError) as error:
+        asked.why = str(error) or f"site {via} does not answer"
+    return asked
+
+
+async def _find_out(
+    asked: _Asked, client: "Client", cluster: "Cluster", directory: Path, name: str
+) -> None:
+    """What a change waits for, as far as this machine can know."""
+    async with asyncio.timeout(ANSWER_S):
+        status = await client.status()
+    status = await managers_word(cluster, directory, status)
+    asked.manager = manager = status["manager"]
+    asked.epochs = [epoch["epoch"] for epoch in status["epochs"]]
+    under_way = {change["change"]: change for change in status["changes"]}
+    mine = under_way.get(name)
+    if mine is not None:
+        closes = "epochs" if len(mine["closes"]) > 1 else "epoch"
+        numbers = ", ".join(map(str, mine["closes"]))
+        asked.waits_for = mine["waits_for"] or []
+        who = ", ".join(asked.waits_for) or f"sites that the manager ({manager}) knows"
+        asked.why = f"{closes} {numbers} must be closed by {who}" if numbers else "it has begun"
+    elif under_way:
+        others = "; ".join(", ".join(change["edits"]) for change in under_way.values())
+        asked.why = f"another change is under way ({others})"
+    else:
+        voters = ", ".join(status["voters"])
+        asked.why = f"no manager has taken it: a majority of the voters ({voters}) must run"

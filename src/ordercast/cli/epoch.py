@@ -1,0 +1,87 @@
+"""`ordercast epoch CLUSTER`: the open epochs of a running cluster, and the changes under way."""
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.cli.asking import asking_arguments, managers_word, site_to_ask, status_of
+from ordercast.cli.frame import GOOD, INCOMPLETE, complain, print_json
+from ordercast.cli.runtime import cluster_arguments, cluster_of
+
+if TYPE_CHECKING:
+    from ordercast.net.config import Cluster
+
+DESCRIPTION = """\
+Show the open epoch of every domain of a running cluster: its protocol, sites and
+groups; who the manager is, who votes, and which changes are under way and wait for
+whom (that the manager alone knows: it is asked too, if it runs here)."""
+
+EXAMPLE = """\
+example:
+  ordercast epoch cluster.toml
+  ordercast epoch cluster.toml --via b --json"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    cluster_arguments(parser)
+    asking_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    cluster, directory = cluster_of(args)
+    via = site_to_ask(cluster, directory, args.via)
+    try:
+        told = asyncio.run(_ask(cluster, directory, via, args.timeout))
+    except TimeoutError:
+        complain(f"site {via} does not answer")
+        return INCOMPLETE
+    if args.json:
+        print_json(told)
+    else:
+        print(as_text(told))
+    return GOOD
+
+
+async def _ask(cluster: "Cluster", directory: Path, via: str, patience_s: float) -> dict[str, Any]:
+    async with asyncio.timeout(patience_s):
+        status = await status_of(cluster, via, directory)
+        status = await managers_word(cluster, directory, status)
+    fields = ("sites", "records", "manager", "voters", "epochs", "changes", "suspects")
+    return {"cluster": cluster.name, "via": via, **{name: status[name] for name in fields}}
+
+
+_COLUMNS = ("epoch", "protocol", "builder", "sites", "groups")
+
+
+def as_text(told: dict[str, Any]) -> str:
+    rows = [_COLUMNS, *(_row(epoch) for epoch in told["epochs"])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    lines.append(f"manager: {told['manager'] or 'none'}; voters: {', '.join(told['voters'])}")
+    inside = {site for epoch in told["epochs"] for site in epoch["sites"]}
+    idle = [site for site in told["sites"] if site not in inside]
+    if idle:
+        lines.append(f"in no group: {', '.join(idle)}")
+    if told["suspects"]:
+        lines.append(f"silent for longer than usual: {', '.join(told['suspects'])}")
+    lines.extend(_change(change) for change in told["changes"])
+    return "\n".join(lines)
+
+
+def _row(epoch: dict[str, Any]) -> tuple[str, ...]:
+    number = f"{epoch['epoch']}{' (closing)' if epoch['closing'] else ''}"
+    sites, groups = ", ".join(epoch["sites"]), ", ".join(epoch["groups"])
+    return number, epoch["protocol"], epoch["builder"], sites, groups
+
+
+def _change(change: dict[str, Any]) -> str:
+    waits = change["waits_for"]
+    if waits is None:
+        whom = "who has not closed, its manager knows"
+    else:
+        whom = f"waits for {', '.join(waits)}" if waits else "all have closed"
+    return f"under way: {'; '.join(change['edits'])} ({whom})"

@@ -1,0 +1,111 @@
+"""`ordercast site add|retire|list`: the sites of a cluster, while it runs."""
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.cli.asking import ask_for, asking_arguments, site_to_ask, status_of
+from ordercast.cli.frame import GOOD, UsageError, print_json
+from ordercast.cli.runtime import action_and_cluster, dir_argument, say
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import require_name
+
+if TYPE_CHECKING:
+    from ordercast.net.config import Cluster
+
+ACTIONS = ("add", "retire", "list")
+
+DESCRIPTION = """\
+Add a site to a running cluster, retire one, or list them.
+
+  add     CLUSTER NAME --address HOST:PORT   the others will let it in; run it with
+                                             'ordercast node', then let it join groups
+  retire  CLUSTER NAME                       it leaves all its groups, and the cluster
+  list    CLUSTER                            the sites of the running cluster
+
+Retiring waits until the site has got all that was sent to it before: it must run. One
+that votes is first made to vote no longer ('ordercast voter remove')."""
+
+EXAMPLE = """\
+example:
+  ordercast site add cluster.toml d --address 127.0.0.1:7104
+  ordercast node cluster.toml --site d --address 127.0.0.1:7104
+  ordercast group join cluster.toml alpha d
+  ordercast site retire cluster.toml d"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="+", metavar="ACTION CLUSTER [NAME]", help="see above")
+    parser.add_argument("--address", metavar="HOST:PORT", help="add: where it will listen")
+    dir_argument(parser)
+    asking_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ordercast.model.epochs import AddSite, RetireSite
+    from ordercast.net.config import read_cluster
+
+    action, file, *names = action_and_cluster(args.words, ACTIONS, "site")
+    wanted = 0 if action == "list" else 1
+    if len(names) < wanted:
+        raise UsageError(f"site {action}: NAME is missing; see 'ordercast site --help'")
+    if len(names) > wanted:
+        raise UsageError(f"site {action}: one argument too many: {names[wanted]!r}")
+    if args.address is not None and action != "add":
+        raise UsageError(f"site {action}: --address is for 'add'")
+    cluster = read_cluster(file)
+    directory = cluster.directory(args.dir)
+    if action == "list":
+        return _list(args, cluster, directory)
+    site = require_name(names[0], f"site {action}")
+    if action == "retire":
+        return ask_for(args, cluster, directory, [RetireSite(site)])
+    code = ask_for(args, cluster, directory, [AddSite(site, _address(args, cluster, site))])
+    if code == GOOD and not args.json and site not in cluster.sites:
+        if cluster.tls is not None:
+            say(f"its certificate: 'ordercast certs {cluster.source} --site {site}'")
+        say(f"run it: 'ordercast node {cluster.source} --site {site} --address {args.address}'")
+    return code
+
+
+def _address(args: argparse.Namespace, cluster: "Cluster", site: str) -> str:
+    """As the cluster file would have it; one that is in the file needs none."""
+    from ordercast.net.addresses import require_loopback
+    from ordercast.net.cluster_file import parse_address
+
+    if args.address is None:
+        if site in cluster.sites:
+            return ""
+        raise UsageError("site add: --address HOST:PORT is missing; see 'ordercast site --help'")
+    address = parse_address(args.address, "--address")
+    if cluster.tls is None and not cluster.insecure:
+        require_loopback({site: address})
+    for other, known in cluster.addresses().items():
+        if known == address and other != site:
+            raise ConfigError(f"--address: {args.address!r} is taken by site {other!r}")
+    return str(args.address)
+
+
+def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
+    via = site_to_ask(cluster, directory, args.via)
+    status = asyncio.run(status_of(cluster, via, directory))
+    groups: dict[str, list[str]] = {site: [] for site in status["sites"]}
+    for epoch in status["epochs"]:
+        for group, row in epoch["groups"].items():
+            for member in row["members"]:
+                groups[member].append(group)
+    rows: dict[str, dict[str, Any]] = {
+        site: {"groups": sorted(names), "voter": site in status["voters"]}
+        for site, names in groups.items()
+    }
+    if args.json:
+        told = {"cluster": cluster.name, "via": via, "manager": status["manager"], "sites": rows}
+        print_json(told)
+        return GOOD
+    width = max(len(site) for site in ["site", *rows])
+    print(f"{'site':<{width}}  voter  groups")
+    for site, row in rows.items():
+        voter = "yes" if row["voter"] else "no"
+        print(f"{site:<{width}}  {voter:<5}  {', '.join(row['groups']) or '-'}")
+    return GOOD

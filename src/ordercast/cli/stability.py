@@ -1,0 +1,118 @@
+"""`ordercast stability`: one round of a stability protocol on the tree network of [STAB] §5.1."""
+
+import argparse
+import sys
+import time
+
+from ordercast.cli.frame import GOOD, UsageError, one_of, print_json, whole_number
+from ordercast.core.stability.protocols import PROTOCOLS
+from ordercast.sim.tracking import LINKS, PLACEMENTS, Setting, Tracked, track
+from ordercast.sim.tree import Shape, parse_random_tree, parse_tree
+from ordercast.sim.vectors import numpy
+
+DESCRIPTION = """\
+Run one round of a stability protocol in a group whose members sit at the nodes of a
+tree, and measure it under the cost model of Guo, van Renesse, Vogels and Birman
+(section 5.1): processors, links and routers of a local network of their time."""
+
+EXAMPLE = """\
+example:
+  ordercast stability --protocol s_coordp --tree b=4,p=5,z=4
+  ordercast stability --protocol train --tree n=20000,b=4,p=7
+  ordercast stability --protocol coordp --random-tree n=1109,b=4,p=5,seed=3
+
+trees: b children per node, height p, z children at the last level but one (default: b);
+       or n members, filled level by level"""
+
+_QUIET_S = 2.0  # so long nothing is said about progress
+_DEFAULT_TREE = "b=4,p=5,z=4"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--protocol", type=one_of(*PROTOCOLS), default="s_coordp", metavar="NAME",
+        help=f"{', '.join(PROTOCOLS)} (default: s_coordp)",
+    )  # fmt: skip
+    parser.add_argument("--tree", metavar="SPEC", help=f"(default: {_DEFAULT_TREE})")
+    parser.add_argument("--random-tree", metavar="SPEC", help="n=...,b=...,p=...,seed=...")
+    parser.add_argument(
+        "--placement", type=one_of(*PLACEMENTS), default=PLACEMENTS[0], metavar="KIND",
+        help="same: the protocol's tree is the network's; shuffled: members sit anywhere in it"
+        " (default: same)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--links", type=one_of(*LINKS), default=LINKS[0], metavar="KIND",
+        help="lan, or wan: the root's children are in other regions (default: lan)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", metavar="S", type=whole_number(0), default=1,
+        help="of who is behind, and of what is drawn (default: 1)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    numpy()  # that it is missing is told before anything else
+    setting = Setting(args.protocol, _shape(args), args.placement, args.links)
+    setting.check()
+    begun = time.perf_counter()
+    tracked = track(setting, args.seed, progress=_Progress())
+    seconds = time.perf_counter() - begun
+    if args.json:
+        shown = tracked.as_json()
+        print_json({**shown, "tree": setting.shape.text(), "seconds": round(seconds, 3)})
+    else:
+        print(as_text(tracked))
+        print(f"\n{seconds:.3f} s")
+    return GOOD
+
+
+def _shape(args: argparse.Namespace) -> Shape:
+    if args.random_tree is not None:
+        if args.tree is not None:
+            raise UsageError("--tree and --random-tree exclude each other")
+        return parse_random_tree(args.random_tree)
+    return parse_tree(_DEFAULT_TREE if args.tree is None else args.tree)
+
+
+class _Progress:
+    """A line on standard error now and then, once a round takes longer than a moment."""
+
+    def __init__(self) -> None:
+        self._told = time.monotonic()
+
+    def __call__(self, now: int, hops: int) -> None:
+        clock = time.monotonic()
+        if clock - self._told >= _QUIET_S:
+            self._told = clock
+            print(
+                f"{now / 1e9:.3f} s simulated, {hops:,} messages on hops",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def as_text(tracked: Tracked) -> str:
+    setting = tracked.setting
+    where = f"{'random ' if setting.shape.random else ''}tree {setting.shape.text()}"
+    if setting.placement != PLACEMENTS[0]:
+        where += ", members shuffled"
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in tracked.on_hops.items())
+    sent = ", ".join(f"{count:,} {kind}" for kind, count in tracked.sent.items())
+    roles = ", ".join(
+        f"{role} {least:,}" if least == most else f"{role} {least:,} to {most:,}"
+        for role, (least, most) in tracked.processed.items()
+    )
+    return "\n".join(
+        [
+            f"protocol     {setting.protocol}, {tracked.members:,} members, {where},"
+            f" {setting.links} links",
+            f"round trip   {tracked.rtt_ns / 1e6:,.3f} ms at the first member,"
+            f" {tracked.slowest_rtt_ns / 1e6:,.3f} ms at the slowest",
+            f"rounds       {tracked.rounds:,}",
+            f"on all hops  {tracked.messages_on_hops:,} messages: {kinds}",
+            f"sent         {sent}",
+            f"processed    {roles}",
+            f"queues       at most {tracked.longest_link:,} on a link,"
+            f" {tracked.longest_cpu:,} at a processor",
+        ]
+    )

@@ -1,0 +1,77 @@
+"""Changes of a running cluster, asked for at any of its sites: one face for a node inside this
+process and for one in a daemon.
+
+A change closes the domains it touches and opens the next epochs (docs/epochs.md). `change` returns
+when the asking site has seen it done; a change that is impossible raises ConfigError, and nothing
+has happened then. Cancelled, or cut off, a change that was asked for may still be done.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from ordercast.model.epochs import (
+    AddGroup,
+    AddSite,
+    AddVoter,
+    Edit,
+    JoinGroup,
+    LeaveGroup,
+    RemoveGroup,
+    RemoveVoter,
+    RetireSite,
+    UseBuilder,
+    UseProtocol,
+)
+from ordercast.model.groups import Group, Site
+
+
+def new_change_name() -> str:
+    """No two changes have the same: a cluster remembers by it what it has done."""
+    return os.urandom(8).hex()
+
+
+class Changing(ABC):
+    """`site` is the site that is asked, and the one meant where none is named."""
+
+    site: Site
+
+    @abstractmethod
+    async def change(self, *edits: Edit, name: str = "") -> None:
+        """Several edits are one change: done all at once, or not. Asked again under the same
+        name, it is not done again."""
+
+    async def join(self, group: Group, site: Site | None = None) -> None:
+        await self.change(JoinGroup(group, site or self.site))
+
+    async def leave(self, group: Group, site: Site | None = None) -> None:
+        await self.change(LeaveGroup(group, site or self.site))
+
+    async def add_group(self, group: Group, members: Iterable[Site]) -> None:
+        await self.change(AddGroup(group, tuple(members)))
+
+    async def remove_group(self, group: Group) -> None:
+        """What was sent to it and not yet ordered is refused: its receipts raise UnknownGroup."""
+        await self.change(RemoveGroup(group))
+
+    async def add_site(self, site: Site, address: str) -> None:
+        """Admit a site that the cluster file does not have; it may then join groups."""
+        await self.change(AddSite(site, address))
+
+    async def retire_site(self, site: Site) -> None:
+        """It leaves all its groups, and the cluster."""
+        await self.change(RetireSite(site))
+
+    async def switch_protocol(self, protocol: str, site: Site = "") -> None:
+        """Of the domain that has the site; of all domains, if none is named."""
+        await self.change(UseProtocol(protocol, site))
+
+    async def use_builder(self, builder: str, site: Site = "") -> None:
+        await self.change(UseBuilder(builder, site))
+
+    async def add_voter(self, site: Site) -> None:
+        """Let a site decide changes with the others; done when it has all that was decided."""
+        await self.change(AddVoter(site))
+
+    async def remove_voter(self, site: Site) -> None:
+        await self.change(RemoveVoter(site))

@@ -1,0 +1,101 @@
+"""Open epochs and changes under way as an operator reads them: plain data, for JSON."""
+
+from typing import Any
+
+from ordercast.core.epochs.layout import Domain, Layout
+from ordercast.core.epochs.member import Member
+from ordercast.core.structure import Structure
+from ordercast.model.epochs import (
+    AddGroup,
+    AddSite,
+    AddVoter,
+    Edit,
+    JoinGroup,
+    LeaveGroup,
+    RemoveGroup,
+    RemoveVoter,
+    RetireSite,
+    UseBuilder,
+)
+from ordercast.model.groups import Group, Site
+
+
+def epochs_told(layout: Layout) -> list[dict[str, Any]]:
+    """Every open epoch; `closing` names the change that closes it, `extra` are relays."""
+    closing = {
+        epoch: change for change, under_way in layout.closing.items() for epoch in under_way.epochs
+    }
+    return [_epoch(layout.domains[n], closing.get(n, "")) for n in sorted(layout.domains)]
+
+
+def _epoch(domain: Domain, change: str) -> dict[str, Any]:
+    structure = domain.structure
+    return {
+        "epoch": domain.epoch,
+        "sites": list(domain.sites),
+        "root": domain.root,
+        "protocol": domain.protocol,
+        "builder": domain.builder,
+        "after": list(domain.after),
+        "closing": change,
+        "groups": groups_told(structure),
+    }
+
+
+def groups_told(structure: Structure) -> dict[Group, dict[str, Any]]:
+    """Members, who orders, and the sites on the way to the members that are none."""
+    return {
+        group: {
+            "members": list(structure.groups[group]),
+            "primary": structure.primary(group),
+            "extra": _extra(structure, group),
+        }
+        for group in sorted(structure.groups)
+    }
+
+
+def _extra(structure: Structure, group: Group) -> list[Site]:
+    members, primary = structure.members(group), structure.primary(group)
+    passed: dict[Site, None] = {primary: None}
+    for member in members:
+        at: Site | None = member
+        while at is not None and at not in passed:
+            passed[at] = None
+            at = structure.parent(at)
+    return sorted(site for site in passed if site not in members)
+
+
+def changes_told(member: Member) -> list[dict[str, Any]]:
+    """Those under way. `waits_for`: who has not closed yet; only the manager knows, else None."""
+    return [
+        {
+            "change": change,
+            "edits": [edit_told(edit) for edit in closing.edits],
+            "closes": list(closing.epochs),
+            "waits_for": member.manager.missing(change),
+        }
+        for change, closing in member.layout.closing.items()
+    ]
+
+
+def edit_told(edit: Edit) -> str:
+    if isinstance(edit, JoinGroup):
+        return f"{edit.site} joins {edit.group}"
+    if isinstance(edit, LeaveGroup):
+        return f"{edit.site} leaves {edit.group}"
+    if isinstance(edit, AddGroup):
+        return f"group {edit.group} is added, of {', '.join(edit.members)}"
+    if isinstance(edit, RemoveGroup):
+        return f"group {edit.group} is removed"
+    if isinstance(edit, AddSite):
+        return f"site {edit.site} is added" + (f" at {edit.address}" if edit.address else "")
+    if isinstance(edit, RetireSite):
+        return f"site {edit.site} is retired"
+    if isinstance(edit, AddVoter):
+        return f"site {edit.site} becomes a voter"
+    if isinstance(edit, RemoveVoter):
+        return f"site {edit.site} is a voter no longer"
+    where = f" where {edit.site} is" if edit.site else ""
+    if isinstance(edit, UseBuilder):
+        return f"builder {edit.builder}{where}"
+    return f"protocol {edit.protocol}{where}"

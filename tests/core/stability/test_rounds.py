@@ -1,0 +1,147 @@
+"""The stability protocols: nothing is called stable before all have it, and in the end all is."""
+
+import pytest
+
+from ordercast.core.stability.arrays import GroupArray, GroupCounts
+from ordercast.core.stability.protocols import PROTOCOLS, part_named
+from ordercast.core.stability.rounds import Environment, Layout, Message
+from ordercast.model.errors import ConfigError
+from support.stability_mutants import MUTANTS, parts_of
+from support.stability_rounds import Chaos, Group, b_ary, lock_step
+
+RUNS = 60
+MUTANT_RUNS = 60
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nothing_is_called_stable_before_all_have_it(protocol: str) -> None:
+    """Messages are lost, doubled and overtaken, data arrives meanwhile, and rounds begin before
+    others end. What all had when a round began is known to be stable at its end, and after the
+    last round everyone knows exactly what is."""
+    ended = 0
+    for seed in range(RUNS):
+        run = Chaos(protocol, seed)
+        assert run.run() == [], f"{protocol}, seed {seed}"
+        ended += sum(part.told for part in run.group.parts.values())
+    assert ended > 2 * RUNS  # rounds did end while all that happened
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_protocol_is_caught(name: str) -> None:
+    protocol, mutant = MUTANTS[name]
+    found = [Chaos(protocol, seed, parts_of(mutant)).run() for seed in range(MUTANT_RUNS)]
+    assert any(found), f"{name} survived {MUTANT_RUNS} runs"
+
+
+def test_there_are_at_least_eight_mutants_and_some_of_every_protocol() -> None:
+    assert len(MUTANTS) >= 8
+    assert {protocol for protocol, _ in MUTANTS.values()} == set(PROTOCOLS)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_of_one_knows_at_once(protocol: str) -> None:
+    group = Group(protocol, b_ary(2, 0))
+    group.members[1].array = (7,)
+    lock_step(group)
+    assert group.ends == {1: (7,)}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_round_that_cannot_finish_is_followed_by_one_that_does(protocol: str) -> None:
+    group = Group(protocol, b_ary(3, 2))
+    group.begin()
+    group.taken()  # all of it is lost
+    for name, member in group.members.items():
+        member.array = tuple(range(name, name + 13))
+    lock_step(group)
+    assert group.ends == dict.fromkeys(group.members, tuple(range(1, 14)))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_round_ends_once_however_often_its_messages_come(protocol: str) -> None:
+    ends: list[int] = []
+    group = Group(protocol, b_ary(2, 2))
+    for member in group.members.values():
+        member.told = lambda name, _: ends.append(name)
+    group.begin()
+    while sent := group.taken():
+        for each in [*sent, *sent]:
+            for name in group.targets(each):
+                group.parts[name].receive(each.source, each.message)
+    assert sorted(ends) == list(range(1, 8))
+
+
+def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"no stability protocol 's_coord' \(did you mean 's_coo"):
+        part_named("s_coord")
+
+
+@pytest.mark.parametrize(
+    ("ring", "children"),
+    [
+        ([1, 2, 3], {1: [2]}),  # 3 hangs nowhere
+        ([1, 2, 3], {1: [2, 3], 2: [3]}),  # twice
+        ([1, 2], {1: [2], 2: [1]}),  # the root below its child
+        ([1, 2], {1: [2, 9]}),  # 9 is no member
+    ],
+)
+def test_a_layout_is_a_tree_of_its_members(ring: list[int], children: dict[int, list[int]]) -> None:
+    with pytest.raises(ValueError, match=r"tree"):
+        Layout(ring, children)
+
+
+class _Site(Environment[str, GroupArray]):
+    """A site of overlapping groups, on a network that delivers at once and in order."""
+
+    def __init__(self, name: str, counts: dict[str, int], post: "list[_Post]") -> None:
+        self.name = name
+        self.counts = counts
+        self.post = post
+        self.known: GroupArray = {}
+
+    def received(self) -> GroupArray:
+        return {group: (count, 1) for group, count in self.counts.items()}
+
+    def send(self, peer: str, message: Message[GroupArray]) -> None:
+        self.post.append((self.name, [peer], message))
+
+    def multicast(self, message: Message[GroupArray]) -> None:
+        self.post.append((self.name, ["a", "b", "c"], message))
+
+    def stable(self, array: GroupArray) -> None:
+        self.known = array
+
+
+_Post = tuple[str, list[str], Message[GroupArray]]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_same_protocols_track_overlapping_groups(protocol: str) -> None:
+    """Arrays by group: alpha is in a and b, beta in b and c, gamma in c alone."""
+    logs = {"a": {"alpha": 5}, "b": {"alpha": 3, "beta": 9}, "c": {"beta": 4, "gamma": 8}}
+    post: list[_Post] = []
+    layout = Layout(["a", "b", "c"], {"a": ["b"], "b": ["c"]})
+    sites = {name: _Site(name, counts, post) for name, counts in logs.items()}
+    parts = {
+        name: part_named(protocol)(name, layout, GroupCounts(), site)
+        for name, site in sites.items()
+    }
+    parts["a"].begin()
+    while post:
+        source, targets, message = post.pop(0)
+        for target in targets:
+            parts[target].receive(source, message)
+    for site in sites.values():
+        assert site.known == {"alpha": (3, 2), "beta": (4, 2), "gamma": (8, 1)}
+
+
+def test_an_entry_counts_when_all_its_members_are_in_it() -> None:
+    counts = GroupCounts()
+    some = counts.least([{"alpha": (5, 1)}, {"alpha": (3, 1), "beta": (2, 1)}])
+    assert counts.stable(some, "alpha", members=2) == 3
+    assert counts.stable(some, "beta", members=2) == 0  # the other one has yet to be asked
+    assert counts.stable(some, "gamma", members=1) == 0
+    before = {"alpha": (3, 2), "beta": (1, 1)}
+    assert counts.difference(some, before) == {"beta": (2, 1)}
+    assert counts.changed(before, counts.difference(some, before)) == some
+    assert counts.size(some) == len("alphabeta") + 16

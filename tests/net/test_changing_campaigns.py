@@ -1,0 +1,25 @@
+"""Random schedules in one process, with real stores: groups, sites, protocol and builder change all
+the time while sites are killed, also all at once, and restarted in any order."""
+
+import pytest
+
+from support.campaigns import Case
+from support.changing_campaigns import run_changing
+
+CASES = [
+    Case("propagation", "safe", "sync", seed=1),
+    Case("propagation", "agreed", "os", seed=2),
+    Case("propagation", "safe", "os", causal=True, seed=3),
+    Case("centralized", "safe", "os", seed=4),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_guarantee_holds_over_all_epochs_when_sites_are_killed_within_changes(
+    case: Case, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found, campaign = run_changing(case, tmp_path_factory.mktemp("cluster"), changes=10)
+    assert not found.wrong, f"{case}: {found.wrong}"
+    assert found.kills >= 5
+    assert campaign.done >= 10
+    assert found.delivered > 50

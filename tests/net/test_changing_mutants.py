@@ -1,0 +1,68 @@
+"""The judge of changing clusters is itself judged: nodes that are careless with epochs are found
+out."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ordercast.net.driver import Driver
+from ordercast.net.openings import Openings
+from ordercast.net.outgoing import Outgoing
+from support import campaigns
+from support.campaigns import Case
+from support.changing_campaigns import run_changing
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def forgets_epochs_at_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """They are told once, and are not in the store."""
+    patch.setattr(Driver, "_opened", lambda *_: [])
+
+
+def tells_epochs_too_early(patch: pytest.MonkeyPatch) -> None:
+    """Before the last message of the epoch that was closed."""
+
+    def add(self: Openings, opened: Any) -> bool:
+        return real(self, replace(opened, position=max(0, opened.position - 1)))
+
+    real = Openings.add
+    patch.setattr(Openings, "add", add)
+
+
+def keeps_numbers_of_removed_groups(patch: pytest.MonkeyPatch) -> None:
+    """What is sent to a group that is gone, or to one of the same name, is taken as before."""
+    patch.setattr(Outgoing, "follow", lambda _: {})
+
+
+MUTANTS: list[Mutant] = [
+    forgets_epochs_at_a_restart,
+    tells_epochs_too_early,
+    keeps_numbers_of_removed_groups,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_node_that_is_careless_with_epochs_is_found_out(
+    mutant: Mutant,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mutant(monkeypatch)
+    monkeypatch.setattr(campaigns, "QUIET_S", 3.0)  # some never come to rest
+    for seed in range(1, 7):
+        case = Case(seed=2 * seed, kills=8, messages=25, unread=(100_000,))
+        try:
+            found, _ = run_changing(case, tmp_path / f"{seed}", changes=12)
+        except Exception as error:  # a site that stumbles over its own lie is found out too
+            print(f"{case}: {error}")
+            return
+        stumbled = [record for record in caplog.records if record.levelname == "ERROR"]
+        if found.wrong or stumbled:
+            print(f"{case}: {found.wrong[:1]} {stumbled[:1]}")
+            return
+    pytest.fail("six schedules found nothing")

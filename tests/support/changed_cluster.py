@@ -1,0 +1,238 @@
+"""A cluster of real daemons that is changed and killed under load, and the verdict on its stores.
+
+Several applications send through daemons at a steady pace. Meanwhile a list of changes is done, one
+after the other; in the middle of most of them a daemon is killed with SIGKILL (the manager, the
+site that was asked, a member) and restarted on its store. At the end every message whose receipt
+said stable must be in the history, and every guarantee must hold over all epochs.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ordercast.history.digest import digest
+from ordercast.history.reader import read_history
+from ordercast.model.epochs import AddSite, Edit, RetireSite
+from ordercast.model.errors import ConfigError, Error, UnknownGroup
+from ordercast.net import processes
+from ordercast.net.changing import new_change_name
+from ordercast.net.client import Client, connect
+from ordercast.net.client_receipts import ClientReceipt
+from ordercast.net.config import read_cluster
+from processes.daemons import Daemons
+
+READY_S = 30.0
+CHANGE_S = 40.0
+FLUSH_S = 60.0
+TARGETS = ("manager", "asked", "member", "none")
+
+
+@dataclass
+class Told:
+    """What the run did, and what is wrong with it."""
+
+    wrong: list[str] = field(default_factory=list)
+    changes: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    stable: int = 0
+    refused: int = 0
+    slowest_s: float = 0.0
+
+
+class ChangedCluster:
+    """`daemons` run already. `senders` maps a site to the groups it sends to."""
+
+    def __init__(self, daemons: Daemons, senders: Mapping[str, Sequence[str]], seed: int) -> None:
+        self.daemons = daemons
+        self.cluster = read_cluster(daemons.file)
+        self.directory = daemons.dir
+        self.senders = senders
+        self.chance = random.Random(f"changes {seed}")
+        self.told = Told()
+        self.acknowledged: dict[tuple[str, str, int], int] = {}
+        self._clients: dict[str, Client] = {}
+        self._sent: list[tuple[str, bytes, ClientReceipt]] = []
+        self._children: list[processes.Child] = []
+        self._stop = False
+
+    # --- the run ----------------------------------------------------------------------------------
+
+    async def run(self, changes: Sequence[Sequence[Edit]], *, pace_s: float = 0.01) -> Told:
+        async with contextlib.AsyncExitStack() as stack:
+            for site in self.senders:
+                self._clients[site] = await stack.enter_async_context(self._connect(site))
+            sending = [asyncio.ensure_future(self._send(site, pace_s)) for site in self.senders]
+            try:
+                for number, edits in enumerate(changes):
+                    await asyncio.sleep(self.chance.random() * 0.3)
+                    await self._change(tuple(edits), TARGETS[number % len(TARGETS)])
+                await asyncio.sleep(0.3)
+            finally:
+                self._stop = True
+                done = await asyncio.gather(*sending, return_exceptions=True)
+            self.told.wrong += [f"a sender: {each!r}" for each in done if each is not None]
+            await self._settle()
+        return self.told
+
+    def _connect(self, site: str) -> Client:
+        return connect(
+            self.cluster, site, self.directory,
+            start_s=READY_S, patience_s=FLUSH_S, flush_s=FLUSH_S,
+        )  # fmt: skip
+
+    async def _send(self, site: str, pace_s: float) -> None:
+        client, number = self._clients[site], 0
+        groups = self.senders[site]
+        while not self._stop:
+            group = groups[number % len(groups)]
+            payload = b"%s %d" % (site.encode(), number)
+            with contextlib.suppress(UnknownGroup):  # it comes later, or is gone
+                self._sent.append((site, payload, await client.multicast(group, payload)))
+            number += 1
+            await asyncio.sleep(pace_s * (0.5 + self.chance.random()))
+
+    async def _settle(self) -> None:
+        """Every receipt ends well, or is refused because its group is gone."""
+        try:
+            async with asyncio.timeout(FLUSH_S):
+                for site, payload, receipt in self._sent:
+                    try:
+                        await receipt.stable()
+                    except UnknownGroup:
+                        self.told.refused += 1
+                    else:
+                        key = (site, receipt.group, receipt.seq)
+                        if key in self.acknowledged:
+                            self.told.wrong.append(f"{key} was given twice")
+                        self.acknowledged[key] = digest(payload)
+        except TimeoutError:
+            self.told.wrong.append(f"not stable after {FLUSH_S:.0f} s: {receipt} of {site}")
+        self.told.stable = len(self.acknowledged)
+
+    # --- one change -------------------------------------------------------------------------------
+
+    async def _change(self, edits: tuple[Edit, ...], target: str) -> None:
+        if len(edits) == 1 and isinstance(edits[0], AddSite):
+            site = edits[0].site
+            address = await asyncio.to_thread(self.daemons.run_newcomer, site)
+            edits = (AddSite(site, address),)
+        asked = self.chance.choice(sorted(self._clients))
+        begun = time.monotonic()
+        name = new_change_name()
+        changing = asyncio.ensure_future(self._clients[asked].change(*edits, name=name))
+        killing = asyncio.ensure_future(self._kill_and_restart(target, asked))
+        try:
+            await asyncio.wait_for(changing, CHANGE_S)
+        except ConfigError as error:
+            self.told.wrong.append(f"{edits}: refused: {error}")
+        except (Error, TimeoutError) as error:
+            self.told.wrong.append(f"{edits}: {error!r} after {CHANGE_S:.0f} s")
+        self.told.slowest_s = max(self.told.slowest_s, time.monotonic() - begun)
+        self.told.changes += 1
+        await killing
+        if len(edits) == 1 and isinstance(edits[0], RetireSite):
+            await self._noted(edits[0].site)
+
+    async def _kill_and_restart(self, target: str, asked: str) -> None:
+        await asyncio.sleep(self.chance.random() * 0.15)
+        site = await self._victim(target, asked)
+        if site is None:
+            return
+        daemon = processes.running(self.directory, site)
+        if daemon is None:
+            return
+        await asyncio.to_thread(processes.kill, daemon)
+        self.told.kills[target] += 1
+        await asyncio.sleep(self.chance.random() * 0.3)
+        await self.start([site])
+
+    async def _victim(self, target: str, asked: str) -> str | None:
+        if target == "asked":
+            return asked
+        try:
+            async with asyncio.timeout(1):
+                status = await self._clients[asked].status()
+        except (Error, TimeoutError):
+            return None
+        if target == "manager":
+            found: str | None = status["manager"]
+            return found
+        members = sorted({site for epoch in status["epochs"] for site in epoch["sites"]})
+        return self.chance.choice(members) if target == "member" else None
+
+    async def _noted(self, site: str) -> None:
+        """A retired site hears of it: then nothing starts it any more."""
+        until = time.monotonic() + 10
+        while not processes.is_retired(self.directory, site):
+            if time.monotonic() > until:
+                self.told.wrong.append(f"{site} does not know that it is retired")
+                return
+            await asyncio.sleep(0.05)
+
+    # --- daemons ----------------------------------------------------------------------------------
+
+    async def start(self, sites: Sequence[str]) -> None:
+        started = await asyncio.to_thread(
+            processes.start, self.cluster, sites, self.directory, detached=True
+        )
+        self._children += started.values()
+        await asyncio.to_thread(processes.wait_ready, started, self.directory)
+
+    async def kill_all(self) -> list[str]:
+        """SIGKILL to every daemon at once; who they were."""
+        there = processes.all_running(self.cluster, self.directory)
+        await asyncio.gather(*(asyncio.to_thread(processes.kill, each) for each in there))
+        return [each.site for each in there]
+
+    def reap(self) -> None:
+        for child in self._children:
+            child.wait(20)
+
+    # --- the verdict ------------------------------------------------------------------------------
+
+    def judge(self, out: str = "history") -> None:
+        """Of the running cluster: every site quiet, and every guarantee kept."""
+        self._wait_quiet()
+        exported = self.daemons.json("export", "cluster.toml", out, "--replace")
+        if exported["missing"] or exported["ended"] != exported["sites"]:
+            self.told.wrong.append(f"not all quiet, or not all there: {exported}")
+        audited = self.daemons.run("audit", out, "--engine", "memory", "--json")
+        if audited.returncode:
+            self.told.wrong.append(f"audit: {audited.stdout[:1500]} {audited.stderr[:500]}")
+        self.compare(self.daemons.place / out)
+
+    def _wait_quiet(self, limit_s: float = 20.0) -> None:
+        until = time.monotonic() + limit_s
+        while time.monotonic() < until:
+            told = self.daemons.run("status", "cluster.toml", "--json").stdout
+            sites = json.loads(told)["sites"].values()
+            if all(site["quiet"] for site in sites if "quiet" in site):
+                return
+            time.sleep(0.1)
+
+    def compare(self, out: Path) -> None:
+        """What was acknowledged is there, byte for byte."""
+        delivered: dict[tuple[str, str, int], int | None] = {}
+        for row in read_history(out).deliveries:
+            delivered[row.origin, row.group_name, row.seq] = row.digest
+        for key, value in self.acknowledged.items():
+            if delivered.get(key) != value:
+                self.told.wrong.append(f"acknowledged and not delivered: {key}")
+
+
+@contextlib.asynccontextmanager
+async def changed(
+    daemons: Daemons, senders: Mapping[str, Sequence[str]], seed: int
+) -> AsyncIterator[ChangedCluster]:
+    running = ChangedCluster(daemons, senders, seed)
+    try:
+        yield running
+    finally:
+        daemons.run("cluster", "down", "cluster.toml")
+        running.reap()

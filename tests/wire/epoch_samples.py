@@ -1,0 +1,238 @@
+"""Frames about epochs and snapshots for the tests of the codec: strategies, and seeded ones."""
+
+import random
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from ordercast.model.epochs import (
+    AddGroup,
+    AddSite,
+    AddVoter,
+    Admit,
+    Begin,
+    Counts,
+    Edit,
+    Entry,
+    EpochRecord,
+    Finish,
+    Flush,
+    Founded,
+    Included,
+    JoinGroup,
+    LeaveGroup,
+    Nothing,
+    Open,
+    RemoveGroup,
+    RemoveVoter,
+    RetireSite,
+    Stored,
+    UseBuilder,
+    UseProtocol,
+    Voters,
+)
+from ordercast.model.messages import Key, Placed
+from ordercast.wire.codec import WireFrame
+from ordercast.wire.epochs import Ask, Fed, Feed, Fetch, InEpoch, Logged, Pages, Past, Whole
+from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.limits import LARGEST_NUMBER
+from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
+from wire import samples
+from wire.samples import COUNTS, NAMES, NUMBERS
+
+IMPLICIT = "@0123456789abcdef"
+TEXTS = st.from_regex(r"\A[ -~]{0,256}\Z")
+CHANGES = st.one_of(st.just("change 1"), st.from_regex(r"\A[ -~]{1,256}\Z"))
+STORES = st.integers(0, 2**63 - 1)
+ANY_GROUPS = st.one_of(NAMES, samples.IMPLICIT)
+
+
+def few(values: st.SearchStrategy[object], least: int = 0) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(values, min_size=least, max_size=3).map(tuple)
+
+
+edits: st.SearchStrategy[Edit] = st.one_of(
+    st.builds(JoinGroup, NAMES, NAMES),
+    st.builds(LeaveGroup, NAMES, NAMES),
+    st.builds(AddGroup, NAMES, few(NAMES)),
+    st.builds(RemoveGroup, NAMES),
+    st.builds(AddSite, NAMES, TEXTS),
+    st.builds(RetireSite, NAMES),
+    st.builds(AddVoter, NAMES),
+    st.builds(RemoveVoter, NAMES),
+    st.builds(UseBuilder, st.just("greedy"), st.one_of(st.just(""), NAMES)),
+    st.builds(UseProtocol, st.just("ring"), st.one_of(st.just(""), NAMES)),
+)
+included = few(st.tuples(NAMES, NUMBERS, ANY_GROUPS, NUMBERS))
+counts = few(st.tuples(NUMBERS, ANY_GROUPS, COUNTS, few(NAMES)))
+needs = few(st.tuples(NUMBERS, ANY_GROUPS, COUNTS, few(NAMES), st.one_of(st.just(""), NAMES)))
+voters = few(st.tuples(NAMES, STORES), 1)
+records: st.SearchStrategy[EpochRecord] = st.one_of(
+    st.builds(Begin, CHANGES, few(edits)),
+    st.builds(Finish, CHANGES, included, counts),
+    st.builds(Stored, NAMES, STORES),
+    st.builds(Flush, few(NAMES), few(st.tuples(NAMES, NUMBERS, STORES))),
+    st.builds(Open, NUMBERS, counts, included),
+    st.builds(Founded, voters),
+    st.builds(Voters, voters),
+    st.builds(Admit, NAMES, COUNTS, STORES),
+    st.just(Nothing()),
+)
+entries = st.builds(Entry, NUMBERS, records)
+
+KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
+    "InEpoch": st.builds(InEpoch, NUMBERS, samples.frames),
+    "Feed": st.one_of(
+        st.builds(Feed, COUNTS, few(records), COUNTS, few(CHANGES)),
+        st.builds(Feed, COUNTS, st.just(()), COUNTS, few(CHANGES), st.binary(max_size=300)),
+    ),
+    "Fed": st.builds(
+        Fed,
+        st.one_of(st.just(-1), COUNTS),
+        few(st.tuples(CHANGES, included)),
+        STORES,
+        st.booleans(),
+        COUNTS,
+        counts,
+    ),
+    "Logged": st.builds(Logged, NUMBERS, counts, included, few(st.tuples(NUMBERS, ANY_GROUPS))),
+    "Past": st.builds(Past, NUMBERS, needs),
+    "Fetch": st.builds(Fetch, NUMBERS, ANY_GROUPS, COUNTS),
+    "Pages": st.builds(Pages, NUMBERS, ANY_GROUPS, COUNTS, few(samples.placed_batches)),
+    "Whole": st.builds(Whole, NUMBERS),
+    "Ask": st.builds(Ask, CHANGES, few(edits)),
+    "Vote": st.builds(Vote, COUNTS, COUNTS, COUNTS, st.booleans()),
+    "Voted": st.builds(Voted, COUNTS, st.booleans(), st.booleans(), STORES),
+    "Append": st.builds(Append, COUNTS, COUNTS, COUNTS, few(entries), COUNTS, COUNTS),
+    "Appended": st.builds(Appended, COUNTS, st.booleans(), COUNTS, STORES, COUNTS),
+    "Install": st.builds(
+        Install, COUNTS, NUMBERS, NUMBERS, voters, st.binary(max_size=300), COUNTS
+    ),
+    "SnapshotWanted": st.builds(SnapshotWanted, NUMBERS, NAMES, COUNTS),
+    "SnapshotPiece": st.builds(
+        lambda epoch, group, offset, rest, data: SnapshotPiece(
+            epoch, group, offset, offset + len(data) + rest, bytes(CHECKSUM_BYTES), data
+        ),
+        NUMBERS,
+        NAMES,
+        st.integers(0, 10**12),
+        st.integers(0, 10**12),
+        st.binary(min_size=1, max_size=300),
+    ),
+    "NoSnapshot": st.builds(NoSnapshot, NUMBERS, NAMES, TEXTS),
+}
+frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
+any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
+
+
+# --- seeded ---------------------------------------------------------------------------------------
+
+
+def random_frame(rng: random.Random) -> WireFrame:
+    """A right frame of any kind that is not bare, with every field now and then in use."""
+    kind = rng.choice(list(_RANDOM))
+    return _RANDOM[kind](rng)
+
+
+def number(rng: random.Random, least: int = 0) -> int:
+    return rng.choice((least, least + 1, 300, 70_000, LARGEST_NUMBER))
+
+
+def several(rng: random.Random, one: Callable[[random.Random], object]) -> tuple[object, ...]:
+    return tuple(one(rng) for _ in range(rng.randint(0, 3)))
+
+
+def random_edit(rng: random.Random) -> Edit:
+    site, group = rng.choice("abc"), rng.choice(("alpha", "beta"))
+    edits: list[Edit] = [
+        JoinGroup(group, site),
+        LeaveGroup(group, site),
+        AddGroup(group, ("a", "b", "site-3")[: rng.randint(0, 3)]),
+        RemoveGroup(group),
+        AddSite(site, rng.choice(("", "127.0.0.1:7104"))),
+        RetireSite(site),
+        AddVoter(site),
+        RemoveVoter(site),
+        UseBuilder("greedy", rng.choice(("", site))),
+        UseProtocol("ring", rng.choice(("", site))),
+    ]
+    return rng.choice(edits)
+
+
+def random_included(rng: random.Random) -> Included:
+    return tuple(
+        (rng.choice("abc"), 1, rng.choice(("alpha", IMPLICIT)), number(rng, 1))
+        for _ in range(rng.randint(0, 4))
+    )
+
+
+def random_counts(rng: random.Random) -> Counts:
+    return tuple(
+        (number(rng, 1), rng.choice(("alpha", IMPLICIT)), number(rng), ("a",) * rng.randint(0, 1))
+        for _ in range(rng.randint(0, 3))
+    )
+
+
+def random_stores(rng: random.Random) -> tuple[tuple[str, int], ...]:
+    return tuple((site, rng.getrandbits(63)) for site in "abc"[: rng.randint(1, 3)])
+
+
+def random_record(rng: random.Random) -> EpochRecord:
+    records: list[EpochRecord] = [
+        Begin("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
+        Finish("change 1", random_included(rng), random_counts(rng)),
+        Stored("a", rng.getrandbits(63)),
+        Flush(("a", "b")[: rng.randint(0, 2)], (("c", 1, rng.getrandbits(63)),)),
+        Open(number(rng, 1), random_counts(rng), random_included(rng)),
+        Founded(random_stores(rng)),
+        Voters(random_stores(rng)),
+        Admit("a", number(rng), rng.getrandbits(63)),
+        Nothing(),
+    ]
+    return rng.choice(records)
+
+
+def random_feed(rng: random.Random) -> Feed:
+    wanted = ("change 1", "change 2")[: rng.randint(0, 2)]
+    if rng.random() < 0.3:
+        return Feed(number(rng), (), number(rng), wanted, rng.randbytes(50))
+    records = several(rng, random_record)
+    return Feed(number(rng), records, number(rng), wanted)  # type: ignore[arg-type]
+
+
+def random_entry(rng: random.Random) -> Entry:
+    return Entry(number(rng, 1), random_record(rng))
+
+
+_RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
+    "InEpoch": lambda rng: InEpoch(number(rng, 1), samples.random_frame(rng)),
+    "Feed": random_feed,
+    "Fed": lambda rng: Fed(
+        number(rng, -1), (("change 1", random_included(rng)),), rng.getrandbits(63), True,
+        number(rng), random_counts(rng),
+    ),
+    "Logged": lambda rng: Logged(
+        number(rng, 1), random_counts(rng), random_included(rng), ((number(rng, 1), "alpha"),)
+    ),
+    "Past": lambda rng: Past(number(rng, 1), tuple((*c, "b") for c in random_counts(rng))),
+    "Fetch": lambda rng: Fetch(number(rng, 1), "alpha", number(rng)),
+    "Pages": lambda rng: Pages(
+        number(rng, 1), "alpha", 1, (Placed(Key((0, 1), "a"), 2, samples.random_batch(rng)),)
+    ),
+    "Whole": lambda rng: Whole(number(rng, 1)),
+    "Ask": lambda rng: Ask("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
+    "Vote": lambda rng: Vote(number(rng), number(rng), number(rng), rng.random() < 0.5),
+    "Voted": lambda rng: Voted(number(rng), True, False, rng.getrandbits(63)),
+    "Append": lambda rng: Append(
+        number(rng), number(rng), number(rng), several(rng, random_entry), 1, 2  # type: ignore[arg-type]
+    ),
+    "Appended": lambda rng: Appended(number(rng), True, number(rng), rng.getrandbits(63), 1),
+    "Install": lambda rng: Install(
+        number(rng), number(rng, 1), number(rng, 1), random_stores(rng), rng.randbytes(40), 1
+    ),
+    "SnapshotWanted": lambda rng: SnapshotWanted(number(rng, 1), "alpha", number(rng)),
+    "SnapshotPiece": lambda rng: SnapshotPiece(
+        number(rng, 1), "alpha", rng.randint(0, 9), 1_000, rng.randbytes(32), rng.randbytes(100)
+    ),
+    "NoSnapshot": lambda rng: NoSnapshot(number(rng, 1), "alpha", "it keeps none"),
+}  # fmt: skip
