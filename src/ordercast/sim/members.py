@@ -15,7 +15,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.epochs.records import Anew, Kept, MemberBox, MemberRecord
-from ordercast.core.order.registry import PROTOCOLS, protocol_named
+from ordercast.core.order.registry import PROTOCOLS, protocol_named, require_policy
 from ordercast.core.outbox import Accepted
 from ordercast.forest.forest import Forest
 from ordercast.history.rows import EpochRow, GroupRow
@@ -27,6 +27,7 @@ from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import Kinds
+from ordercast.sim.faults import excludes_sites
 from ordercast.sim.networks import WanSpec
 
 KINDS = Kinds(Anew, MemberRecord)
@@ -55,8 +56,9 @@ class Epochs:
         sites = config.table.sites
         voters = sites if len(sites) <= 3 else sorted(sites)[:_VOTERS]
         self.config = config
+        self._excludes = config.on_failure == "exclude" and excludes_sites(config.faults)
         self.first = first_layout(
-            sites, voters, config.table.groups, config.built_by, config.protocol, build_forest,
+            sites, voters, config.table.groups, config.built_by, config.protocol, self._build,
             whole=config.causal, open_groups=False,
         )  # fmt: skip
         self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
@@ -73,6 +75,11 @@ class Epochs:
         self._differ: list[dict[str, Any]] = []
         self.notice(0, "", self.first)
 
+    def _build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
+        if self._excludes:
+            require_policy(protocol, "exclude")
+        return build_forest(table, builder, protocol)
+
     def make(
         self, name: Site, structure: Any, options: Options, *, protocol: str, boot: int,
         checkpoint: Anew | None, records: list[MemberRecord],
@@ -80,7 +87,7 @@ class Epochs:
         del structure, protocol  # the layout knows
         past = records if checkpoint is None else [checkpoint, *records]
         member = Member(
-            name, self.first, self._in_time(options), build_forest, boot=boot,
+            name, self.first, self._in_time(options), self._build, boot=boot,
             store=self.stores[name], times=self._times, records=past,
         )  # fmt: skip
         return MemberSite(member, self)

@@ -9,9 +9,10 @@ for the next epoch.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ordercast.core.link import NEVER, Link
+from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.order.interface import CLOSING
+from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
 from ordercast.core.restart import restore
 from ordercast.core.retention import Held
@@ -47,12 +48,16 @@ class Engine(Site):
         attempt: int = 1,
         remember: Callable[[Placed], None] | None = None,
         frozen: bool = False,
+        inside: bool = True,
     ) -> None:
         super().__init__(
             name, structure, options, protocol=protocol, incarnation=incarnation, boot=boot
         )
         self._counts: dict[Group, tuple[int, tuple[SiteName, ...]]] | None = None
         self.frozen = frozen  # from the start: own messages are sent again at the end of a replay
+        # Of an epoch that it is no part of, an origin is never excluded: a restart goes on.
+        self.resumes = self.resumes or not inside
+        self._parts = protocol_named(protocol).exclude
         self.gate.attempt = attempt
         self.retention.remember = remember
         restore(self, checkpoint, records)
@@ -80,10 +85,13 @@ class Engine(Site):
         return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
 
     def part_from(self, peer: SiteName) -> None:
-        """The peer, an origin outside, is retired: nothing is owed to it."""
-        self.links[peer] = Link(peer, self.boot, self.options.limits, self.options.timing)
-        self._touched.pop(peer, None)
-        self._blocked.pop(peer, None)
+        """The peer, an origin outside, is retired: nothing is owed to it, unless all would wait for
+        what it alone can say."""
+        if self._parts:
+            del self.links[peer]
+            self.link(peer)
+            self._touched.pop(peer, None)
+            self._blocked.pop(peer, None)
 
     def take_over(self, batch: Batch) -> None:
         """An own batch that was accepted in an epoch that is gone."""

@@ -23,10 +23,9 @@ from ordercast.core.epochs.records import (
     Caught,
     EpochOpened,
     Folded,
-    Kept,
     MemberBox,
     MemberRecord,
-    Noted,
+    in_epoch,
 )
 from ordercast.core.epochs.restoring import restore, whole
 from ordercast.core.epochs.returning import Rollback
@@ -34,7 +33,7 @@ from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
-from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Receipt, Record
+from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
 from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Included, Open
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
@@ -118,6 +117,7 @@ class Member:
             attempt=self.flush.attempt,
             remember=self.flush.missed.remembering(domain),
             frozen=self.flush.is_sealed(domain.epoch),
+            inside=self.name in domain.sites,
         )
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
@@ -274,12 +274,7 @@ class Member:
                 engine.freeze()
 
     def collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
-        self.persisting += [
-            Kept(epoch, record, engine.is_mine(record.placed.batch))
-            if isinstance(record, Passed)
-            else record if isinstance(record, Accepted) else Noted(epoch, record)
-            for record in box.persist
-        ]  # fmt: skip
+        self.persisting += [in_epoch(epoch, record, engine.is_mine) for record in box.persist]
         self.delivering += box.deliver
         self.receipts += box.receipts
 
@@ -395,5 +390,7 @@ class Member:
         return [("early frames", len(self._early), _EARLY), *inside]
 
     def quiet(self) -> bool:
+        if self.name not in self.layout.roster:
+            return True  # retired: nobody owes it an answer
         busy = self._wishes.asked or self.layout.closing or not self.flush.quiet()
         return not busy and all(engine.quiet() for engine in self.engines.values())

@@ -6,14 +6,14 @@ and the record that finished it, until an `Anew` has taken their place: not earl
 was delivered in between may not have reached the application.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from ordercast.core.epochs.returning import Rollback, Tail
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
-from ordercast.core.outbox import Accepted, Checkpoint, Note, Passed, Receipt
+from ordercast.core.outbox import Accepted, Checkpoint, Note, Passed, Receipt, Record
 from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
@@ -109,6 +109,15 @@ MemberRecord: TypeAlias = (
     | Appendix
     | LogSnapshot
 )
+
+
+def in_epoch(epoch: int, record: Record, is_mine: Callable[[Batch], bool]) -> MemberRecord:
+    """What a member keeps of an epoch's record."""
+    if isinstance(record, Accepted):
+        return record
+    if isinstance(record, Passed):
+        return Kept(epoch, record, is_mine(record.placed.batch))
+    return Noted(epoch, record)
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):

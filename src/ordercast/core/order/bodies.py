@@ -4,6 +4,9 @@ Bounded: what there is no room for is dropped, and fetched from the ordering nod
 has come.
 """
 
+from collections.abc import Iterable
+
+from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.tom import MessageName
 
@@ -39,6 +42,10 @@ class EarlyBodies:
         if batch is not None:
             self._bytes -= len(batch.body)
         return batch
+
+    def origins(self) -> Iterable[Site]:
+        """Of each body."""
+        return (name[0] for name in self._held)
 
     def __len__(self) -> int:
         return len(self._held)

@@ -142,6 +142,7 @@ class ProtocolInfo:
     builders: tuple[str, ...] = ()  # forests it runs on; empty: any
     wait: bool = True
     causal: bool = True
+    exclude: bool = True  # whoever fails is done without, origins outside the domain included
     direct: bool = False  # `make` makes a DirectOrdering
     headers: bool = False  # `make` makes a HeadOrdering (`core.heads`)
 

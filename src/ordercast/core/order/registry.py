@@ -15,12 +15,20 @@ PROTOCOLS: Registry = {
     for info in (
         ProtocolInfo("propagation", Propagation),
         ProtocolInfo("centralized", Centralized, builders=("star",)),
-        ProtocolInfo("two_phase", TwoPhase, direct=True),
+        # What an origin has offered waits for the number that it alone can fix.
+        ProtocolInfo("two_phase", TwoPhase, exclude=False, direct=True),
         ProtocolInfo("symmetric", Symmetric, direct=True),
         ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), headers=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
     )
 }
+
+
+def require_policy(name: str, on_failure: str) -> None:
+    """ConfigError where the protocol cannot do what the policy asks when a site fails."""
+    info = protocol_named(name)
+    if not (info.wait if on_failure == "wait" else info.exclude):
+        raise ConfigError(f"protocol: {name!r} does not support on_failure = {on_failure!r}")
 
 
 def protocol_named(name: str) -> ProtocolInfo:

@@ -220,7 +220,9 @@ class Tom(Propagation):
         cast(HeadEnvironment, self.environment).heads.filled(head.held, head.entry, mine=head.mine)
 
     def held(self) -> int:
-        return super().held() + len(self._heads) + len(self._bodies) + len(self._bids)
+        """But for bodies of origins outside: one that is gone may have sent nothing but these."""
+        bodies = sum(self._bids_for(origin) for origin in self._bodies.origins())
+        return super().held() + len(self._heads) + bodies + len(self._bids)
 
     def early(self) -> int:
         return len(self._bodies)
