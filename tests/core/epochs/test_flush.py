@@ -191,6 +191,27 @@ def test_a_frozen_group_is_settled_by_who_was_in_it_to_the_end() -> None:
     assert texts(world, "d") == ["only e has it"]
 
 
+def test_who_left_an_epoch_before_its_end_holds_it_for_nobody() -> None:
+    """a, too, has kept for c what its log forgot, but not what came after it was cut off."""
+    world = cluster("safe", {"alpha": ["a", "c", "d"], "beta": ["c", "d", "e"]})
+    world.crash("c", 10 * SECOND)
+    run(world, 1_000)
+    assert (absent(world), world.members["d"].layout.domains[2].root) == (["c"], "d")
+    for number in range(60):
+        send(world, "d", "alpha", f"{number}")
+        run(world, 10)
+    assert (2, "alpha") in world.members["a"].flush.missed.places()
+    cut_off(world, "a")
+    send(world, "d", "alpha", "more")
+    run(world, 1_000)
+    assert absent(world, "d") == ["a", "c"]
+    world.partition([])
+    run(world, 2_000)
+    assert absent(world) == ["c"]
+    run(world, 9_000)
+    settled(world)
+
+
 # --- partitions and stores ------------------------------------------------------------------------
 
 

@@ -118,11 +118,13 @@ class Flusher:
                 engine = member.engines[epoch]
                 counts += [(epoch, g, n, sites) for g, (n, sites) in engine.counts().items()]
                 lasts += engine.log_seqs()
+        holds = self.missed.places()
         if self.tail is not None:
             tail = self.tail
+            holds = tuple(place for place in holds if place[0] != tail.epoch)  # not to its end
             counts += [(tail.epoch, g, n, sites) for g, (n, sites) in tail.counts.items()]
             lasts += tail.lasts
-        return Logged(flush.number, tuple(counts), tuple(lasts), self.missed.places())
+        return Logged(flush.number, tuple(counts), tuple(lasts), holds)
 
     def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...]]:
         """What the manager is told at every beat (`wire.epochs.Fed`)."""
