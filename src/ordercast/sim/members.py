@@ -58,7 +58,7 @@ class Epochs:
         self.config = config
         self._excludes = config.on_failure == "exclude" and excludes_sites(config.faults)
         self.first = first_layout(
-            sites, voters, config.table.groups, config.built_by, config.protocol, self._build,
+            sites, voters, config.table.groups, config.built_by, config.protocol, self.build,
             whole=config.causal, open_groups=False,
         )  # fmt: skip
         self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
@@ -75,7 +75,7 @@ class Epochs:
         self._differ: list[dict[str, Any]] = []
         self.notice(0, "", self.first)
 
-    def _build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
+    def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
         if self._excludes:
             require_policy(protocol, "exclude")
         return build_forest(table, builder, protocol)
@@ -87,7 +87,7 @@ class Epochs:
         del structure, protocol  # the layout knows
         past = records if checkpoint is None else [checkpoint, *records]
         member = Member(
-            name, self.first, self._in_time(options), self._build, boot=boot,
+            name, self.first, self._in_time(options), self.build, boot=boot,
             store=self.stores[name], times=self._times, records=past,
         )  # fmt: skip
         return MemberSite(member, self)
