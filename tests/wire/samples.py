@@ -147,8 +147,8 @@ def random_frame(rng: random.Random) -> Frame:
 
 def random_item(rng: random.Random, lane: int) -> Item:
     groups = ("alpha", "beta", "gamma.9", "@0123456789abcdef")[: rng.randint(0, 4)]
-    if lane != CONTROL and rng.random() < 0.3:
-        return random_direct_item(rng, lane)
+    if rng.random() < 0.3:
+        return random_item_of_others(rng, lane)
     if lane == UP:
         return Submit(random_batch(rng))
     if lane == DOWN:
@@ -161,8 +161,8 @@ def random_item(rng: random.Random, lane: int) -> Item:
     return Settled(tuple((group, rng.randint(0, 10**6)) for group in groups))
 
 
-def random_direct_item(rng: random.Random, lane: int) -> Item:
-    """Of the protocols without a tree."""
+def random_item_of_others(rng: random.Random, lane: int) -> Item:
+    """Of the protocols without a tree, and of `tom`."""
     clock, site, group = rng.randint(1, 10**6), rng.choice("abcd"), rng.choice(("alpha", "beta"))
     seq = rng.randint(1, 10**6)
     if lane == DOWN:
@@ -172,6 +172,9 @@ def random_direct_item(rng: random.Random, lane: int) -> Item:
         )
         return rng.choice(answers)
     body = random_batch(rng)
+    if lane == CONTROL:
+        name = (site, 1, group, seq)
+        return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
     return rng.choice((Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site)))
 
 
