@@ -47,7 +47,8 @@ class DrivenSite:
     ) -> None:
         self.name = name
         options = Options(deliver="agreed", limits=Limits(window_messages=200))
-        self.member = Member(name, layout, options, star, store=crc32(name.encode()) + 1)
+        store = crc32(name.encode()) + 1
+        self.member = Member(name, layout, options, star, store=store, excluding=False)
         self.transport = Transport(
             name, Identity(CLUSTER, terms={FOUNDING: layout.founding}), addresses, tls,
             on_frames=self._frames, on_connected=self._connected, on_lost=self._lost,
