@@ -151,7 +151,7 @@ class Flusher:
             (epoch, group, number, sites)
             for closing in member.layout.closing.values()
             for epoch in closing.epochs
-            if epoch in member.engines and member.engines[epoch].sealed
+            if epoch in member.engines and member.engines[epoch].all_logged
             for group, (number, sites) in member.engines[epoch].counts().items()
         )
 
