@@ -9,10 +9,9 @@ for the next epoch.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ordercast.core.link import NEVER
+from ordercast.core.link import NEVER, Link
 from ordercast.core.observe import Observation
 from ordercast.core.order.interface import CLOSING
-from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
 from ordercast.core.restart import restore
 from ordercast.core.retention import Held
@@ -57,7 +56,6 @@ class Engine(Site):
         self.frozen = frozen  # from the start: own messages are sent again at the end of a replay
         # Of an epoch that it is no part of, an origin is never excluded: a restart goes on.
         self.resumes = self.resumes or not inside
-        self._parts = protocol_named(protocol).exclude
         self.gate.attempt = attempt
         self.retention.remember = remember
         restore(self, checkpoint, records)
@@ -85,13 +83,16 @@ class Engine(Site):
         return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
 
     def part_from(self, peer: SiteName) -> None:
-        """The peer, an origin outside, is retired: nothing is owed to it, unless all would wait for
-        what it alone can say."""
-        if self._parts:
-            del self.links[peer]
-            self.link(peer)
+        """The peer, an origin outside, is retired: nothing is owed to it, unless a direct protocol
+        waits for its word."""
+        if self.direct is None:
+            self.links[peer] = Link(peer, self.boot, self.options.limits, self.options.timing)
             self._touched.pop(peer, None)
             self._blocked.pop(peer, None)
+        elif not self.direct.waits_on(peer):  # what comes from there is still taken: others may
+            link = self.links[peer]
+            lasts = [out.last for out in link.outgoing]
+            self._acknowledged(link, self.boot, tuple((lane, n, n) for lane, n in enumerate(lasts)))
 
     def take_over(self, batch: Batch) -> None:
         """An own batch that was accepted in an epoch that is gone."""

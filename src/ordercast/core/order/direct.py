@@ -141,3 +141,6 @@ class Direct:
     def acknowledged(self, peer: Site, items: Sequence[Item]) -> None: ...
 
     def final(self, group: Group, seq: int) -> None: ...
+
+    def waits_on(self, origin: Site) -> bool:  # noqa: ARG002
+        return False
