@@ -88,9 +88,8 @@ def as_nobody(folder: Path) -> Iterator[None]:
     with suppress(PermissionError):
         folder.chmod(0o777)
         for above in folder.parents:
-            if above.stat().st_mode & 0o001:
-                break
-            above.chmod(0o755)
+            if not above.stat().st_mode & 0o001:
+                above.chmod(0o755)
         os.seteuid(65_534)
     try:
         yield
