@@ -68,6 +68,8 @@ def test_a_newcomer_is_refused_then_added_joins_restarts_and_is_retired(
                 async with asyncio.timeout(WAIT_S):
                     await b.add_site("d", address)
                     await b.join("alpha", "d")
+                    while "d" not in d.core.layout.groups.get("alpha", ()):  # it hears of it too
+                        await asyncio.sleep(0.01)
                 for number in range(20):
                     for node in (a, d):
                         await node.multicast("alpha", f"{node.site}{number}".encode())

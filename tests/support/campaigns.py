@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,13 +113,15 @@ class Campaign:
     def _begin(self, site: str, node: Node) -> None:
         self.notes[site].append(("open",))
         self.tasks[site] = [
-            asyncio.create_task(self._guard(self._send(site, node))),
-            asyncio.create_task(self._guard(self._read(site, node))),
+            asyncio.create_task(self._guard(self._send, site, node)),
+            asyncio.create_task(self._guard(self._read, site, node)),
         ]
 
-    async def _guard(self, work: Any) -> None:
+    async def _guard(
+        self, work: Callable[[str, Node], Awaitable[None]], site: str, node: Node
+    ) -> None:
         try:
-            await work
+            await work(site, node)
         except Error as error:
             self.errors.append(f"{error}")
 
