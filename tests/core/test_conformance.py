@@ -118,7 +118,8 @@ def _name(row: Any) -> Name:
 
 @every_protocol
 def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str) -> None:
-    """Probe: what a restored copy would place next has the key and number of the original's."""
+    """Probe: what a restored copy would place next has the key and number of the original's; where
+    there is no tree, as much waits for its place."""
     compared = 0
 
     class Copied(Site):
@@ -165,6 +166,11 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
             again = [placed.key for placed in made.ordering.log()]
             common = min(len(kept), len(again))  # one may have forgotten more than the other
             assert kept[len(kept) - common :] == again[len(again) - common :]
+            if PROTOCOLS[protocol].direct:  # others' words place a probe, which a restart forgets
+                if self.resumes:
+                    assert made.ordering.held() == self.ordering.held()
+                    compared += 1
+                return
             if self.options.causal:
                 return  # a held batch would hold the probe too
             twin = copy.deepcopy(self)

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordercast.core.epochs.member import Member
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.forest.forest import problems
 from ordercast.model.errors import ConfigError, CrossDomain
 from ordercast.model.groups import GroupTable
@@ -246,6 +248,21 @@ def test_a_protocol_that_needs_a_builder_gets_it() -> None:
     cluster = Cluster.of({"x": ["a", "b"], "y": ["b", "c"]}, builder="greedy")
     assert cluster.build(cluster.table, "greedy", "centralized").builder == "star"
     assert cluster.build(cluster.table, "greedy", "propagation").builder == "greedy"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("on_failure", ["exclude", "wait"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_any_protocol_runs_under_either_policy(protocol: str, on_failure: str, whole: bool) -> None:
+    """Sites do not exclude each other yet: what does not support it is not refused."""
+    groups = {"x": ["a", "b"], "y": ["c", "d"], "z": ["c", "d", "e"]}
+    cluster = Cluster.of(groups, protocol=protocol, on_failure=on_failure, open=whole)
+    layout = cluster.first_layout()
+    assert len(layout.domains) == (1 if whole else 2)
+    for site in cluster.sites:
+        member = Member(site, layout, cluster.options(), cluster.build, excluding=False)
+        member.submit(1, "z", [b"taken"])
+        assert member.engines[layout.taking(site, "z", ()).epoch].own.unstable == 1
 
 
 TABLE = {"x": ["a", "b", "c"], "y": ["b", "c"], "z": ["c", "d", "e"], "w": ["a", "e"]}

@@ -22,6 +22,31 @@ CASES = [
     )
 ]
 
+CASES += [
+    Case(protocol, deliver, durability, causal=causal, seed=seed)
+    for seed, (protocol, deliver, durability, causal) in enumerate(
+        [
+            ("two_phase", "safe", "sync", False),
+            ("two_phase", "agreed", "os", True),
+            ("symmetric", "safe", "os", False),
+            ("symmetric", "agreed", "sync", True),
+        ],
+        21,
+    )
+]
+
+CASES += [
+    Case(protocol, deliver, durability, causal=causal, seed=seed)
+    for seed, (protocol, deliver, durability, causal) in enumerate(
+        [
+            ("metagroup", "safe", "os", True),
+            ("tom", "safe", "sync", False),
+            ("tom", "agreed", "os", True),
+        ],
+        31,
+    )
+]
+
 CASES.append(Case("propagation", "safe", unread=(10,), slow_member="shed", seed=8))
 
 

@@ -5,10 +5,14 @@ checkers judge what the stores export, and it is what the applications saw.
 """
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.net.config import Retention
+from ordercast.sim.members import build_forest
+from support import epochs
 from support.stored_members import judge_export, stored
 
 KEEP_ALL = Retention("size", 1 << 40)
@@ -31,6 +35,24 @@ def test_a_store_gives_a_member_back_what_it_persisted(part: int, tmp_path: Path
     assert records > 150
     assert epochs > 8
     assert truncated, "nothing was ever forgotten"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_and_what_any_protocol_notes_is_among_it(protocol: str, tmp_path: Path) -> None:
+    every = [protocol, *(name for name in PROTOCOLS if name != protocol)]
+    crashes = records = 0
+    with patch.object(epochs, "build", build_forest):
+        for seed in range(201, 207):
+            folder = tmp_path / str(seed)
+            folder.mkdir()
+            retention = KEEP_ALL if seed % 3 else Retention()
+            world = stored(seed, folder, retention, crash=0.01, protocols=every)
+            assert world.judge() == [], f"seed {seed}"
+            judge_export(world)
+            crashes += world.crashes
+            records += world.compared
+    assert crashes > 10, "few starts: the test shows little"
+    assert records > 50
 
 
 @pytest.mark.parametrize("seed", [102, 104])

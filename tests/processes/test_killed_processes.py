@@ -32,3 +32,20 @@ def test_nothing_is_lost_doubled_or_reordered_by_sigkill(
     inner = {"inner"} if builder == "greedy" else set()
     assert set(verdict.kills) == {"leaf", "root", "origin"} | inner
     assert verdict.sent >= 10_000
+
+
+@pytest.mark.parametrize(
+    ("protocol", "deliver", "seed"), [("two_phase", "safe", 3), ("symmetric", "agreed", 4)]
+)
+def test_nor_where_sites_talk_to_each_other_directly(
+    protocol: str, deliver: str, seed: int, tmp_path: Path
+) -> None:
+    cluster = write_cluster(tmp_path, GROUPS, {"protocol": protocol, "deliver": deliver})
+    with Processes(tmp_path, cluster, messages=2_000, seed=seed) as running:
+        running.kill_at_random(6)
+        running.settle(60)
+        running.stop()
+        verdict = running.judge()
+    assert not verdict.wrong, f"seed {seed}: {verdict.wrong[:5]}"
+    assert sum(verdict.kills.values()) == 6
+    assert verdict.sent >= 2_000

@@ -243,7 +243,7 @@ class DeliversToNonMembers(Broken):
 class Torn(DeliveredBatch, frozen=True):
     """Unpacks to other deliveries than those of its batch."""
 
-    made: tuple[Delivery, ...]
+    made: tuple[Delivery, ...] = ()
 
     def deliveries(self) -> list[Delivery]:
         return list(self.made)
@@ -266,7 +266,7 @@ class SplitsABatch(Broken):
                 made[:1] = [replace(first, position=rest.position), moved]
             elif placed.batch.count > 1 and self.stability.site < "d":  # type: ignore[attr-defined]
                 self.rest = made.pop()
-            return Torn(whole.position, whole.epoch, placed, tuple(made))
+            return Torn(whole.position, whole.epoch, placed, whole.attempt, tuple(made))
 
 
 # --- links --------------------------------------------------------------------------------------

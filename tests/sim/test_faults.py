@@ -101,7 +101,7 @@ def test_a_toml_mistake_names_the_file() -> None:
 @pytest.mark.parametrize(
     ("text", "policy", "durability", "message"),
     [
-        ("crash=1", "exclude", "sync", "faults: crash: on_failure = 'exclude' cannot close"),
+        ("lose=1", "wait", "sync", "faults: lose: on_failure = 'wait' waits for a store for ever"),
         ("crash=1", "wait", "memory", "faults: crash: with durability = 'memory'"),
         ("crash=1,restart=2", "wait", "sync", "faults: restart=2: only 1 sites crash"),
         (

@@ -5,6 +5,7 @@ import random
 import tempfile
 from pathlib import Path
 
+from ordercast.core.order.registry import PROTOCOLS
 from support.campaigns import Case
 from support.disturbed import run_disturbed
 from tools.soak.campaign import Outcome
@@ -16,7 +17,7 @@ DISTURBANCES = 100
 def run(seed: int) -> Outcome:
     rng = random.Random(f"disturbances {seed}")
     case = Case(
-        protocol=rng.choice(["propagation", "centralized"]),
+        protocol=rng.choice(list(PROTOCOLS)),
         deliver=rng.choice(["safe", "agreed"]),
         durability="os",
         causal=rng.random() < 0.3,

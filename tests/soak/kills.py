@@ -5,6 +5,7 @@ import random
 import tempfile
 from pathlib import Path
 
+from ordercast.core.order.registry import PROTOCOLS
 from support.processes import Processes, write_cluster
 from support.tables import FIGURE_3
 from tools.soak.campaign import Outcome
@@ -16,10 +17,11 @@ GROUPS = {group: list(members) for group, members in FIGURE_3.items()}
 
 def run(seed: int) -> Outcome:
     rng = random.Random(f"kills {seed}")
-    protocol = rng.choice(["propagation", "centralized"])
+    protocol = rng.choice(list(PROTOCOLS))
+    builders = PROTOCOLS[protocol].builders or ("greedy", "balanced")
     options = {
         "protocol": protocol,
-        "builder": "star" if protocol == "centralized" else rng.choice(["greedy", "balanced"]),
+        "builder": rng.choice(builders),
         "deliver": rng.choice(["safe", "agreed"]),
         "durability": rng.choice(["sync", "os"]),
         "causal": rng.random() < 0.3,

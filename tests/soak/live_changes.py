@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ordercast.core.order.registry import PROTOCOLS
 from processes.daemons import Daemons, up
 from support.change_scripts import ScriptOfChanges
 from support.changed_cluster import Told, changed
@@ -27,7 +28,7 @@ def run(seed: int) -> Outcome:
         "deliver": rng.choice(["safe", "agreed"]),
         "durability": rng.choice(["sync", "os"]),
         "causal": rng.random() < 0.2,
-        "protocol": rng.choice(["propagation", "centralized"]),
+        "protocol": rng.choice(list(PROTOCOLS)),
         "tls": rng.random() < 0.5,
     }
     with (

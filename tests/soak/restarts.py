@@ -5,6 +5,7 @@ import random
 import tempfile
 from pathlib import Path
 
+from ordercast.core.order.registry import PROTOCOLS
 from support.campaigns import Case, run_case
 from tools.soak.campaign import Outcome
 
@@ -12,7 +13,7 @@ from tools.soak.campaign import Outcome
 def run(seed: int) -> Outcome:
     rng = random.Random(f"restarts {seed}")
     case = Case(
-        protocol=rng.choice(["propagation", "centralized"]),
+        protocol=rng.choice(list(PROTOCOLS)),
         deliver=rng.choice(["safe", "agreed"]),
         durability=rng.choice(["os", "os", "sync"]),
         causal=rng.random() < 0.4,

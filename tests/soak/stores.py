@@ -1,24 +1,30 @@
 """Soak campaign: random fault schedules with changes and crashes, every site on a real store.
 
 At each start the log is compared with what the application had seen; the export is judged and
-compared, too. Of three seeds, two run the simulator (`propagation` and `centralized`), one runs
+compared, too. Of three seeds, two run the simulator, one runs
 members whose stores are compared record by record, with crashes between any two duties.
 """
 
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.net.config import Retention
+from ordercast.sim.members import build_forest
+from support import epochs
 from support.stored_members import judge_export, stored
 from support.stored_schedules import forgets
 from tools.soak.campaign import Outcome
+
+EVERY = tuple(PROTOCOLS)
 
 
 def run(seed: int) -> Outcome:
     if seed % 3 == 0:
         return _members(seed)
     with tempfile.TemporaryDirectory() as folder:
-        world = forgets("propagation" if seed % 3 == 1 else "centralized", seed, Path(folder))
+        world = forgets(EVERY[seed % len(EVERY)], seed, Path(folder))
     disks = world.disks.values()
     assert world.epochs is not None
     counters = {
@@ -35,7 +41,12 @@ def run(seed: int) -> Outcome:
 def _members(seed: int) -> Outcome:
     retention = Retention() if seed % 2 else Retention("size", 1 << 40)
     with tempfile.TemporaryDirectory() as folder:
-        world = stored(seed, Path(folder), retention, crash=(0.03, 0.004)[seed % 4 < 2])
+        begins = seed % len(EVERY)
+        with patch.object(epochs, "build", build_forest):
+            world = stored(
+                seed, Path(folder), retention, crash=(0.03, 0.004)[seed % 4 < 2],
+                protocols=EVERY[begins:] + EVERY[:begins],
+            )  # fmt: skip
         wrong = world.judge()
         truncated = judge_export(world)
     counters = {

@@ -9,6 +9,7 @@ import msgspec
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.structure import Structure
+from ordercast.core.tellers import Tellers
 from ordercast.model.options import Options
 
 _PLAIN = frozenset({type(None), bool, int, str, bytes, float})
@@ -32,7 +33,7 @@ def _parts(value: Any, above: dict[int, int]) -> Any:
         return tuple(sorted(value))
     if kind is Layout:
         return pack_layout(value)
-    if kind is Structure:
+    if kind is Structure or kind is Tellers:
         return value.epoch
     plan = _PLANS.get(kind)
     if plan is None:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping, Sequence
 
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
@@ -109,7 +110,7 @@ class ScriptOfChanges:
 
     def _protocol(self) -> list[Edit]:
         where = self.rng.choice(["", self.rng.choice(self.sites)])
-        return [UseProtocol(self.rng.choice(["propagation", "centralized"]), where)]
+        return [UseProtocol(self.rng.choice(list(PROTOCOLS)), where)]
 
     def _builder(self) -> list[Edit]:
         return [UseBuilder(self.rng.choice(["auto", "greedy", "star", "balanced"]))]

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
@@ -27,8 +28,7 @@ from support.applog import accepted, saw
 from support.campaigns import Campaign, Case, Found
 
 MANNERS: tuple[Edit, ...] = (
-    UseProtocol("centralized"),
-    UseProtocol("propagation"),
+    *(UseProtocol(name) for name in PROTOCOLS),
     UseBuilder("star"),
     UseBuilder("greedy"),
     UseBuilder("balanced"),

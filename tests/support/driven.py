@@ -18,6 +18,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import UnknownGroup, WindowFull
 from ordercast.model.groups import GroupTable
+from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND, Limits, Options
 from ordercast.net.connection import LinkLimits, LinkTimes
 from ordercast.net.hello import FOUNDING, Identity
@@ -46,7 +47,8 @@ class DrivenSite:
     ) -> None:
         self.name = name
         options = Options(deliver="agreed", limits=Limits(window_messages=200))
-        self.member = Member(name, layout, options, star, store=crc32(name.encode()) + 1)
+        store = crc32(name.encode()) + 1
+        self.member = Member(name, layout, options, star, store=store, excluding=False)
         self.transport = Transport(
             name, Identity(CLUSTER, terms={FOUNDING: layout.founding}), addresses, tls,
             on_frames=self._frames, on_connected=self._connected, on_lost=self._lost,
@@ -130,6 +132,7 @@ class DrivenSite:
             if isinstance(batch, EpochOpened):
                 self.opened.append(batch.epoch)
                 continue
+            assert isinstance(batch, DeliveredBatch)  # nobody is excluded
             for delivery in batch.deliveries():
                 self.delivered.append((delivery.origin, delivery.seq, delivery.payload))
         self.outcomes.update(box.outcomes)

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ordercast.core.epochs.member import REFUSED
+from ordercast.core.epochs.records import REFUSED
 
 if TYPE_CHECKING:
     from support.epochs import World
@@ -20,20 +20,23 @@ def judge(world: "World") -> list[tuple[Any, ...]]:
     order = {
         site: {message: n for n, (_, message, _) in enumerate(seen)}
         for site, seen in world.seen.items()
+        if not world.left(site)
     }
-    for site in world.seen:
+    for site in order:
         found += each_alone(world, site)
     found += agreement(world, order)
     found += one_order(world, order)
     found += nothing_lost(world, order)
     found += logs_differ(world)
+    found += rolled_back(world, order)
     if not world.quiet():
         found.append(("not quiet", sorted(set(world.disks) - set(world.members))))
     return found
 
 
 def members_in(world: "World", epoch: int, group: str) -> tuple[str, ...]:
-    named: dict[str, tuple[str, ...]] = world.epochs[epoch][0]
+    """All that are to have the group's messages of the epoch, at last: absent ones too."""
+    named: dict[str, tuple[str, ...]] = world.nominal.get(epoch) or world.epochs[epoch][0]
     return named.get(group) or world.listed.get(group, ())
 
 
@@ -45,12 +48,12 @@ def each_alone(world: "World", site: str) -> Found:
     epochs = [epoch for epoch, _, _ in seen]
     if epochs != sorted(epochs):
         yield ("epochs go down", site)
-    last: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, str], tuple[int, int]] = {}
     for epoch, message, _ in seen:
-        origin, _, group, seq = message
-        if seq <= last.get((origin, group), 0):
+        origin, incarnation, group, seq = message
+        if (incarnation, seq) <= last.get((origin, group), (0, 0)):
             yield ("fifo", site, message)
-        last[origin, group] = seq
+        last[origin, group] = (incarnation, seq)
         if site not in members_in(world, epoch, group):
             yield ("no member", site, message, epoch)
     for opened in world.opened[site]:
@@ -62,12 +65,18 @@ def each_alone(world: "World", site: str) -> Found:
 def agreement(world: "World", order: dict[str, dict[Message, int]]) -> Found:
     """One epoch and one content per message, and all members of its group then have it."""
     place: dict[Message, tuple[int, bytes]] = {}
-    for seen in world.seen.values():
-        for epoch, message, payload in seen:
+    for site in order:
+        for epoch, message, payload in world.seen[site]:
             if place.setdefault(message, (epoch, payload)) != (epoch, payload):
                 yield ("two epochs", message)
     for message, (epoch, _) in place.items():
         for member in members_in(world, epoch, message[2]):
+            if (
+                member in world.down
+                or world.left(member)
+                or epoch < world.first_epoch.get(member, 0)
+            ):
+                continue  # away for good, or what it had seen was lost with its store
             if message not in order[member]:
                 yield ("agreement", member, message, epoch)
 
@@ -77,27 +86,84 @@ def one_order(world: "World", order: dict[str, dict[Message, int]]) -> Found:
         common = [order[b][message] for message in order[a] if message in order[b]]
         if common != sorted(common):
             yield ("order", a, b)
-    if not world.options.causal:
+    yield from acyclic(order)
+    if not world.options.causal or (world.options.on_failure, world.options.deliver) == (
+        "exclude", "agreed",
+    ):  # fmt: skip
         return
     for (origin, group, seq), count in world.before.items():
-        message = (origin, 1, group, seq)
+        message = (origin, world.incarnation(origin), group, seq)
         for site, places in order.items():
             at = places.get(message)
-            if at is None:
-                continue
+            if at is None or site not in world.present(world.seen[site][at][0], group):
+                continue  # what an absent site catches up with is in key order, no more
             for _, earlier, _ in world.seen[origin][:count]:
                 if places.get(earlier, -1) > at:
                     yield ("causal", site, earlier, message)
 
 
+def acyclic(order: dict[str, dict[Message, int]]) -> Found:
+    """The union of all sites' orders has no cycle."""
+    after: dict[Message, list[Message]] = {}
+    before: dict[Message, int] = {}
+    for places in order.values():
+        for one, following in itertools.pairwise(places):
+            after.setdefault(one, []).append(following)
+            before[following] = before.get(following, 0) + 1
+            before.setdefault(one, 0)
+    free = [message for message, count in before.items() if not count]
+    for message in free:  # grows while it is read
+        for following in after.get(message, ()):
+            before[following] -= 1
+            if not before[following]:
+                free.append(following)
+    if len(free) < len(before):
+        yield ("cycle", [message for message, count in before.items() if count][:6])
+
+
 def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
-    """What was accepted is delivered, or refused because its group is gone."""
+    """What was accepted is delivered, and nothing else under its number; or it is refused, because
+    its group is gone."""
+    waiting = {
+        (site, batch.group, seq)
+        for site, member in world.members.items()
+        for batch in member.flush.waiting()
+        for seq in range(batch.seq, batch.seq + batch.count)
+    }
+    content = {message: payload for site in order for _, message, payload in world.seen[site]}
     for (site, group, seq), stages in world.stages.items():
-        there = any((site, 1, group, seq) in places for places in order.values())
+        named = (site, world.incarnation(site), group, seq)
+        there = any(named in places for places in order.values())
+        if (site, group, seq) in waiting:
+            continue  # its origin has it, until sites return that it is for
+        wanted = world.payloads.get((site, group, seq))
+        if there and "accepted" in stages and wanted not in (None, content[named]):
+            yield ("another content", site, group, seq)
+        if site in world.down or world.left(site) or (named in world.ever and world.losses()):
+            continue  # who had it may have lost it with its store, or be retired
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
         if there and REFUSED in stages:
             yield ("refused and delivered", site, group, seq)
+
+
+def rolled_back(world: "World", order: dict[str, dict[Message, int]]) -> Found:
+    """No more than needed: the first that was annulled is not at its place afterwards either; and
+    what the site does not deliver in that epoch after all, nobody does."""
+    for site, rollback in world.rollbacks:
+        if site not in world.members or site in world.lost:
+            continue
+        first, seen = rollback.annulled[0][1], world.seen[site]
+        at = order[site].get(first)
+        if at == rollback.position and seen[at][0] == rollback.epoch:
+            yield ("rolled back too much", site, rollback)
+        for _, message in rollback.annulled:
+            at = order[site].get(message)
+            if at is None or seen[at][0] != rollback.epoch:
+                for other, places in order.items():
+                    where = places.get(message)
+                    if where is not None and world.seen[other][where][0] == rollback.epoch:
+                        yield ("rolled back what others have", site, other, message)
 
 
 def logs_differ(world: "World") -> Found:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from ordercast.core.epochs import adopting as adopting_module
 from ordercast.core.epochs import engine as engine_module
 from ordercast.core.epochs import folding
 from ordercast.core.epochs import manager as manager_module
@@ -154,7 +155,7 @@ def in_two_epochs() -> Patches:
     def end(self: Engine, _lasts: Mapping[Group, int]) -> None:
         plain_end(self, {})
 
-    return [(restoring_module, "opening", opening), (Engine, "end", end)]
+    return [(adopting_module, "opening", opening), (Engine, "end", end)]
 
 
 @mutant
@@ -171,7 +172,7 @@ def resent_before_it_is_known_what_was_included() -> Patches:
     def end(self: Engine, lasts: Mapping[Group, int]) -> None:
         plain_end(self, {group: self.own.stable_seq(group) for group in lasts})
 
-    return [(restoring_module, "opening", opening), (Engine, "end", end)]
+    return [(adopting_module, "opening", opening), (Engine, "end", end)]
 
 
 @mutant
@@ -197,7 +198,7 @@ def a_joiner_one_message_early() -> Patches:
     def opening(position: int, *rest: Any) -> Checkpoint:
         return plain(max(position - 1, 0), *rest)
 
-    return [(restoring_module, "opening", opening)]
+    return [(adopting_module, "opening", opening)]
 
 
 @mutant
@@ -221,7 +222,7 @@ def finish_is_not_persisted() -> Patches:
     def fold(self: Member, record: EpochRecord) -> None:
         plain(self, record)
         if isinstance(record, Finish):
-            self._persist = [r for r in self._persist if r != Folded(record)]
+            self.persisting = [r for r in self.persisting if r != Folded(record)]
             self._forget_due = False
 
     return [(Member, "_fold", fold)]

@@ -1,7 +1,7 @@
 """Runs drawn from a seed: sends and changes of every kind under faults, then calm."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.member import Member
@@ -22,18 +22,25 @@ from ordercast.model.options import MILLISECOND, SECOND
 from support.epochs import World
 
 SPARE = ("p", "q")  # machines that may be added
+ON_TREES = ("propagation", "centralized")
 VOTERS_FROM = 10_000  # seeds from here on change voters too
 
 
-def schedule(seed: int, make: Callable[..., Member] = Member) -> World:
-    world = drawn_world(seed, make)
+def schedule(
+    seed: int, make: Callable[..., Member] = Member, protocols: Sequence[str] = ON_TREES
+) -> World:
+    """`protocols`: the first to begin with, all of them to switch to."""
+    world = drawn_world(seed, make, protocols)
     world.run(3 * SECOND)
     world.settle()
     return world
 
 
 def drawn_world(
-    seed: int, make: Callable[..., Member] = Member, make_world: Callable[..., World] = World
+    seed: int,
+    make: Callable[..., Member] = Member,
+    protocols: Sequence[str] = ON_TREES,
+    make_world: Callable[..., World] = World,
 ) -> World:
     """Everything that will happen is in its queue."""
     draw = random.Random(seed * 7 + 1)
@@ -49,6 +56,7 @@ def drawn_world(
         deliver=draw.choice(["safe", "agreed"]),
         causal=draw.random() < 0.25,
         builder=draw.choice(["greedy", "star"]),
+        protocol=protocols[0],
         checkpoint_batches=draw.choice([4, 16]),
         log_entries=draw.choice([2, 128]),
         burst=draw.choice([0, 0, 0.5]),
@@ -71,9 +79,9 @@ def drawn_world(
         member = world.members.get(draw.choice(sorted(world.disks)))
         if member is None or not member.layout.roster:
             return
-        edits = [draw_edit(draw, member.layout, number)]
+        edits = [draw_edit(draw, member.layout, number, protocols)]
         if draw.random() < 0.2:
-            edits.append(draw_edit(draw, member.layout, number + 100))
+            edits.append(draw_edit(draw, member.layout, number + 100, protocols))
         for edit in edits:
             if isinstance(edit, AddSite):
                 world.add(edit.site)
@@ -116,7 +124,7 @@ def _change_voters(world: World, draw: random.Random) -> None:
         world.at(draw.randint(SECOND, 3 * SECOND), lambda n=number: change(n))  # type: ignore[misc]
 
 
-def draw_edit(draw: random.Random, layout: Layout, number: int) -> Edit:
+def draw_edit(draw: random.Random, layout: Layout, number: int, protocols: Sequence[str]) -> Edit:
     groups, sites = sorted(layout.groups), sorted(layout.roster)
     kind = draw.randrange(10)
     group = draw.choice(groups) if groups else "none"
@@ -127,7 +135,7 @@ def draw_edit(draw: random.Random, layout: Layout, number: int) -> Edit:
     if kind == 1:
         return UseBuilder(draw.choice(["greedy", "star"]), draw.choice([*sites, ""]))
     if kind == 2:
-        return UseProtocol(draw.choice(["propagation", "centralized"]), draw.choice([*sites, ""]))
+        return UseProtocol(draw.choice(protocols), draw.choice([*sites, ""]))
     if kind == 3:
         return LeaveGroup(group, draw.choice(layout.groups.get(group, ("a",))))
     if kind == 4 and len(groups) > 1:

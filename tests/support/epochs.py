@@ -12,14 +12,24 @@ from typing import Any
 
 from ordercast.core.epochs.layout import Layout, first_layout, nowhere
 from ordercast.core.epochs.member import Member
-from ordercast.core.epochs.records import EpochOpened, Folded, MemberBox, MemberRecord
+from ordercast.core.epochs.records import (
+    Confirmed,
+    EpochOpened,
+    Filled,
+    Folded,
+    MemberBox,
+    MemberRecord,
+)
+from ordercast.core.epochs.returning import Rollback
+from ordercast.core.link import NEVER
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.star import build_star
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import GroupTable
-from ordercast.model.options import MILLISECOND, SECOND, Limits, Options
+from ordercast.model.messages import Delivery
+from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.wire.epochs import Fed
 from support.epoch_judge import Seen, judge
 
@@ -50,9 +60,12 @@ class World:
         deliver: str = "safe",
         causal: bool = False,
         builder: str = "greedy",
+        protocol: str = "propagation",
         checkpoint_batches: int = 16,
         log_entries: int = 128,
         burst: float = 0.0,
+        policy: str = "wait",
+        slow_member: str = "wait",
         make: Callable[..., Member] = Member,
     ) -> None:
         self.draw = random.Random(seed)
@@ -62,15 +75,17 @@ class World:
         self.now = 0
         self.make = make
         self.first: Layout = first_layout(
-            sites, voters, {g: tuple(m) for g, m in groups.items()}, builder, "propagation", build,
+            sites, voters, {g: tuple(m) for g, m in groups.items()}, builder, protocol, build,
             whole=causal, open_groups=False,
         )  # fmt: skip
         self.newcomers: set[str] = set()
         self.options = Options(
             deliver=deliver,
-            on_failure="wait",
+            on_failure=policy,
             causal=causal,
+            slow_member=slow_member,
             limits=Limits(checkpoint_batches=checkpoint_batches),
+            timing=Timing(suspect=300 * MILLISECOND),
         )
         self.log_entries = log_entries
         self.burst = burst  # chance that a site takes more calls before it is drained
@@ -83,15 +98,25 @@ class World:
         self.stages: dict[tuple[str, str, int], set[str]] = {}
         self.listed: dict[str, tuple[str, ...]] = {}  # members of implicit groups
         self.before: dict[tuple[str, str, int], int] = {}  # deliveries at the origin, by message
+        self.payloads: dict[tuple[str, str, int], bytes] = {}  # of the last that had this number
         self.cut: set[frozenset[str]] = set()
+        self.deaf: set[tuple[str, str]] = set()  # who is not heard by whom
         self.stores: dict[str, int] = {}
         self.outcomes: dict[str, str] = {}
         self.epochs: dict[int, tuple[Any, ...]] = {}
+        self.nominal: dict[int, dict[str, tuple[str, ...]]] = {}  # absent members included
+        self.attempts: dict[str, int] = {}
+        self.rollbacks: list[tuple[str, Rollback]] = []
+        self.lost: dict[str, int] = {}  # sites whose store was lost: how often
+        self.first_epoch: dict[str, int] = {}  # of a site without its store: the next it was in
+        self.down: set[str] = set()  # for good
+        self.ever: set[Any] = set()  # all that was delivered anywhere
         self.violations: list[tuple[Any, ...]] = []
         self.crashes = self.events = 0
         self._alarms: dict[str, int | None] = {}
         self._heap: list[tuple[int, int, str, Any, Any, Any]] = []
         self._tick = itertools.count()
+        self._store_numbers = itertools.count(1)
         for site in sites:
             self.start(site)
 
@@ -105,7 +130,7 @@ class World:
             self.options,
             build,
             boot=self.boots[site],
-            store=self.stores.setdefault(site, len(self.stores) + 1),
+            store=self.stores.setdefault(site, next(self._store_numbers)),
             records=list(self.disks[site]),
         )
         member.manager.log_entries = self.log_entries
@@ -128,14 +153,32 @@ class World:
         away = self.draw.randint(1, 800) * MILLISECOND if away is None else away
         self._push(self.now + away, "start", site)
 
+    def lose(self, site: str, away: int | None = None) -> None:
+        """The machine is gone, and what its application had seen: another comes in its place."""
+        self.crash(site, away)
+        self.disks[site], self.seen[site], self.opened[site] = [], [], []
+        self.stores.pop(site)
+        self.attempts.pop(site, None)
+        self.lost[site] = self.lost.get(site, 0) + 1
+        self.first_epoch[site] = NEVER
+        self.stages = {key: stages for key, stages in self.stages.items() if key[0] != site}
+        self.before = {key: count for key, count in self.before.items() if key[0] != site}
+        self.payloads = {key: one for key, one in self.payloads.items() if key[0] != site}
+
     def submit(self, site: str, group: str, *payloads: bytes) -> None:
-        self._submit(site, lambda member: (group, member.submit(self.now, group, [*payloads])))
+        self._submit(
+            site, lambda member: (group, member.submit(self.now, group, [*payloads])), payloads
+        )
 
     def submit_to(self, site: str, sites: Sequence[str], *payloads: bytes) -> None:
-        group = self._submit(site, lambda member: member.submit_to(self.now, sites, [*payloads]))
+        group = self._submit(
+            site, lambda member: member.submit_to(self.now, sites, [*payloads]), payloads
+        )
         self.listed[group] = tuple(sites)
 
-    def _submit(self, site: str, call: Callable[[Member], tuple[str, int]]) -> str:
+    def _submit(
+        self, site: str, call: Callable[[Member], tuple[str, int]], payloads: Sequence[bytes]
+    ) -> str:
         member = self.members.get(site)
         if member is None:
             return ""
@@ -144,6 +187,8 @@ class World:
         except Error:
             return ""
         self.before[site, group, seq] = len(self.seen[site])
+        for number, payload in enumerate(payloads, start=seq):
+            self.payloads[site, group, number] = payload
         self.drain(site)
         return group
 
@@ -173,7 +218,7 @@ class World:
                 if a in self.members and a in self._bursting:
                     self.drain(a)
             elif kind == "start":
-                if a not in self.members:
+                if a not in self.members and a not in self.down:
                     self.start(a)
             else:
                 a()
@@ -195,7 +240,7 @@ class World:
             if site in member.layout.roster
         }
         return (
-            len(self.members) == len(self.disks)
+            len(self.members) == len(self.disks) - len(self.down)
             and len(counts) == 1
             and all(member.quiet() for member in self.members.values())
         )
@@ -233,7 +278,9 @@ class World:
             return 20 * self.crash_chance
         if box.forget is not None or any(isinstance(r, Folded) for r in box.persist):
             return 20 * self.crash_chance
-        if member.layout.closing:
+        if any(isinstance(r, (Filled, Confirmed)) for r in box.persist):
+            return 20 * self.crash_chance
+        if member.layout.closing or member.layout.flushing is not None:
             return self.crash_chance * (20 if member.manager.leads else 5)
         return self.crash_chance
 
@@ -242,7 +289,10 @@ class World:
 
     def _persist(self, site: str, box: MemberBox) -> None:
         self.disks[site].extend(box.persist)
-        for epoch, domain in self.members[site].layout.domains.items():
+        layout = self.members[site].layout
+        for epoch, domain in layout.domains.items():
+            groups = {g: layout.groups[g] for g in domain.structure.groups if g in layout.groups}
+            self.nominal.setdefault(epoch, groups)
             what = (dict(domain.structure.groups), domain.protocol, domain.builder)
             if self.epochs.setdefault(epoch, what) != what:
                 self.violations.append(("one decision per number", epoch, site))
@@ -254,10 +304,16 @@ class World:
         seen = self.seen[site]
         for item in box.deliver:
             if isinstance(item, EpochOpened):
-                self.opened[site].append(item)
+                self._opened(site, item)
+                continue
+            if isinstance(item, Rollback):
+                self._roll_back(site, item)
                 continue
             for delivery in item.deliveries():
                 row: Seen = (delivery.epoch, delivery.id, delivery.payload)
+                self.ever.add(delivery.id)
+                if delivery.attempt < self.attempts.get(site, 1) and self._annulled(site, delivery):
+                    continue
                 if delivery.position == len(seen) + 1:
                     seen.append(row)
                 elif delivery.position > len(seen):
@@ -272,6 +328,37 @@ class World:
                 stages.add(receipt.stage)
         self.outcomes.update(box.outcomes)
 
+    def _opened(self, site: str, opened: EpochOpened) -> None:
+        if opened not in self.opened[site]:
+            self.opened[site].append(opened)
+        if self.first_epoch.get(site) == NEVER and self.members[site].flush.takes_part():
+            self.first_epoch[site] = opened.epoch
+
+    def _roll_back(self, site: str, rollback: Rollback) -> None:
+        """Exactly what was delivered beyond the position, and all of it of one epoch."""
+        if rollback.attempt <= self.attempts.get(site, 1):
+            return  # repeated by a restart
+        seen = self.seen[site]
+        gone = seen[rollback.position :]
+        named = [message for _, message in rollback.annulled]
+        if named[: len(gone)] != [message for _, message, _ in gone]:
+            self.violations.append(("rollback names others", site, rollback))
+        if any(epoch != rollback.epoch for epoch, _, _ in gone):
+            self.violations.append(("rollback into another epoch", site, rollback))
+        if self.options.deliver == "safe":
+            self.violations.append(("rollback at safe", site, rollback))
+        del seen[rollback.position :]
+        self.attempts[site] = rollback.attempt
+        self.rollbacks.append((site, rollback))
+
+    def _annulled(self, site: str, delivery: Delivery) -> bool:
+        """Repeated by a restart, although it was rolled back since."""
+        return any(
+            who == site and rollback.attempt > delivery.attempt
+            and delivery.position > rollback.position
+            for who, rollback in self.rollbacks
+        )  # fmt: skip
+
     def _forget(self, site: str, box: MemberBox) -> None:
         if box.forget is not None:
             self.disks[site] = [box.forget]
@@ -279,7 +366,9 @@ class World:
     def _transmit(self, site: str, sends: Sequence[tuple[str, Any]]) -> None:
         faulty = self.now < self.calm_at and self.loss > 0
         for peer, frame in sends:
-            if frozenset((site, peer)) in self.cut and self.now < self.calm_at:
+            if self.now < self.calm_at and (
+                frozenset((site, peer)) in self.cut or (site, peer) in self.deaf
+            ):
                 continue
             if faulty and self.draw.random() < self.loss:
                 continue
@@ -296,6 +385,22 @@ class World:
 
     def _push(self, when: int, kind: str, a: Any, b: Any = None, c: Any = None) -> None:
         heapq.heappush(self._heap, (when, next(self._tick), kind, a, b, c))
+
+    def losses(self) -> bool:
+        return bool(self.lost) or any(self.left(site) for site in self.disks)
+
+    def present(self, epoch: int, group: str) -> tuple[str, ...]:
+        named: dict[str, tuple[str, ...]] = self.epochs[epoch][0]
+        return named.get(group) or self.listed.get(group, ())
+
+    def left(self, site: str) -> bool:
+        """Retired under `exclude`, perhaps while it was absent: nothing is asked of it."""
+        layout = max((m.layout for m in self.members.values()), key=lambda one: one.count)
+        return self.options.on_failure == "exclude" and site not in layout.roster
+
+    def incarnation(self, site: str) -> int:
+        member = self.members.get(site)
+        return member.incarnation if member is not None else 1
 
     def judge(self) -> list[tuple[Any, ...]]:
         return judge(self)

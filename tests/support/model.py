@@ -21,15 +21,19 @@ from typing import Any
 from ordercast.core.epochs.layout import first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
+from ordercast.core.epochs.returning import Rollback
+from ordercast.core.link import NEVER
 from ordercast.core.structure import Structure
+from ordercast.core.tellers import Tellers
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
-from ordercast.model.options import SECOND, Options
+from ordercast.model.options import MILLISECOND, SECOND, Options, Timing
 from support.canonical import canonical
 from support.epoch_judge import Seen, judge
 from support.epochs import build
 
 DUTIES = 5
+LOST = DUTIES + 2  # after all duties, and with the disk
 Call = tuple[str, str, Any]  # site, "send" or "ask", (group, payload) or (change, edit)
 Step = tuple[Any, ...]
 State = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
@@ -50,6 +54,11 @@ class Local:
     stages: dict[tuple[str, str, int], set[str]] = field(default_factory=dict)
     epochs: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     violations: list[tuple[Any, ...]] = field(default_factory=list)
+    nominal: dict[int, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    attempt: int = 1
+    rollbacks: list[Rollback] = field(default_factory=list)
+    lost: int = 0
+    first_epoch: int = 0
 
 
 @dataclass
@@ -57,6 +66,7 @@ class Found:
     states: int = 0
     steps: int = 0
     ends: int = 0
+    rollbacks: int = 0  # ends in which some site had rolled back
     computed: int = 0  # steps of one member that were computed
     complete: bool = True
     violations: list[tuple[Any, ...]] = field(default_factory=list)
@@ -75,13 +85,22 @@ class Model:
         kinds: Sequence[str] = ("crash", "loss", "double"),
         fifo: bool = False,
         deliver: str = "agreed",
+        protocol: str = "propagation",
+        policy: str = "wait",
+        hit: Sequence[str] = (),
+        patience: int = SECOND,
     ) -> None:
         self.sites = tuple(sites)
         self.calls = tuple(calls)
         self.faults, self.kinds, self.fifo = faults, kinds, fifo
-        self.options = Options(deliver=deliver, on_failure="wait")
+        self.options = Options(
+            deliver=deliver, on_failure=policy, timing=Timing(suspect=100 * MILLISECOND)
+        )
+        self.hit = tuple(hit) or self.sites  # who may crash
+        self.patience = patience  # for so long a site may stay away, or cut off
+        self._until = 0
         self.first = first_layout(
-            sites, voters, {g: tuple(m) for g, m in groups.items()}, "greedy", "propagation", build
+            sites, voters, {g: tuple(m) for g, m in groups.items()}, "greedy", protocol, build
         )
         self._shared: dict[Any, Structure] = {}
         self._blobs: list[bytes] = []
@@ -101,7 +120,7 @@ class Model:
             number = self._ids[key] = len(self._blobs)
             out = io.BytesIO()
             pickler = pickle.Pickler(out, protocol=5)
-            pickler.dispatch_table = {Structure: self._reduce}
+            pickler.dispatch_table = {Structure: self._reduce, Tellers: self._reduce}
             pickler.dump(local)
             self._blobs.append(out.getvalue())
             member = local.member
@@ -112,7 +131,7 @@ class Model:
         return number
 
     def _reduce(self, structure: Structure) -> Any:
-        key = (structure.epoch, repr(structure.forest), repr(structure.table))
+        key = (type(structure), structure.epoch, repr(structure.forest), repr(structure.table))
         self._shared.setdefault(key, structure)
         _STRUCTURES[key] = self._shared[key]
         return _structure, (key,)
@@ -146,7 +165,8 @@ class Model:
             local.boots += 1
             local.member = Member(
                 local.name, self.first, self.options, build,
-                boot=local.boots, store=1 + self.sites.index(local.name), records=local.disk,
+                boot=local.boots, store=1 + self.sites.index(local.name) + 10 * local.lost,
+                records=local.disk,
             )  # fmt: skip
             local.member.start(now)
             return
@@ -176,10 +196,12 @@ class Model:
             lambda: self._deliver(local, box),
             lambda: self._forget(local, box),
         ]
-        for duty in duties[:cut]:
+        for duty in duties[: min(cut, DUTIES)]:
             duty()
         if cut <= DUTIES:
             local.member, local.alarm = None, None
+        elif cut == LOST:
+            self._lose(local)
         else:
             local.alarm = box.alarm
 
@@ -188,15 +210,28 @@ class Model:
         assert local.member is not None
         for epoch, domain in local.member.layout.domains.items():
             local.epochs[epoch] = (dict(domain.structure.groups), domain.protocol, domain.builder)
+            groups = local.member.layout.groups
+            local.nominal[epoch] = {g: groups[g] for g in domain.structure.groups if g in groups}
 
     def _deliver(self, local: Local, box: MemberBox) -> None:
         for item in box.deliver:
             if isinstance(item, EpochOpened):
                 if item not in local.opened:
                     local.opened.append(item)
+                    member = local.member
+                    if local.first_epoch == NEVER and member and member.flush.takes_part():
+                        local.first_epoch = item.epoch
+                continue
+            if isinstance(item, Rollback):
+                self._roll_back(local, item)
                 continue
             for delivery in item.deliveries():
                 row: Seen = (delivery.epoch, delivery.id, delivery.payload)
+                if delivery.attempt < local.attempt and any(
+                    old.attempt > delivery.attempt and delivery.position > old.position
+                    for old in local.rollbacks
+                ):
+                    continue
                 if delivery.position == len(local.seen) + 1:
                     local.seen.append(row)
                 elif delivery.position > len(local.seen):
@@ -207,6 +242,26 @@ class Model:
             for seq in range(receipt.seq, receipt.seq + receipt.count):
                 key = (local.name, receipt.group, seq)
                 local.stages.setdefault(key, set()).add(receipt.stage)
+
+    def _roll_back(self, local: Local, rollback: Rollback) -> None:
+        if rollback.attempt <= local.attempt:
+            return
+        gone = [message for _, message, _ in local.seen[rollback.position :]]
+        if [message for _, message in rollback.annulled][: len(gone)] != gone:
+            local.violations.append(("rollback names others", local.name, rollback))
+        if self.options.deliver == "safe":
+            local.violations.append(("rollback at safe", local.name, rollback))
+        del local.seen[rollback.position :]
+        local.attempt = rollback.attempt
+        local.rollbacks.append(rollback)
+
+    def _lose(self, local: Local) -> None:
+        """The machine is gone; another will come under its name."""
+        local.member, local.alarm = None, None
+        local.disk, local.seen, local.opened, local.stages = [], [], [], {}
+        local.attempt, local.rollbacks = 1, []
+        local.lost += 1
+        local.first_epoch = NEVER
 
     def _forget(self, local: Local, box: MemberBox) -> None:
         if box.forget is not None:
@@ -227,7 +282,27 @@ class Model:
                 break
             else:
                 state = self._next_alarm(state)
+        self._until = state[0] + self.patience
         return (*state[:4], self.faults)
+
+    def _is_cut(self, to_come: tuple[int, ...]) -> str:
+        """The site that is cut off from the others now, if any."""
+        for number, (site, what, _) in enumerate(self.calls):
+            if what == "cut" and number not in to_come and number + 1 in to_come:
+                return site
+        return ""
+
+    def _cut_or_heal(self, state: State) -> Iterator[tuple[Step, State]]:
+        now, numbers, frames, to_come, left = state
+        for call in to_come:
+            site, what, _ = self.calls[call]
+            if what == "cut" or (what == "heal" and call - 1 not in to_come):
+                rest = tuple(other for other in to_come if other != call)
+                kept = frames
+                if what == "cut":
+                    kept = tuple(f for f in frames if site not in self._frames[f][:2])
+                place = self.sites.index(site)
+                yield ((what, place), (now, numbers, kept, rest, left))
 
     def _calm(self, state: State) -> bool:
         facts = [self._facts[number] for number in state[1]]
@@ -244,7 +319,8 @@ class Model:
         under_way = list(frames)
         if without is not None:
             under_way.remove(without)
-        under_way.extend(sent)
+        alone = self._is_cut(to_come)
+        under_way.extend(f for f in sent if not alone or alone not in self._frames[f][:2])
         if not self.fifo:
             under_way.sort()
         after = (*numbers[:place], number, *numbers[place + 1 :])
@@ -281,16 +357,26 @@ class Model:
         for place in range(len(self.sites)):
             if not self._facts[numbers[place]][0]:
                 yield ("start", place), self._step(state, place, ("start",))
+        yield from self._cut_or_heal(state)
+        if self.options.on_failure == "exclude" and not frames and now < self._until:
+            away = any(not self._facts[n][0] for n in numbers) or self._is_cut(to_come)
+            if away:  # others may go on without it
+                yield ("alarm",), self._next_alarm(state)
         for call in to_come:
             place = self.sites.index(self.calls[call][0])
+            if self.calls[call][1] in ("cut", "heal"):
+                continue
             if self._facts[numbers[place]][0]:
                 events.append((place, ("call", call), None))
         for place, event, frame_or_none in events:
             cuts = [DUTIES + 1]
-            if left and "crash" in self.kinds and self._facts[numbers[place]][0]:
+            may_hit = self.sites[place] in self.hit and self._facts[numbers[place]][0]
+            if left and "crash" in self.kinds and may_hit:
                 cuts = list(range(DUTIES + 2))
+            if left and "lose" in self.kinds and may_hit:
+                cuts.append(LOST)
             for cut in cuts:
-                hit = int(cut <= DUTIES)
+                hit = int(cut != DUTIES + 1)
                 after = self._step(state, place, event, cut=cut, without=frame_or_none, faults=hit)
                 if event[0] == "call":
                     rest_to_come = tuple(call for call in to_come if call != event[1])
@@ -305,6 +391,8 @@ class Model:
             text += f" from {source}: {content}"
         if len(step) > 3 and step[3] <= DUTIES:
             text += f"; it crashes after {step[3]} duties"
+        if len(step) > 3 and step[3] == LOST:
+            text += "; it crashes and loses its store"
         return text
 
     def explore(self, most: int = 10_000_000) -> Found:
@@ -337,6 +425,7 @@ class Model:
         """Nothing is under way: it is the end, or an alarm must help."""
         if self._calm(state):
             found.ends += 1
+            found.rollbacks += any(self._load(number).rollbacks for number in state[1])
             return [], self._judge(state)
         if state[0] > 100 * SECOND:
             return [], [("not quiet",)]
@@ -366,12 +455,33 @@ class Ended:
         self.stages = {k: v for local in locals_.values() for k, v in local.stages.items()}
         self.listed: dict[str, tuple[str, ...]] = {}
         self.before: dict[tuple[str, str, int], int] = {}
+        self.payloads: dict[tuple[str, str, int], bytes] = {}
         self.epochs: dict[int, tuple[Any, ...]] = {}
         self.violations: list[tuple[Any, ...]] = []
         for site, local in locals_.items():
             for epoch, what in local.epochs.items():
                 if self.epochs.setdefault(epoch, what) != what:
                     self.violations.append(("one decision per number", epoch, site))
+
+        self.nominal = {e: groups for one in locals_.values() for e, groups in one.nominal.items()}
+        self.down: set[str] = set()
+        self.lost = {site: local.lost for site, local in locals_.items() if local.lost}
+        self.rollbacks = [(site, one) for site, local in locals_.items() for one in local.rollbacks]
+        self.ever: set[Any] = set()
+        self.first_epoch = {s: local.first_epoch for s, local in locals_.items() if local.lost}
+
+    def losses(self) -> bool:
+        return bool(self.lost)
+
+    def present(self, _epoch: int, _group: str) -> tuple[str, ...]:
+        return tuple(self.members)
+
+    def left(self, _site: str) -> bool:
+        return False
+
+    def incarnation(self, site: str) -> int:
+        member = self.members[site]
+        return member.incarnation if member is not None else 1
 
     def quiet(self) -> bool:
         return True

@@ -147,7 +147,10 @@ class Processes:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests")])},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join([str(ROOT / d) for d in ("tests", "src")]),
+                },
             )
 
     def kill(self, site: str) -> None:

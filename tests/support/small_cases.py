@@ -5,15 +5,16 @@ from collections.abc import Callable
 from functools import partial
 
 from ordercast.model.epochs import AddGroup, Edit, JoinGroup, LeaveGroup, UseProtocol
+from ordercast.model.options import MILLISECOND
 from support.model import Call, Model, edit_call
 
 THREE = {"g": ["a", "b"], "h": ["b", "c"]}
 FOUR = {"g": ["a", "b"], "h": ["c", "d"]}
-MESSAGES: list[Call] = [
-    ("a", "send", ("g", b"1")),
-    ("c", "send", ("h", b"2")),
-    ("b", "send", ("g", b"3")),
-]
+TWO = {"g": ["a", "b"]}
+FROM_A: Call = ("a", "send", ("g", b"1"))
+TO_G: Call = ("b", "send", ("g", b"3"))
+TO_H: Call = ("c", "send", ("h", b"2"))
+MESSAGES: list[Call] = [FROM_A, TO_H, TO_G]
 CHANGES: dict[str, Edit] = {
     "join": JoinGroup("g", "c"),
     "leave": LeaveGroup("h", "b"),
@@ -33,7 +34,49 @@ def merge(messages: int, **options: object) -> Model:
     return Model(FOUR, ["a", "b", "c", "d"], ["a"], calls, **options)  # type: ignore[arg-type]
 
 
+def excluding(
+    groups: dict[str, list[str]], calls: list[Call], voters: str = "a", **options: object
+) -> Model:
+    """Under `exclude`: a site that is away may be waited for, or excluded, and returns. That it is
+    silent for too long shows after four of the manager's beats: it may be away twice as long."""
+    sites = sorted({site for members in groups.values() for site in members})
+    shared: dict[str, object] = {"policy": "exclude", "fifo": True, "patience": 400 * MILLISECOND}
+    return Model(groups, sites, list(voters), calls, **(shared | options))  # type: ignore[arg-type]
+
+
+def cut(site: str) -> list[Call]:
+    """At some time the site hears no others; at some later time it does."""
+    return [(site, "cut", None), (site, "heal", None)]
+
+
+EXCLUDING: dict[str, Callable[[], Model]] = {
+    f"{what}, {deliver}": partial(excluding, groups, calls, deliver=deliver, **options)
+    for deliver in ("safe", "agreed")
+    for what, groups, calls, options in (
+        ("two sites, a leaf crashes", TWO, [TO_G], {"faults": 1, "kinds": ("crash",), "hit": "b"}),
+        (
+            "two sites, the root crashes",
+            TWO,
+            [TO_G],
+            {"faults": 1, "kinds": ("crash",), "hit": "a"},
+        ),
+        ("two sites, two crashes", TWO, [TO_G], {"faults": 2, "kinds": ("crash",)}),
+        ("two sites, a store is lost", TWO, [TO_G], {"faults": 1, "kinds": ("lose",), "hit": "b"}),
+        ("two sites, a leaf is cut off", TWO, [*cut("b"), TO_G], {}),
+        ("two sites, the root is cut off", TWO, [*cut("b"), FROM_A], {"voters": "b"}),
+        ("a leaf crashes", THREE, [TO_H], {"faults": 1, "kinds": ("crash",), "hit": "c"}),
+        ("the manager crashes", THREE, [TO_H], {"faults": 1, "kinds": ("crash",), "hit": "a"}),
+        ("the root crashes", THREE, [TO_H], {"faults": 1, "kinds": ("crash",), "hit": "b"}),
+        ("a store is lost", THREE, [TO_H], {"faults": 1, "kinds": ("lose",), "hit": "c"}),
+        ("a leaf is cut off", THREE, [*cut("c"), TO_H], {}),
+        ("the root is cut off", THREE, [*cut("b"), TO_G], {}),
+        ("a voter of three is cut off", THREE, [*cut("c"), TO_H], {"voters": "abc"}),
+        ("the manager of three is cut off", THREE, [*cut("a"), TO_H], {"voters": "abc"}),
+    )
+}
+
 CASES: dict[str, Callable[[], Model]] = {
+    **EXCLUDING,
     **{
         f"{change}, {count} message{'s' * (count > 1)}": partial(three, change, count, fifo=True)
         for change in CHANGES
@@ -54,6 +97,18 @@ CASES: dict[str, Callable[[], Model]] = {
     "join, 3 voters, 1 crash": partial(
         three, "join", 0, "abc", fifo=True, faults=1, kinds=("crash",)
     ),
+    **{
+        f"{protocol}: {change}, {what}": partial(
+            three, change, messages, "a", fifo=True, protocol=protocol, **faults
+        )
+        for protocol in ("two_phase", "symmetric", "tom")
+        for change, what, messages, faults in (
+            ("switch", "1 message", 1, {}),
+            ("leave", "1 loss", 0, {"faults": 1, "kinds": ("loss",)}),
+            ("leave", "1 crash", 0, {"faults": 1, "kinds": ("crash",)}),
+            ("leave", "1 message, 1 crash", 1, {"faults": 1, "kinds": ("crash",)}),
+        )
+    },
     "merge of two domains": partial(merge, 0, fifo=True),
     "merge of two domains, 1 message": partial(merge, 1, fifo=True),
 }
@@ -69,4 +124,19 @@ SHORT = {
     "merge of two domains": 2_334,
     "join, 1 fault": 39_741,
     "leave, 1 fault": 39_741,
+    "two_phase: switch, 1 message": 5_498,
+    "two_phase: leave, 1 loss": 6_021,
+    "symmetric: leave, 1 loss": 11_759,
+    "tom: switch, 1 message": 2_592,
+    "tom: leave, 1 loss": 4_160,
+    "two sites, a leaf crashes, safe": 3_795,
+    "two sites, a leaf crashes, agreed": 3_883,
+    "two sites, the root crashes, safe": 666,
+    "two sites, the root crashes, agreed": 646,
+    "two sites, a store is lost, safe": 2_162,
+    "two sites, a store is lost, agreed": 2_169,
+    "two sites, a leaf is cut off, safe": 1_520,
+    "two sites, a leaf is cut off, agreed": 1_381,
+    "two sites, the root is cut off, safe": 1_522,
+    "two sites, the root is cut off, agreed": 1_203,
 }

@@ -7,6 +7,7 @@ core will not deliver it again, it is given out of the store's log, as a node do
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ordercast.net.config import Retention
 from ordercast.net.export import export
 from ordercast.net.openings import founding_told, open_event
 from ordercast.net.store import Store, Written
-from support.epoch_schedules import drawn_world
+from support.epoch_schedules import ON_TREES, drawn_world
 from support.epochs import World
 from support.stores import ask, flush, kill, open_store
 
@@ -119,7 +120,12 @@ class StoredMembers(World):
 
 
 def stored(
-    seed: int, folder: Path, retention: Retention | None = None, *, crash: float | None = None
+    seed: int,
+    folder: Path,
+    retention: Retention | None = None,
+    *,
+    crash: float | None = None,
+    protocols: Sequence[str] = ON_TREES,
 ) -> StoredMembers:
     """The schedule of the seed, run to its end on stores under `folder`."""
 
@@ -130,7 +136,7 @@ def stored(
             folder, retention or Retention(), *given, together=seed % 2 == 0, **more
         )
 
-    world = drawn_world(seed, make_world=make)
+    world = drawn_world(seed, protocols=protocols, make_world=make)
     assert isinstance(world, StoredMembers)
     try:
         world.run(3 * SECOND)

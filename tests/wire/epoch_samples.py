@@ -11,24 +11,29 @@ from ordercast.model.epochs import (
     AddVoter,
     Admit,
     Begin,
+    Counts,
     Edit,
     Entry,
     EpochRecord,
     Finish,
+    Flush,
     Founded,
     Included,
     JoinGroup,
     LeaveGroup,
     Nothing,
+    Open,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
+    Stored,
     UseBuilder,
     UseProtocol,
     Voters,
 )
+from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
+from ordercast.wire.epochs import Ask, Fed, Feed, Fetch, InEpoch, Logged, Pages, Past, Whole
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
 from ordercast.wire.limits import LARGEST_NUMBER
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
@@ -59,10 +64,15 @@ edits: st.SearchStrategy[Edit] = st.one_of(
     st.builds(UseProtocol, st.just("ring"), st.one_of(st.just(""), NAMES)),
 )
 included = few(st.tuples(NAMES, NUMBERS, ANY_GROUPS, NUMBERS))
+counts = few(st.tuples(NUMBERS, ANY_GROUPS, COUNTS, few(NAMES)))
+needs = few(st.tuples(NUMBERS, ANY_GROUPS, COUNTS, few(NAMES), st.one_of(st.just(""), NAMES)))
 voters = few(st.tuples(NAMES, STORES), 1)
 records: st.SearchStrategy[EpochRecord] = st.one_of(
     st.builds(Begin, CHANGES, few(edits)),
-    st.builds(Finish, CHANGES, included),
+    st.builds(Finish, CHANGES, included, counts),
+    st.builds(Stored, NAMES, STORES),
+    st.builds(Flush, few(NAMES), few(st.tuples(NAMES, NUMBERS, STORES))),
+    st.builds(Open, NUMBERS, counts, included),
     st.builds(Founded, voters),
     st.builds(Voters, voters),
     st.builds(Admit, NAMES, COUNTS, STORES),
@@ -76,7 +86,20 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         st.builds(Feed, COUNTS, few(records), COUNTS, few(CHANGES)),
         st.builds(Feed, COUNTS, st.just(()), COUNTS, few(CHANGES), st.binary(max_size=300)),
     ),
-    "Fed": st.builds(Fed, st.one_of(st.just(-1), COUNTS), few(st.tuples(CHANGES, included))),
+    "Fed": st.builds(
+        Fed,
+        st.one_of(st.just(-1), COUNTS),
+        few(st.tuples(CHANGES, included)),
+        STORES,
+        st.booleans(),
+        COUNTS,
+        counts,
+    ),
+    "Logged": st.builds(Logged, NUMBERS, counts, included, few(st.tuples(NUMBERS, ANY_GROUPS))),
+    "Past": st.builds(Past, NUMBERS, needs),
+    "Fetch": st.builds(Fetch, NUMBERS, ANY_GROUPS, COUNTS),
+    "Pages": st.builds(Pages, NUMBERS, ANY_GROUPS, COUNTS, few(samples.placed_batches)),
+    "Whole": st.builds(Whole, NUMBERS),
     "Ask": st.builds(Ask, CHANGES, few(edits)),
     "Vote": st.builds(Vote, COUNTS, COUNTS, COUNTS, st.booleans()),
     "Voted": st.builds(Voted, COUNTS, st.booleans(), st.booleans(), STORES),
@@ -143,6 +166,13 @@ def random_included(rng: random.Random) -> Included:
     )
 
 
+def random_counts(rng: random.Random) -> Counts:
+    return tuple(
+        (number(rng, 1), rng.choice(("alpha", IMPLICIT)), number(rng), ("a",) * rng.randint(0, 1))
+        for _ in range(rng.randint(0, 3))
+    )
+
+
 def random_stores(rng: random.Random) -> tuple[tuple[str, int], ...]:
     return tuple((site, rng.getrandbits(63)) for site in "abc"[: rng.randint(1, 3)])
 
@@ -150,7 +180,10 @@ def random_stores(rng: random.Random) -> tuple[tuple[str, int], ...]:
 def random_record(rng: random.Random) -> EpochRecord:
     records: list[EpochRecord] = [
         Begin("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
-        Finish("change 1", random_included(rng)),
+        Finish("change 1", random_included(rng), random_counts(rng)),
+        Stored("a", rng.getrandbits(63)),
+        Flush(("a", "b")[: rng.randint(0, 2)], (("c", 1, rng.getrandbits(63)),)),
+        Open(number(rng, 1), random_counts(rng), random_included(rng)),
         Founded(random_stores(rng)),
         Voters(random_stores(rng)),
         Admit("a", number(rng), rng.getrandbits(63)),
@@ -174,7 +207,19 @@ def random_entry(rng: random.Random) -> Entry:
 _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     "InEpoch": lambda rng: InEpoch(number(rng, 1), samples.random_frame(rng)),
     "Feed": random_feed,
-    "Fed": lambda rng: Fed(number(rng, -1), (("change 1", random_included(rng)),)),
+    "Fed": lambda rng: Fed(
+        number(rng, -1), (("change 1", random_included(rng)),), rng.getrandbits(63), True,
+        number(rng), random_counts(rng),
+    ),
+    "Logged": lambda rng: Logged(
+        number(rng, 1), random_counts(rng), random_included(rng), ((number(rng, 1), "alpha"),)
+    ),
+    "Past": lambda rng: Past(number(rng, 1), tuple((*c, "b") for c in random_counts(rng))),
+    "Fetch": lambda rng: Fetch(number(rng, 1), "alpha", number(rng)),
+    "Pages": lambda rng: Pages(
+        number(rng, 1), "alpha", 1, (Placed(Key((0, 1), "a"), 2, samples.random_batch(rng)),)
+    ),
+    "Whole": lambda rng: Whole(number(rng, 1)),
     "Ask": lambda rng: Ask("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
     "Vote": lambda rng: Vote(number(rng), number(rng), number(rng), rng.random() < 0.5),
     "Voted": lambda rng: Voted(number(rng), True, False, rng.getrandbits(63)),

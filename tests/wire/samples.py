@@ -13,15 +13,22 @@ from ordercast.wire.frames import (
     Ack,
     Acks,
     Data,
+    Final,
     Frame,
     Item,
+    Null,
+    Offer,
+    Proposal,
     Relay,
     Repair,
     Report,
     Settled,
     Submit,
+    Timed,
+    Wanted,
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
+from ordercast.wire.tom import Bid, Body, Fetch
 
 NAMES = st.one_of(
     st.sampled_from(["a", "b", "site-1", "x.y_z"]),
@@ -60,10 +67,20 @@ relays = st.builds(Relay, placed_batches)
 any_groups = st.one_of(NAMES, IMPLICIT)
 reports = st.builds(Report, st.lists(st.tuples(any_groups, COUNTS, COUNTS), max_size=5).map(tuple))
 settleds = st.builds(Settled, st.lists(st.tuples(any_groups, COUNTS), max_size=5).map(tuple))
+offers = st.one_of(st.builds(Offer, batches(), COUNTS), st.builds(Timed, batches(), COUNTS))
+timestamps = st.one_of(st.builds(Null, NUMBERS), st.builds(Wanted, NUMBERS, NAMES))
+proposals = st.builds(Proposal, COUNTS, any_groups, NUMBERS, NUMBERS)
+finals = st.builds(Final, COUNTS, any_groups, NUMBERS, NUMBERS, NAMES)
+names = st.tuples(NAMES, COUNTS, any_groups, NUMBERS)
+toms = st.one_of(
+    st.builds(Body, batches()),
+    st.builds(Bid, NAMES, COUNTS, any_groups, NUMBERS, NAMES),
+    st.builds(Fetch, st.lists(names, min_size=1, max_size=4).map(tuple)),
+)
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
-    UP: submits,
-    DOWN: relays,
-    CONTROL: st.one_of(reports, settleds),
+    UP: st.one_of(submits, offers, timestamps),
+    DOWN: st.one_of(relays, proposals, finals),
+    CONTROL: st.one_of(reports, settleds, toms),
 }
 
 acks = st.lists(st.tuples(st.sampled_from(LANES), COUNTS, COUNTS), max_size=3).map(tuple)
@@ -130,6 +147,8 @@ def random_frame(rng: random.Random) -> Frame:
 
 def random_item(rng: random.Random, lane: int) -> Item:
     groups = ("alpha", "beta", "gamma.9", "@0123456789abcdef")[: rng.randint(0, 4)]
+    if rng.random() < 0.3:
+        return random_item_of_others(rng, lane)
     if lane == UP:
         return Submit(random_batch(rng))
     if lane == DOWN:
@@ -140,6 +159,23 @@ def random_item(rng: random.Random, lane: int) -> Item:
     if rng.random() < 0.5:
         return Report(tuple((group, rng.randint(0, 300), rng.randint(0, 300)) for group in groups))
     return Settled(tuple((group, rng.randint(0, 10**6)) for group in groups))
+
+
+def random_item_of_others(rng: random.Random, lane: int) -> Item:
+    """Of the protocols without a tree, and of `tom`."""
+    clock, site, group = rng.randint(1, 10**6), rng.choice("abcd"), rng.choice(("alpha", "beta"))
+    seq = rng.randint(1, 10**6)
+    if lane == DOWN:
+        answers: tuple[Item, ...] = (
+            Proposal(1, group, seq, clock),
+            Final(1, group, seq, clock, site),
+        )
+        return rng.choice(answers)
+    body = random_batch(rng)
+    if lane == CONTROL:
+        name = (site, 1, group, seq)
+        return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
+    return rng.choice((Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site)))
 
 
 def random_batch(rng: random.Random) -> Batch:

@@ -15,15 +15,22 @@ from ordercast.wire.frames import (
     UP,
     Ack,
     Data,
+    Final,
     Frame,
     Item,
+    Null,
+    Offer,
+    Proposal,
     Relay,
     Repair,
     Report,
     Settled,
     Submit,
+    Timed,
+    Wanted,
 )
 from ordercast.wire.limits import LARGEST_NUMBER, NAMES_KEPT
+from ordercast.wire.tom import Bid, Body, Fetch
 from wire import samples
 from wire.mutations import HOSTILE, places, with_value
 from wire.samples import batch, relay_frame, submit_frame
@@ -32,6 +39,9 @@ SUBMIT = Submit(batch())
 RELAY = Relay(Placed(Key((0, 1), "d"), 1, batch()))
 REPORT = Report((("alpha", 3, 2),))
 SETTLED = Settled((("alpha", 3),))
+OFFERS = (Offer(batch(), 0), Timed(batch(), 7), Null(7), Wanted(7, "d"))
+ANSWERS = (Proposal(1, "alpha", 3, 7), Final(1, "alpha", 3, 7, "d"))
+TOM = (Body(batch()), Bid("a", 1, "alpha", 3, "d"), Fetch((("a", 1, "alpha", 3),)))
 IMPLICIT = "@0123456789abcdef"
 
 
@@ -75,10 +85,27 @@ IMPLICIT = "@0123456789abcdef"
         (relay_frame(batch(), path=()), "path has 0 entries"),
         (relay_frame(batch(), site="a b"), r"items\[0\].key.site: 'a b' is not a site's name"),
         (relay_frame(batch(seq=-1)), "seq is -1"),
+        (Data(1, 1, UP, 1, (Offer(batch(), -1),)), r"items\[0\].clock is -1"),
+        (Data(1, 1, UP, 1, (Timed(batch(seq=0), 1),)), "seq is 0"),
+        (Data(1, 1, UP, 1, (Null(0),)), "clock is 0"),
+        (Data(1, 1, UP, 1, (Wanted(1, "a b"),)), "'a b' is not a site's name"),
+        (Data(1, 1, DOWN, 1, (Proposal(-1, "alpha", 1, 1),)), "incarnation is -1"),
+        (Data(1, 1, DOWN, 1, (Proposal(1, "@", 1, 1),)), "'@' is not a group's name"),
+        (Data(1, 1, DOWN, 1, (Proposal(1, "alpha", 0, 1),)), "seq is 0"),
+        (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 0, "a"),)), "clock is 0"),
+        (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 1, ""),)), "'' is not a site's name"),
         (Data(1, 1, CONTROL, 1, (Report((("alpha", -1, 0),)),)), "counts: of 'alpha' is -1"),
         (Data(1, 1, CONTROL, 1, (Report((("alpha", 0, -1),)),)), "counts: of 'alpha' is -1"),
         (Data(1, 1, CONTROL, 1, (Report((("@", 1, 1),)),)), "'@' is not a group's name"),
         (Data(1, 1, CONTROL, 1, (Report(((IMPLICIT + "\n", 1, 1),)),)), "is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (Body(batch(seq=0)),)), "seq is 0"),
+        (Data(1, 1, CONTROL, 1, (Bid("a b", 1, "alpha", 1, "d"),)), "'a b' is not a site's name"),
+        (Data(1, 1, CONTROL, 1, (Bid("a", -1, "alpha", 1, "d"),)), "incarnation is -1"),
+        (Data(1, 1, CONTROL, 1, (Bid("a", 1, "@", 1, "d"),)), "'@' is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (Bid("a", 1, "alpha", 0, "d"),)), "seq is 0"),
+        (Data(1, 1, CONTROL, 1, (Bid("a", 1, "alpha", 1, ""),)), "to: '' is not a site's name"),
+        (Data(1, 1, CONTROL, 1, (Fetch(()),)), "wanted has 0 entries"),
+        (Data(1, 1, CONTROL, 1, (Fetch((("a", 1, "alpha", 0),)),)), "wanted.seq is 0"),
         (Data(1, 1, CONTROL, 1, (Settled((("alpha", -1),)),)), "seqs: of 'alpha' is -1"),
         (Data(1, 1, CONTROL, 1, (REPORT, Settled((("@", 1),)))), r"items\[1\].seqs: '@' is not"),
     ],
@@ -89,9 +116,14 @@ def test_each_rule_names_what_is_wrong(frame: Frame, complaint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lane", "right"), [(UP, (SUBMIT,)), (DOWN, (RELAY,)), (CONTROL, (REPORT, SETTLED))]
+    ("lane", "right"),
+    [(UP, (SUBMIT, *OFFERS)), (DOWN, (RELAY, *ANSWERS)), (CONTROL, (REPORT, SETTLED, *TOM))],
 )
-@pytest.mark.parametrize("item", [SUBMIT, RELAY, REPORT, SETTLED], ids=lambda i: type(i).__name__)
+@pytest.mark.parametrize(
+    "item",
+    [SUBMIT, RELAY, REPORT, SETTLED, *OFFERS, *ANSWERS, *TOM],
+    ids=lambda i: type(i).__name__,
+)
 def test_items_travel_on_their_own_lane_only(
     lane: int, right: tuple[Item, ...], item: Item
 ) -> None:

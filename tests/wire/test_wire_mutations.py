@@ -28,8 +28,9 @@ RULES = (  # complaints that only a frame of the right types can meet
     "boot is", "of is", "lane is", "first is", "last is", "number is", "items has",
     "does not go on lane", "acks has", "acks: lane", "acks: got", "acks: done", "path has",
     "not a site's name", "not a group's name", "not implicit", "incarnation is", "seq is",
-    "count is", "past: number", "counts: of", "seqs: of", "term is", "committed is", "edits has",
-    "closed: seq", "lasts: seq", "voters has", "store is", "store of",
+    "count is", "clock is", "wanted has", "past: number", "counts: of", "seqs: of",
+    "term is", "committed is", "edits has", "closed: seq", "lasts: seq",
+    "voters has", "store is", "store of",
     "beat is", "match is", "upto is", "offset is", "total is", "checksum has", "not printable",
     "a text of", "is a list of sites",
 )  # fmt: skip

@@ -6,7 +6,7 @@ import time
 from ordercast.cli.frame import GOOD, one_of, print_json, read_text, whole_number
 from ordercast.model.groups import parse_groups
 from ordercast.plan.advice import AUTO, advise, check_options
-from ordercast.plan.candidates import BUILDERS
+from ordercast.plan.candidates import NAMED
 from ordercast.plan.objectives import OBJECTIVES
 from ordercast.plan.report import as_json, as_text
 
@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("groups", metavar="GROUPS", help="the groups file, or -")
     parser.add_argument(
         "--builder",
-        type=one_of(*BUILDERS, AUTO),
+        type=one_of(*NAMED, AUTO),
         default=AUTO,
         metavar="NAME",
         help="greedy, star, balanced or auto (default: auto, the best by the objective)",

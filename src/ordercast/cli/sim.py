@@ -20,7 +20,7 @@ from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.notation import require_known
 from ordercast.sim.options import OPTIONS, configure
 from ordercast.sim.result import SimResult
-from ordercast.sim.schedules import changing, schedule
+from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.simulate import simulate
 
 DESCRIPTION = """\
@@ -87,12 +87,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --schedule: groups, protocol and builder change meanwhile",
     )
+    parser.add_argument(
+        "--excluding",
+        action="store_true",
+        help="with --schedule: sites crash, and are excluded until they return",
+    )
     add("--history", "DIR", "write the history as Parquet (extra: history)")
+
+
+_WITH_SCHEDULE = ("json", "schedule", "protocol", "seed", "history")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.changing and not args.schedule:
         raise UsageError("--changing goes with --schedule; otherwise see 'join' in --faults")
+    if args.excluding and not args.schedule:
+        raise UsageError("--excluding goes with --schedule; otherwise see 'crash' in --faults")
     config = _scheduled(args) if args.schedule else _configured(args)
     check_config(config)
     if args.history is not None:
@@ -116,11 +126,12 @@ def run(args: argparse.Namespace) -> int:
 def _scheduled(args: argparse.Namespace) -> SimConfig:
     given = [name for name, value in vars(args).items() if value is not None]
     for name in given:
-        if name not in ("json", "schedule", "changing", "protocol", "seed", "history"):
+        if name not in (*_WITH_SCHEDULE, "changing", "excluding"):
             raise UsageError(f"--schedule draws it all from the seed: leave out {name!r}")
     protocol = args.protocol or PROPAGATION
     require_known(protocol, PROTOCOLS, "protocol")
-    return (changing if args.changing else schedule)(protocol, args.seed)
+    draw = excluding if args.excluding else changing if args.changing else schedule
+    return draw(protocol, args.seed)
 
 
 def _configured(args: argparse.Namespace) -> SimConfig:

@@ -81,10 +81,11 @@ class Detector:
         known, times = self._peers[peer], self.times
         return max(times.least * times.interval, known.mean + times.margin * known.deviation)
 
-    def suspects(self, now: int) -> list[Site]:
+    def suspects(self, now: int, at_least: int = 0) -> list[Site]:
+        """Silent for longer than is usual for them, and than `at_least`."""
         late = max(0, now - self.alarm_at - self.times.interval)  # a pause that `tick` has not seen
         return [
             peer
             for peer, known in self._peers.items()
-            if now - known.heard_at - known.spared - late > self.patience(peer)
+            if now - known.heard_at - known.spared - late > max(at_least, self.patience(peer))
         ]

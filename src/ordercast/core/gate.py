@@ -16,6 +16,7 @@ class Gate:
         self.stability = stability
         self.epoch = epoch
         self.safe = safe
+        self.attempt = 1  # of deliveries: one more after each time that some were rolled back
         self.logged = 0  # last position in the ordered log
         self.delivered = 0  # last position handed to the application
         self.settled = 0  # last position in the settled prefix
@@ -48,7 +49,7 @@ class Gate:
         """Give the batch the next positions. Nobody unpacks it before the application asks."""
         position = self.delivered + 1
         self.delivered += placed.batch.count
-        return DeliveredBatch(position, self.epoch, placed)
+        return DeliveredBatch(position, self.epoch, placed, self.attempt)
 
     def settle_all(self) -> list[Placed]:
         """Everything logged is known to be stable: the batches that were not known to be."""

@@ -3,7 +3,7 @@
 A message that its primary has not dealt with waits for the primary (or, where this site is the
 primary, for the child whose lane is full); one that has its place waits for the members whose
 durable logs are the shortest. An origin that is no member hears
-from the primary only, and names that.
+from the primary only, and names that. A direct protocol says itself whose word is missing.
 """
 
 from typing import TYPE_CHECKING
@@ -21,6 +21,14 @@ def holders(site: "Site") -> list[SiteName]:
     found: dict[SiteName, None] = {}
     if not site.own.unstable:
         return []
+    if site.direct is not None:
+        return sorted(
+            dict.fromkeys(
+                holder
+                for batch in site.own.kept
+                for holder in site.direct.waits_for(batch) or site.stability.behind(batch.group)
+            )
+        )
     unplaced = _unplaced(site)
     seen: dict[Group, None] = {}
     for batch in site.own.kept:

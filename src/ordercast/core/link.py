@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
-from ordercast.model.messages import Batch
 from ordercast.model.options import Limits, Timing
 from ordercast.wire.frames import (
     CONTROL,
@@ -30,11 +30,7 @@ from ordercast.wire.frames import (
     Data,
     Frame,
     Item,
-    Relay,
     Repair,
-    Report,
-    Settled,
-    Submit,
 )
 
 Take: TypeAlias = Callable[[Site, int, Item], bool]
@@ -61,7 +57,7 @@ class Outgoing:
 
     def weigh(self) -> None:
         """What is under way has changed otherwise than one by one."""
-        self.weight = sum(map(_weight, islice(self.items, self.sent - self.done)))
+        self.weight = sum(map(weight_of, islice(self.items, self.sent - self.done)))
 
     def start_at(self, number: int) -> None:
         """Nothing queued yet, and everything up to `number` was done before a restart."""
@@ -81,8 +77,13 @@ class _Incoming:
 class Link:
     """`boot` is ours; the peer's is learned from its frames."""
 
-    def __init__(self, peer: Site, boot: int, limits: Limits, timing: Timing) -> None:
+    def __init__(
+        self, peer: Site, boot: int, limits: Limits, timing: Timing, *, lasting: bool = True
+    ) -> None:
+        """`lasting`: UP and DOWN are numbered through restarts. Otherwise they too begin anew with
+        either side's, and what is not acknowledged by then goes first, under new numbers."""
         self.peer = peer
+        self.anew = CONTROL if lasting else UP  # the first lane that begins anew
         self.boot = boot
         self.peer_boot = 1
         self.limits = limits
@@ -142,7 +143,7 @@ class Link:
         if limit - sent > 1 or (sent < limit and out.weight):
             limit = self._within_bytes(out, sent, limit)
         elif sent < limit:  # alone, it may be as large as it likes
-            out.weight = _weight(out.items[sent - out.done])
+            out.weight = weight_of(out.items[sent - out.done])
         if sent >= limit:
             return
         out.sent = limit
@@ -161,7 +162,7 @@ class Link:
         """Up to which item there is room; what fits is under way then."""
         weight, most = out.weight, self.limits.link_bytes
         for item in islice(out.items, sent - out.done, limit - out.done):
-            more = weight + _weight(item)
+            more = weight + weight_of(item)
             if weight and more > most:
                 break
             weight = more
@@ -176,7 +177,7 @@ class Link:
         items: list[Item] = []
         size, number = 0, first
         for item in islice(out.items, first - out.done - 1, last - out.done):
-            weight = _weight(item)
+            weight = weight_of(item)
             if items and (
                 len(items) == self.limits.frame_items or size + weight > self.limits.frame_bytes
             ):
@@ -211,7 +212,7 @@ class Link:
                 gone = [popleft() for _ in range(done - out.done)]
                 finished.append((lane, gone))
                 out.done = done
-                out.weight -= sum(map(_weight, gone))
+                out.weight -= sum(map(weight_of, gone))
                 if not out.items:
                     out.resend_at = NEVER
                 elif out.sent < out.last:
@@ -240,9 +241,14 @@ class Link:
         if boot < self.peer_boot:
             return None
         self.peer_boot = boot
-        self.outgoing[CONTROL] = Outgoing(self.timing.resend_after)
+        for lane in LANES[self.anew :]:
+            before, out = self.outgoing[lane], Outgoing(self.timing.resend_after)
+            if lane != CONTROL:
+                out.items, out.last = before.items, len(before.items)
+                out.restored = before.restored
+            self.outgoing[lane] = out
+            self.incoming[lane] = _Incoming()
         self._find_resend()
-        self.incoming[CONTROL] = _Incoming()
         for out in self.outgoing:
             out.got = out.sent = out.done
             out.weight = 0
@@ -251,7 +257,7 @@ class Link:
 
     def receive(self, now: int, frame: Data, take: Take) -> None:
         lane = frame.lane
-        if lane == CONTROL and frame.of != self.boot:
+        if lane >= self.anew and frame.of != self.boot:
             self.ack_at = now  # the peer does not know that we have restarted
             return
         inc = self.incoming[lane]
@@ -378,19 +384,3 @@ class Link:
         return not any(out.items for out in self.outgoing) and not any(
             inc.early for inc in self.incoming
         )
-
-
-def _weight(item: Item) -> int:
-    """Roughly the bytes of an item, so that a frame of many stays below what the wire takes."""
-    if type(item) is Relay:
-        return 8 * len(item.placed.key.path) + _batch_weight(item.placed.batch)
-    if type(item) is Submit:
-        return _batch_weight(item.batch)
-    if type(item) is Report:
-        return 64 + 96 * len(item.counts)
-    return 64 + 96 * len(item.seqs) if type(item) is Settled else 64
-
-
-def _batch_weight(batch: Batch) -> int:
-    past = sum(96 + 66 * len(members) for _, _, members in batch.past)
-    return 192 + len(batch.body) + past + 66 * len(batch.members)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, TypeAlias
 
 from ordercast.core.link import NEVER
+from ordercast.core.order.bodies import EARLY_BODIES
 from ordercast.wire.frames import DOWN, UP
 
 if TYPE_CHECKING:
@@ -22,10 +23,19 @@ def observe(site: "Site") -> list[Observation]:
         ("unstable bytes", own.unstable_bytes, max(limits.window_bytes, size)),
         ("held batches", retention.held(), max(limits.held_batches, retention.restored)),
     ]
+    queued = (most, limits.link_items)
+    if site.direct is not None:
+        origins = max(len(site.structure.table.sites), len(site.links) + 1)
+        queued = (site.direct.most_queued(most + 1, origins),) * 2
+        seen.append(("unplaced batches", site.direct.held(), (most + 1) * origins))
+    if site.heading is not None:
+        seen.append(("early bodies", site.heading.early(), EARLY_BODIES))
     for peer, link in site.links.items():
         for lane, name in ((UP, "up"), (DOWN, "down")):
             out, inc = link.outgoing[lane], link.incoming[lane]
-            bound = max(most if lane == UP else limits.link_items, out.restored)
+            bound = max(queued[lane], out.restored)
+            if site.direct is not None:  # of what was told again some was stable, and new ones go
+                bound = queued[lane] + out.restored
             seen.append((f"{name} to {peer}", len(out.items), bound))
             seen.append((f"{name} from {peer}, early", len(inc.early), limits.link_items))
     return seen

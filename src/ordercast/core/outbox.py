@@ -33,14 +33,61 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
 
 
 class Passed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="p"):
-    """A placed batch that this site ordered (`source` is the origin) or got from its parent."""
+    """A placed batch that this site ordered (`source` is the origin) or got from its parent. Where
+    there is no tree `from_parent` says that another member tells the origin what is final."""
 
     placed: Placed
     source: Site
     from_parent: bool
 
 
-Record: TypeAlias = Accepted | Passed
+class Promised(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="o"):
+    """`two_phase`: this member's number for a batch is (clock, this site)."""
+
+    batch: Batch
+    clock: int
+
+
+class Decided(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="d"):
+    """`two_phase`: the number of a batch is fixed."""
+
+    origin: Site
+    incarnation: int
+    group: Group
+    seq: int
+    clock: int
+    site: Site
+
+
+class Stamped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="m"):
+    """`symmetric`: a batch has the timestamp (clock, site), given here or received."""
+
+    batch: Batch
+    clock: int
+    site: Site
+
+
+class Clocked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="c"):
+    """`symmetric`: no timestamp up to this one is given after a restart."""
+
+    clock: int
+
+
+class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
+    """`tom`: a header that passed, as `Passed`, while its batch or one before it lacks its body."""
+
+    placed: Placed
+    source: Site
+    from_parent: bool
+
+
+Note: TypeAlias = Promised | Decided | Stamped | Clocked | Headed
+"""What an ordering object must know after a restart beside what passed. A checkpoint has what is
+still needed of it in its state, so the notes before one are never asked for again."""
+
+NOTES = (Promised, Decided, Stamped, Clocked, Headed)
+
+Record: TypeAlias = Accepted | Passed | Note
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):

@@ -4,19 +4,21 @@ Accepted batches are numbered per group and kept until they are stable (ERRATA G
 as the window allows, which bounds what every other site must keep on behalf of this one. With
 causal order they carry the causal past of their origin, and leave for another primary only when
 all earlier ones are stable: a different site would otherwise place them without knowing of those;
-nothing overtakes a batch that waits (DESIGN §2).
+nothing overtakes a batch that waits (DESIGN §2). Direct protocols have clocks instead: it is enough
+that the earlier ones have their places.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.outbox import Accepted, Receipt
 from ordercast.core.stability.interface import Stability
 from ordercast.core.structure import Structure
-from ordercast.model.errors import ConfigError, TooLarge, WindowFull
+from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed, Vector, pack_payloads
+from ordercast.model.messages import Batch, Placed, Vector, is_whole, pack_payloads
 from ordercast.model.options import Limits
 from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
 
@@ -40,6 +42,17 @@ def packed(payloads: list[bytes], message_bytes: int) -> bytes:
     return body
 
 
+def placeable(structure: Structure, batch: Batch) -> bool:
+    """Placed, a batch that does not unpack or goes to a group unknown here would stop every member,
+    also after restarts. It stays where it is: nothing may be acknowledged that no record stands
+    for."""
+    try:
+        structure.primary(batch.group, batch.members)
+    except Error:
+        return False
+    return is_whole(batch)
+
+
 class OwnMessages:
     def __init__(
         self,
@@ -47,14 +60,21 @@ class OwnMessages:
         limits: Limits,
         stability: Stability,
         submit: Callable[[Batch], None],
+        way: Callable[[Batch], str],
         *,
         causal: bool,
+        direct: DirectOrdering | None = None,
     ) -> None:
+        """`way`: as the ordering object has it (`Ordering.way`); that itself, if it is direct."""
         self.structure = structure
         self.limits = limits
         self.stability = stability
         self.submit = submit
+        self.way = way
         self.causal = causal
+        self.carries_past = causal and direct is None
+        self.direct = direct
+        self._until_placed = direct is not None
         self.receipts: list[Receipt] = []
         self.last_seq: dict[Group, int] = {}
         self.unstable = 0  # messages
@@ -69,8 +89,8 @@ class OwnMessages:
         # Causal order only.
         self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}
         self._outbound: deque[Batch] = deque()
-        self._released = 0  # batches released and not stable
-        self._last_primary: Site | None = None
+        self._released = 0  # batches released and not stable (direct: without a place)
+        self._last_way = ""
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -110,11 +130,11 @@ class OwnMessages:
     def _release(self) -> None:
         while self._outbound:
             batch = self._outbound[0]
-            primary = self.structure.primary(batch.group, batch.members)
-            if self._released and primary != self._last_primary:
+            way = self.way(batch)
+            if self._released and way != self._last_way:
                 return
             self._outbound.popleft()
-            self._last_primary = primary
+            self._last_way = way
             self._released += 1
             self.submit(batch)
 
@@ -123,6 +143,7 @@ class OwnMessages:
     def placed(self, batch: Batch) -> None:
         self.receipts.append(Receipt("ordered", batch.group, batch.seq, batch.count))
         self._ordered.setdefault(batch.group, deque()).append(batch)
+        self._released -= self._until_placed
         self._placed_seq[batch.group] = batch.seq
         self._settle(batch.group)
 
@@ -130,6 +151,8 @@ class OwnMessages:
         """Everything sent from here to the group up to `seq` is final."""
         if seq > self._stable_seq.get(group, 0):
             self._stable_seq[group] = seq
+            if self.direct is not None:
+                self.direct.final(group, seq)
             self._settle(group)
 
     def _settle(self, group: Group) -> None:
@@ -140,7 +163,7 @@ class OwnMessages:
             self.receipts.append(Receipt("stable", batch.group, batch.seq, batch.count))
             self.unstable -= batch.count
             self.unstable_bytes -= len(batch.body)
-            self._released -= 1
+            self._released -= not self._until_placed
         if self.causal:
             self._release()
 
@@ -158,6 +181,9 @@ class OwnMessages:
     def stable_seq(self, group: Group) -> int:
         """The last seq of this site's to the group that is known here to be final."""
         return self._stable_seq.get(group, 0)
+
+    def stable_seqs(self) -> dict[Group, int]:
+        return dict(self._stable_seq)
 
     def forgettable(self) -> list[Batch]:
         """Batches, oldest first, that need no longer be kept."""
@@ -177,7 +203,7 @@ class OwnMessages:
 
     def past(self) -> Vector:
         """Of a message sent now: what was delivered here and is not known to be stable."""
-        if not self.causal:
+        if not self.carries_past:
             return ()
         for group in [
             group for group, (number, _) in self._past.items() if self._is_stable(group, number)
@@ -210,6 +236,9 @@ class OwnMessages:
     def replay(self, record: Accepted) -> None:
         self._keep(record.batch)
 
+    def send_again(self, batch: Batch) -> None:
+        self._leave(batch)
+
     def resume(self, placed_here: set[tuple[Group, int]]) -> None:
         """All records are replayed: send again what this site has not itself placed already."""
         self.allowance = (self.unstable, self.unstable_bytes)
@@ -217,8 +246,11 @@ class OwnMessages:
             final = batch.seq + batch.count - 1 <= self._stable_seq.get(batch.group, 0)
             if final or (batch.group, batch.seq) in placed_here:
                 self._released += 1
-                self._last_primary = self.structure.primary(batch.group, batch.members)
+                self._last_way = self.way(batch)
                 self.placed(batch)
+            elif self.direct is not None and self.direct.known(batch):
+                self._released += 1
+                self.submit(batch)
             else:
                 self._leave(batch)
 

@@ -8,7 +8,7 @@ is the truth and link cursors are indexes into it: those below are counts of for
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ordercast.core.gate import Gate
@@ -18,9 +18,22 @@ from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
 from ordercast.core.own import OwnMessages
 from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Placed
 
 Owed: TypeAlias = tuple[Outgoing, int, Site]
 """The lane to a child, the number under which it gets the batch, and its name."""
+
+
+class Held:
+    """A batch that passed; `position`: its last here, if it is for this site."""
+
+    __slots__ = ("entry", "owed", "pending", "position")
+
+    def __init__(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
+        self.entry = entry
+        self.owed = owed
+        self.position = position
+        self.pending = False  # its header has passed, but it is not complete (`core.heads`)
 
 
 class Retention:
@@ -32,13 +45,14 @@ class Retention:
         self.own = own
         self.stability = stability
         self.gate = gate
-        self.batches: deque[tuple[Passed, Sequence[Owed], int]] = deque()
+        self.batches: deque[Held] = deque()
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
         self._forgotten = 0  # records since the last checkpoint
         self.restored = 0  # batches that a restart brought back, final or not
         self._look_at = own.limits.checkpoint_batches
         self.due = False  # so many batches have gathered that a look is worth it
+        self.remember: Callable[[Placed], None] | None = None  # what is forgotten of the log
         # Counts of what was forgotten.
         self.position = 0
         self.logged: dict[Group, int] = {}
@@ -48,10 +62,12 @@ class Retention:
         self.from_parent = 0
         self.from_origin: dict[Site, int] = {}
         self.own_seqs: dict[Group, int] = {}
+        self.log_seqs: dict[tuple[Site, int, Group], int] = {}  # last seq in the log
 
-    def hold(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
+    def hold(self, entry: Passed, owed: Sequence[Owed], position: int) -> Held:
         """`owed`: under which number each child gets it; `position`: its last here, if ours."""
-        self.batches.append((entry, owed, position))
+        held = Held(entry, owed, position)
+        self.batches.append(held)
         if len(self.batches) >= self._look_at:
             self.due = True
         if not entry.from_parent:
@@ -59,6 +75,7 @@ class Retention:
             self._not_final.setdefault(batch.group, deque()).append(
                 (entry.placed.number + batch.count - 1, batch.origin, batch.seq + batch.count - 1)
             )
+        return held
 
     def grown(self) -> None:
         if len(self.batches) + len(self.own.kept) >= self._look_at:
@@ -90,6 +107,8 @@ class Retention:
         self.due = False
         self._fold_all()
         kept = len(self.batches) + len(self.own.kept)
+        if self.own.direct is not None:  # its state has the batches without a place
+            kept += self.own.direct.held()
         least = self.own.limits.checkpoint_batches
         self._look_at = max(least, 2 * kept)
         if self._forgotten < max(least // 2, kept):
@@ -100,13 +119,13 @@ class Retention:
         """A checkpoint now, whether it pays or not."""
         self._forgotten = 0
         records: list[Record] = [Accepted(batch) for batch in self.own.kept]
-        records.extend(entry for entry, _, _ in self.batches)
+        records.extend(held.entry for held in self.batches if not held.pending)
         return Checkpoint(self._state(), tuple(records))
 
     def _fold_all(self) -> None:
         held = self.batches
-        while held and self._done_with(*held[0]):
-            self._fold(*held.popleft())
+        while held and self._done_with(held[0]):
+            self._fold(held.popleft())
         for batch in self.own.forgettable():
             self.own_seqs[batch.group] = batch.seq + batch.count - 1
             primary = self.own.structure.primary(batch.group, batch.members)
@@ -114,29 +133,34 @@ class Retention:
                 self.sent_up[primary] = self.sent_up.get(primary, 0) + 1
             self._forgotten += 1
 
-    def _done_with(self, entry: Passed, owed: Sequence[Owed], position: int) -> bool:
-        if position > self.gate.settled:
+    def _done_with(self, held: Held) -> bool:
+        if held.position > self.gate.settled or held.pending:
             return False
-        for out, number, _ in owed:
+        for out, number, _ in held.owed:
             if out.done < number:
                 return False
-        placed = entry.placed
+        placed = held.entry.placed
         last = placed.number + placed.batch.count - 1
-        return entry.from_parent or self.stability.final(placed.batch.group) >= last
+        return held.entry.from_parent or self.stability.final(placed.batch.group) >= last
 
-    def _fold(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
+    def _fold(self, held: Held) -> None:
+        entry = held.entry
         self._forgotten += 1
         self.ordering.forget(entry)
         batch = entry.placed.batch
-        for _, number, child in owed:
+        for _, number, child in held.owed:
             self.sent_down[child] = number
         if entry.from_parent:
             self.from_parent += 1
         elif entry.source != self.site:
             self.from_origin[entry.source] = self.from_origin.get(entry.source, 0) + 1
-        if position:
-            self.position = position
+        if held.position:
+            self.position = held.position
             self.logged[batch.group] = entry.placed.number + batch.count - 1
+            stream = (batch.origin, batch.incarnation, batch.group)
+            self.log_seqs[stream] = batch.seq + batch.count - 1
+            if self.remember is not None:
+                self.remember(entry.placed)
             if batch.members:
                 self.implicit[batch.group] = batch.members
 
@@ -153,6 +177,8 @@ class Retention:
             "from_parent": self.from_parent,
             "from_origin": dict(self.from_origin),
             "own_seqs": dict(self.own_seqs),
+            "own_stable": self.own.stable_seqs(),
+            "log_seqs": [(*stream, seq) for stream, seq in self.log_seqs.items()],
             # Of a forgotten batch's own past not all need be stable: its groups may be others.
             "past": self.own.past(),
             "final_seqs": {origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
@@ -167,6 +193,7 @@ class Retention:
         self.from_parent = state["from_parent"]
         self.from_origin = dict(state["from_origin"])
         self.own_seqs = dict(state["own_seqs"])
+        self.log_seqs = {(o, i, g): seq for o, i, g, seq in state["log_seqs"]}
         self._final_seqs = {origin: dict(seqs) for origin, seqs in state["final_seqs"].items()}
 
     def held(self) -> int:

@@ -7,23 +7,28 @@ durable checkpoint and the durable records after it, with the next `boot`; `star
 
 import heapq
 from collections.abc import Sequence
+from typing import cast
 
+from ordercast.core.control import take_control
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
+from ordercast.core.heads import HeadOrdering, Heads
 from ordercast.core.link import NEVER, Link, Sends
 from ordercast.core.observe import Observation, is_quiet, observe
+from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
-from ordercast.core.own import OwnMessages, packed
-from ordercast.core.restart import restore
+from ordercast.core.own import OwnMessages, packed, placeable
+from ordercast.core.restart import announce, restore
 from ordercast.core.retention import Retention
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure
-from ordercast.model.errors import ConfigError, Error, WindowFull
+from ordercast.core.tellers import take_direct, with_tellers
+from ordercast.model.errors import ConfigError, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, DeliveredBatch, Placed, is_whole
+from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.model.options import Options
 from ordercast.wire.frames import (
     CONTROL,
@@ -35,7 +40,6 @@ from ordercast.wire.frames import (
     Frame,
     Item,
     Repair,
-    Report,
     Settled,
     Submit,
 )
@@ -57,8 +61,9 @@ class Site:
     ) -> None:
         if options.limits.frame_items > ITEMS:
             raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
+        info = protocol_named(protocol)
         self.name = name
-        self.structure = structure
+        self.structure = structure = with_tellers(structure) if info.direct else structure
         self.options = options
         self.incarnation = incarnation
         self.boot = boot
@@ -70,16 +75,21 @@ class Site:
         self._touched: dict[SiteName, Link] = {}  # with something to send
         self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
         self._timers: list[tuple[int, SiteName]] = []
-        self._relay_before_durable = options.on_failure == "exclude"
-        self.replaying = False
+        self.resumes = options.on_failure == "wait"
+        self._relay_before_durable = not self.resumes and not info.direct  # else it is a promise
+        self.replaying = self.resuming = False
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options.timing, eager=options.deliver == "safe"
         )
-        self.ordering = protocol_named(protocol).make(name, structure, self, causal=options.causal)
+        self.ordering = info.make(name, structure, self, causal=options.causal)
+        self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
+        self.heading = cast(HeadOrdering, self.ordering) if info.headers else None
+        self.heads = Heads(self)
         self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
         self.own = OwnMessages(
-            structure, options.limits, self.stability, self._order, causal=options.causal
-        )
+            structure, options.limits, self.stability, self._order, self.ordering.way,
+            causal=options.causal, direct=self.direct,
+        )  # fmt: skip
         self.retention = Retention(name, self.ordering, self.own, self.stability, self.gate)
         self.flow = Flow(options.limits, self.retention)
         if checkpoint is not None or records:
@@ -94,14 +104,8 @@ class Site:
     def start(self, now: int) -> None:
         """Before anything else. After a restart: tell and ask what others have forgotten of us."""
         self.now = now
-        if self.boot == 1:
-            return
-        self.stability.restarted(None)
-        for primary in self.own.awaited():
-            if primary != self.name:
-                self.send(primary, CONTROL, Report(()))
-        for origin in self.retention.origins():
-            self._tell_settled(origin, self.retention.final_seqs(origin))
+        if self.boot > 1:
+            announce(self)
 
     def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
         """Accept a batch for a group; its first seq. Nothing is changed when this raises."""
@@ -154,7 +158,7 @@ class Site:
             link.receive(now, frame, self._take)
         elif type(frame) is Ack:
             self._acknowledged(link, frame.of, frame.acks)
-        elif type(frame) is Repair and (frame.lane != CONTROL or frame.of == self.boot):
+        elif type(frame) is Repair and (frame.lane < link.anew or frame.of == self.boot):
             link.repair(now, frame)
         if link.blocked:
             self._blocked[peer] = link
@@ -202,6 +206,8 @@ class Site:
             self.flow.refused = False
             self._resume()
         at = self.stability.flush(self.now)
+        if self.heading is not None:
+            at = min(at, self.heading.flush(self.now))
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
         if self._touched:
@@ -239,7 +245,8 @@ class Site:
     def link(self, peer: SiteName) -> Link:
         link = self.links.get(peer)
         if link is None:
-            link = Link(peer, self.boot, self.options.limits, self.options.timing)
+            options, lasting = self.options, self.direct is None
+            link = Link(peer, self.boot, options.limits, options.timing, lasting=lasting)
             self.links[peer] = link
         return link
 
@@ -255,9 +262,11 @@ class Site:
 
     def _acknowledged(self, link: Link, of: int, acks: Acks) -> None:
         if of != self.boot:  # about an earlier control stream; the others go on through restarts
-            acks = tuple(ack for ack in acks if ack[0] != CONTROL)
+            acks = tuple(ack for ack in acks if ack[0] < link.anew)
         for lane, items in link.acknowledged(self.now, acks):
-            if lane == UP:
+            if self.direct is not None:
+                self.direct.acknowledged(link.peer, items)
+            elif lane == UP:
                 for item in items:
                     if type(item) is Submit:
                         self.own.placed(item.batch)
@@ -277,6 +286,8 @@ class Site:
         self.ordering.resume()
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+        if self.direct is not None and lane != CONTROL:
+            return take_direct(self, self.direct, peer, lane, item)
         if lane == DOWN:
             if not self.flow.room_down():
                 return False
@@ -285,33 +296,18 @@ class Site:
         elif lane == UP:
             if not self.flow.room_up():
                 return False
-            if type(item) is Submit and not self._placeable(item.batch):
+            if type(item) is Submit and not placeable(self.structure, item.batch):
                 return False
             self.ordering.receive(peer, item)
-        elif type(item) is Settled:
-            for group, seq in item.seqs:
-                self.own.stable(group, seq)
         else:
-            news = self.stability.receive(peer, item)
-            if news:
-                self._settle(news)
-            if type(item) is Report and not item.counts:
-                self._tell_settled(peer, self.retention.final_seqs(peer))
+            take_control(self, peer, item)
         return True
 
-    def _placeable(self, batch: Batch) -> bool:
-        """Placed, a batch that does not unpack or goes to a group unknown here would stop every
-        member, also after restarts. It stays where it is: nothing may be acknowledged that no
-        record stands for."""
-        try:
-            self.structure.primary(batch.group, batch.members)
-        except Error:
-            return False
-        return is_whole(batch)
-
     def _peer_restarted(self, link: Link) -> None:
+        if self.direct is not None:
+            self.direct.restarted(link.peer)
         self.stability.restarted(link.peer)
-        self._tell_settled(link.peer, self.retention.final_seqs(link.peer))
+        self.tell_settled(link.peer, self.retention.final_seqs(link.peer))
 
     # --- what the ordering object asks (interface.Environment) ------------------------------------
 
@@ -319,7 +315,7 @@ class Site:
         link = self.links.get(peer) or self.link(peer)
         self._touched[peer] = link
         waiting = link.push(lane, item)
-        if lane == DOWN:
+        if lane == DOWN and self.direct is None:
             self.flow.pushed(waiting)
 
     def persist(self, record: Record) -> None:
@@ -329,27 +325,28 @@ class Site:
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
         placed = entry.placed
         batch = placed.batch
-        self.retention.hold(
-            entry,
-            [(out := self.links[child].outgoing[DOWN], out.last, child) for child in children],
-            self.gate.logged + batch.count if mine else 0,
-        )
-        if not entry.from_parent:
-            if batch.members:
+        if not self.heads.were_held():
+            position = self.gate.logged + batch.count if mine else 0
+            self.retention.hold(entry, self.heads.owed(children), position)
+            if not entry.from_parent and batch.members:
                 self.stability.concerns(batch.group, batch.members)
-            if entry.source == self.name and not self.replaying:
-                self.own.placed(batch)
         if mine:
             news = self.gate.append(placed)
             if not self.gate.safe:
                 self._deliver(placed)
-            elif self.replaying and self.options.causal:
+            elif self.replaying and self.own.carries_past:
                 self.own.delivered(placed)  # before the restart, perhaps: what is sent now follows
             if news:
-                self._settle([batch.group])
+                self.settle([batch.group])
+
+    def ordered(self, batch: Batch) -> None:
+        self.own.placed(batch)
 
     def room(self) -> bool:
         return self.flow.room_up()
+
+    def may_log(self) -> bool:
+        return self.flow.room_down()
 
     def dealt_with(self, origin: SiteName) -> None:
         link = self.links[origin]
@@ -365,11 +362,11 @@ class Site:
     # --- delivery and stability -------------------------------------------------------------------
 
     def _deliver(self, placed: Placed) -> None:
-        if self.options.causal:
+        if self.own.carries_past:
             self.own.delivered(placed)
         self._deliveries.append(self.gate.deliver(placed))
 
-    def _settle(self, groups: Sequence[Group]) -> None:
+    def settle(self, groups: Sequence[Group]) -> None:
         news = dict.fromkeys(groups)
         for placed in self.gate.settle():
             news[placed.batch.group] = None
@@ -377,12 +374,12 @@ class Site:
                 self._deliver(placed)
         for group in news:
             for origin, seq in self.retention.finals(group):
-                self._tell_settled(origin, [(group, seq)])
+                self.tell_settled(origin, [(group, seq)])
 
     def _report(self, peer: SiteName, item: Item) -> None:
         self.send(peer, CONTROL, item)
 
-    def _tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
+    def tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
         if origin == self.name:
             for group, seq in seqs:
                 self.own.stable(group, seq)
@@ -392,7 +389,6 @@ class Site:
     # --- for judges and operators ---------------------------------------------------------------
 
     def observations(self) -> list[Observation]:
-        """Everything that is bounded, with its bound."""
         return observe(self)
 
     def quiet(self) -> bool:

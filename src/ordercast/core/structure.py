@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ordercast.forest.forest import Forest
+from ordercast.forest.labels import Labels
+from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
@@ -41,6 +43,10 @@ class Structure:
             for site in self.groups[group]:
                 of[site].append(group)
         return of
+
+    @cached_property
+    def labels(self) -> Labels:
+        return Labels.of(self.forest.parent)
 
     def parent(self, site: Site) -> Site | None:
         return self.forest.parent[site]
@@ -81,7 +87,7 @@ class Structure:
 
     def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
         """Of a named group, or of listed members: the lowest site above them all (on a star, the
-        centre: there one site orders everything)."""
+        centre: there one site orders everything; where there are metagroups, a manager)."""
         if not members:
             self.members(group)
             return self.forest.primary[group]
@@ -96,7 +102,13 @@ class Structure:
             top = self._common(top, site)
         while self.forest.builder == "star" and (above := self.forest.parent[top]) is not None:
             top = above
-        return top
+        return self.manager(top) if self.forest.builder in (METAGROUPS, BALANCED) else top
+
+    def manager(self, site: Site) -> Site:
+        """Of the metagroup: the parent, if that is in the same groups, and otherwise the site."""
+        above = self.forest.parent[site]
+        same = above is not None and self.groups_of[above] == self.groups_of[site]
+        return above if above is not None and same else site
 
     def _common(self, a: Site, b: Site) -> Site:
         first, second = a, b

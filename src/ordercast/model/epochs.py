@@ -80,6 +80,10 @@ Included: TypeAlias = tuple[tuple[Site, int, Group, int], ...]
 """(origin, incarnation, group, last seq that the closed epochs include)."""
 
 
+Counts: TypeAlias = tuple[tuple[int, Group, int, tuple[Site, ...]], ...]
+"""(epoch, group, number of the group's last message in it, members of an implicit group)."""
+
+
 class Begin(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="B"):
     """Close the domains that the edits touch; `change` names it for whoever asked."""
 
@@ -92,6 +96,7 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     change: str
     lasts: Included
+    counts: Counts = ()  # what absent sites will be compared with
 
 
 Stores: TypeAlias = tuple[tuple[Site, int], ...]
@@ -119,11 +124,35 @@ class Voters(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     voters: Stores
 
 
+class Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="T"):
+    """A site came for the first time, with this store: it may take part."""
+
+    site: Site
+    store: int
+
+
+class Flush(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="X"):
+    """Close what these sites are in, without those that are `out`. The past of what is closed is
+    the union of the logs of all the others. `back`: (site, incarnation, store) of those that
+    return, or have restarted; a higher incarnation than before: without their store."""
+
+    out: tuple[Site, ...]
+    back: tuple[tuple[Site, int, int], ...]
+
+
+class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
+    """Every site of the flush has all of the past: open the next epochs."""
+
+    flush: int  # the number of its record
+    counts: Counts  # what absent sites will be compared with
+    lasts: Included
+
+
 class Nothing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="N"):
     """What a new manager commits first, to know what is committed."""
 
 
-EpochRecord: TypeAlias = Begin | Finish | Founded | Admit | Voters | Nothing
+EpochRecord: TypeAlias = Begin | Finish | Founded | Admit | Voters | Stored | Flush | Open | Nothing
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

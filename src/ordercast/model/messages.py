@@ -82,6 +82,7 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
     position: int
     epoch: int
     placed: Placed
+    attempt: int = 1
 
     @property
     def group(self) -> Group:
@@ -119,13 +120,15 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
         key, batch = placed.key, placed.batch
         seq, count = batch.seq, batch.count
         group, origin, incarnation = batch.group, batch.origin, batch.incarnation
-        payloads = payloads_of(batch)
+        payloads, attempt = payloads_of(batch), self.attempt
         if count == 1:
-            return [Delivery(first, epoch, group, origin, incarnation, seq, payloads[0], 1, key)]
+            only = payloads[0]
+            return [Delivery(first, epoch, group, origin, incarnation, seq, only, attempt, key)]
         return list(
             map(
                 Delivery, range(first, first + count), repeat(epoch), repeat(group), repeat(origin),
-                repeat(incarnation), range(seq, seq + count), payloads, repeat(1), repeat(key),
+                repeat(incarnation), range(seq, seq + count), payloads, repeat(attempt),
+                repeat(key),
             )
         )  # fmt: skip
 

@@ -30,6 +30,7 @@ class Timing:
     repair_again: int = 50 * MILLISECOND
     report_delay: int = 20 * MILLISECOND  # of what nobody waits for
     report_every: int = 2_048  # messages to a group before a report is sent without delay
+    suspect: int = SECOND  # of silence, before a site is excluded
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +39,6 @@ class Options:
     on_failure: str = "exclude"  # or "wait"
     causal: bool = False
     stability: str = "plain"
+    slow_member: str = "wait"  # or, under `exclude`, "exclude"
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)

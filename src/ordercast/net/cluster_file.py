@@ -21,7 +21,7 @@ from ordercast.net.config import (
 )
 from ordercast.net.measures import age_or_size, duration, size
 from ordercast.plan.advice import AUTO
-from ordercast.plan.candidates import BUILDERS
+from ordercast.plan.candidates import NAMED
 from ordercast.wire.limits import BODY_BYTES
 
 LARGEST_FILE = 16 * 1024 * 1024  # bytes
@@ -35,7 +35,7 @@ _CHOICES = {
     "on_failure": ("exclude", "wait"),
     "durability": ("sync", "os", "memory"),
     "slow_member": ("wait", "shed", "exclude"),
-    "builder": (*BUILDERS, AUTO),
+    "builder": (*NAMED, AUTO),
 }
 _TABLES = ("cluster", "limits", "timeouts", "tls", "sites", "groups")
 _CLUSTER = (

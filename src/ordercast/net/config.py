@@ -16,7 +16,7 @@ from typing import Any
 
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.raft import VotingTimes
-from ordercast.core.order.registry import protocol_named
+from ordercast.core.order.registry import protocol_named, require_policy
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError
@@ -160,8 +160,8 @@ class Cluster:
             builder = info.builders[0]
         if self.causal and not info.causal:
             raise ConfigError(f"protocol: {protocol!r} does not give causal order")
-        if self.on_failure == "wait" and not info.wait:
-            raise ConfigError(f"protocol: {protocol!r} does not support on_failure = 'wait'")
+        if self.on_failure == "wait":
+            require_policy(protocol, "wait")
         return choose_forest(table, builder, self.tie)
 
     def first_layout(self) -> Layout:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from ordercast.core.epochs.member import REFUSED
+from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import Receipt as CoreReceipt
 from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group

@@ -4,7 +4,8 @@ One row per batch, numbered `n` without holes: rows are only ever added at the e
 the start. A row holds a record of the core; a batch that a site both accepted and placed in one
 burst is one row for two records, and one that comes back to its origin refers (`ref`) to the row in
 which it was accepted, so no payload is written twice. What a member keeps beside batches (records
-of the voters' log, ballots) stands between them, because a restart repeats all of it in order.
+of the voters' log, ballots, notes of ordering protocols) stands between them, because a restart
+repeats all of it in order.
 """
 
 import struct
@@ -14,7 +15,7 @@ from zlib import crc32
 
 import msgspec
 
-from ordercast.core.epochs.records import Anew, Caught, Folded
+from ordercast.core.epochs.records import Anew, Caught, Folded, Noted
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import StoreCorrupt
@@ -57,7 +58,7 @@ PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?,?,?,?,?,?)"
 INSERT_EVENT = "INSERT INTO events(kind, position, at_ns, detail) VALUES (?,?,?,?)"
 
 Value: TypeAlias = int | str | bytes
-Other: TypeAlias = Folded | Caught | Ballot | Appendix | LogSnapshot
+Other: TypeAlias = Noted | Folded | Caught | Ballot | Appendix | LogSnapshot
 
 encode = msgspec.msgpack.Encoder().encode
 _records: msgspec.msgpack.Decoder[Accepted | Passed | Other] = msgspec.msgpack.Decoder(

@@ -22,14 +22,14 @@ from ordercast.pipeline.sweep_draw import (
     site_names,
 )
 from ordercast.plan.advice import AUTO, check_options
-from ordercast.plan.candidates import BUILDERS
+from ordercast.plan.candidates import NAMED
 from ordercast.plan.objectives import OBJECTIVES
 from ordercast.sim.config import DURABILITIES, LEVELS, POLICIES, SimConfig, check_config
 from ordercast.sim.networks import parse_network
 from ordercast.sim.notation import duration
 from ordercast.sim.options import OPTIONS as SIM_OPTIONS
 from ordercast.sim.options import configure
-from ordercast.sim.schedules import changing, schedule
+from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.tracking import LINKS, PLACEMENTS, Setting
 from ordercast.sim.tree import Shape, parse_random_tree, parse_tree
 
@@ -132,7 +132,7 @@ def _known_tree(parse: Callable[[str, str], Shape], value: Any, where: str, read
     parse(_text(value, where, read), where)
 
 
-_BUILDER = _one_of(*BUILDERS, AUTO)
+_BUILDER = _one_of(*NAMED, AUTO)
 _DRAWN: Mapping[str, Check] = {
     "sites": _whole(1),
     "groups": _groups,
@@ -177,6 +177,7 @@ _SIM: Mapping[str, Check] = {
     "most_events": _whole(1),
     "schedule": _flag,
     "changing": _flag,
+    "excluding": _flag,
 }
 _STABILITY: Mapping[str, Check] = {
     "protocol": _one_of(*STABILITY_PROTOCOLS),
@@ -226,11 +227,12 @@ def check_point(verb: str, config: Config, read: Read) -> None:
         return
     if verb == "sim" and config.get("schedule"):
         for option in config:
-            if option not in ("schedule", "changing", "protocol"):
+            if option not in ("schedule", "changing", "excluding", "protocol"):
                 raise ConfigError(f"schedule: draws it all from the seed: leave out {option!r}")
         return
-    if config.get("changing"):
-        raise ConfigError("changing: goes with schedule")
+    for drawn in ("changing", "excluding"):
+        if config.get(drawn):
+            raise ConfigError(f"{drawn}: goes with schedule")
     table = _table_like(config, read)
     if verb == "plan":
         builder = config.get("builder", AUTO)
@@ -281,14 +283,18 @@ def sim_config(config: Config, table: GroupTable, read: Read) -> SimConfig:
     given = {
         name: _as_on_the_command_line(name, value)
         for name, value in config.items()
-        if name not in _DRAWN and name not in ("schedule", "changing")
+        if name not in _DRAWN and name not in ("schedule", "changing", "excluding")
     }
     return configure(table, given, read=read)
 
 
 def scheduled(config: Config, seed: int) -> SimConfig:
     """A whole configuration drawn from the seed."""
-    draw = changing if config.get("changing") else schedule
+    draw = schedule
+    if config.get("changing"):
+        draw = changing
+    elif config.get("excluding"):
+        draw = excluding
     return draw(config.get("protocol", SimConfig(GroupTable((), {})).protocol), seed)
 
 

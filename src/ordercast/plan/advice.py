@@ -10,7 +10,7 @@ from ordercast.forest.metrics import Metrics
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
-from ordercast.plan.candidates import BUILDERS, Candidate, build_candidates
+from ordercast.plan.candidates import BUILDERS, NAMED, Candidate, build_candidates
 from ordercast.plan.objectives import OBJECTIVES, cost_of
 from ordercast.plan.reasons import explain
 
@@ -78,7 +78,7 @@ def check_options(
     builder: str, objective: str, branching: int | None, tie: Sequence[Site] = ()
 ) -> None:
     """Refuse what makes no sense before any work is done."""
-    known = (*BUILDERS, AUTO)
+    known = (*NAMED, AUTO)
     if builder not in known:
         raise ConfigError(f"builder: there is no builder {builder!r}{nearest(builder, known)}")
     if objective not in OBJECTIVES:
@@ -97,4 +97,4 @@ def rank(candidate: Candidate, objective: str) -> tuple[float, ...]:
     """The objective, then the other two, then the simplest; rounding noise decides nothing."""
     others = [name for name in OBJECTIVES if name != objective]
     values = [candidate.values.of(name) for name in (objective, *others)]
-    return (*(float(f"{value:.9g}") for value in values), BUILDERS.index(candidate.builder))
+    return (*(float(f"{value:.9g}") for value in values), NAMED.index(candidate.builder))

@@ -7,6 +7,8 @@ from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.metagroups import BALANCED as METAGROUPS_BALANCED
+from ordercast.forest.metagroups import METAGROUPS, build_metagroups
 from ordercast.forest.metrics import Cost, Metrics, measure_indexed
 from ordercast.forest.rebalance import rebalance
 from ordercast.forest.star import build_star
@@ -14,6 +16,7 @@ from ordercast.model.groups import GroupTable, Site
 from ordercast.plan.objectives import Values, evaluate, unit_rate
 
 BUILDERS = ("star", "greedy", "balanced")  # the simplest first: equal ones are chosen in this order
+NAMED = (*BUILDERS, METAGROUPS, METAGROUPS_BALANCED)  # those that can be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,10 @@ def build_candidates(
         "greedy": lambda: build_greedy(table, tie=tie),
         "balanced": lambda: build_balanced(
             table, branching=branching, cost=cost, partitioner=partitioner
+        ),
+        METAGROUPS: lambda: build_metagroups(table),
+        METAGROUPS_BALANCED: lambda: build_metagroups(
+            table, METAGROUPS_BALANCED, partitioner=partitioner
         ),
     }
     return tuple(_candidate(name, build[name](), table, indexed, rebalanced) for name in builders)

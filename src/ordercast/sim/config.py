@@ -6,14 +6,14 @@ A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn who
 
 from dataclasses import dataclass, field
 
-from ordercast.core.order.registry import protocol_named
+from ordercast.core.order.registry import protocol_named, require_policy
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.plan.advice import check_options
-from ordercast.sim.faults import Faults, check_faults
+from ordercast.sim.faults import Faults, check_faults, excludes_sites
 from ordercast.sim.networks import LanSpec, NetworkSpec, check_network
 
 LEVELS = ("safe", "agreed")
@@ -87,10 +87,20 @@ def check_config(config: SimConfig) -> None:
         raise ConfigError(f"stability: {config.stability!r} is not built yet; there is 'plain'")
     _require("stability", config.stability, tuple(TRACKERS))
     if config.on_failure == "wait":
-        if not protocol.wait:
-            raise ConfigError(f"on-failure: {config.protocol} does not support 'wait'")
+        require_policy(config.protocol, "wait")
         if config.durability == "memory":
             raise ConfigError("durability: 'wait' needs durable relays, so not 'memory'")
+    excludes = config.on_failure == "exclude" and excludes_sites(config.faults)
+    if excludes and not protocol.exclude:
+        raise ConfigError(
+            f"on-failure: {config.protocol} does not support 'exclude': faults that take sites away"
+            " for good would stop it; use 'wait'"
+        )
+    if config.causal and excludes:
+        raise ConfigError(
+            "causal: not together with on-failure 'exclude' and faults that exclude sites: what a"
+            " site catches up with is in key order, which is no causal order between groups"
+        )
     if config.causal and not protocol.causal:
         raise ConfigError(f"causal: {config.protocol} does not give causal order")
     _check_workload(config)

@@ -91,6 +91,11 @@ class Disk:
         self._unsynced.clear()
         self._covered = 0
 
+    def wipe(self) -> None:
+        """Another disk, with nothing on it."""
+        self._checkpoint = None
+        self._records.clear()
+
     def restore(self) -> tuple[Any, list[Any]]:
         """What a restarted site reads, from bytes as a real store would hold it."""
         kept = self._checkpoint

@@ -10,7 +10,7 @@ from heapq import heappush
 from itertools import count
 from typing import Any
 
-from ordercast.core.epochs.member import REFUSED
+from ordercast.core.epochs.records import REFUSED
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND
@@ -24,6 +24,7 @@ from ordercast.sim.recorder import Recorder
 from ordercast.wire.codec import encode_frame
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import CONTROL, Data
+from ordercast.wire.tom import Body
 
 FRAME, ALARM, ARRIVED, BURST, SYNCED, SUBMIT, ANSWER, OFFER, FAULT, CALM, WATCH = range(11)
 
@@ -42,7 +43,7 @@ class Driver:
         self.recorder = Recorder(sites, epoch)
         self.now = 0
         self.frames = 0  # handed to the network, of which
-        self.data = 0  # on the lanes UP and DOWN
+        self.data = 0  # that carry messages, or headers, to where they are ordered or delivered
         self._heap: list[tuple[int, int, int, Any, Any, Any]] = []
         self._tick = count().__next__
         self._arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
@@ -174,7 +175,7 @@ class Driver:
 
 
 def is_data(frame: Any) -> bool:
-    """On the lanes UP or DOWN, in whatever epoch."""
+    """On the lanes UP or DOWN, or a body that goes straight to a receiver, in whatever epoch."""
     if type(frame) is InEpoch:
         frame = frame.frame
-    return type(frame) is Data and frame.lane != CONTROL
+    return type(frame) is Data and (frame.lane != CONTROL or type(frame.items[0]) is Body)

@@ -30,10 +30,12 @@ from ordercast.sim.notation import count, duration, pairs, probability, require_
 # Of each frame: lost; doubled; a copy of it comes much later; held back while others overtake.
 PROBABILITIES = ("loss", "duplicate", "replay", "reorder")
 # Times per run. A clog holds back half the links, one after another, and releases them in another
-# order; `oneway` is a partition in one direction; `restart` is how many of the crashed come back.
+# order; `oneway` is a partition in one direction; `restart` is how many of the crashed come back;
+# `lose` is a crash after which the site comes back without its store.
 COUNTS = (
     "crash",
     "restart",
+    "lose",
     "partition",
     "oneway",
     "clog",
@@ -43,6 +45,7 @@ COUNTS = (
     "leave",
     "switch",
 )
+ABSENCES = ("crash", "lose")  # of a site, for which it is excluded where the policy says so
 CHANGES = ("join", "leave", "switch")  # of groups, or of protocol and builder: new epochs
 KINDS = (*PROBABILITIES, *COUNTS)
 
@@ -107,11 +110,8 @@ def check_faults(faults: Faults, sites: Sequence[Site], on_failure: str, durabil
         if fault.kind in ("partition", "oneway") and len(set(fault.sites)) == len(sites):
             raise ConfigError(f"faults: {fault.kind}: one side has all the sites")
     crashed, returned = total(faults, "crash"), total(faults, "restart")
-    if crashed and on_failure == "exclude":
-        raise ConfigError(
-            "faults: crash: on_failure = 'exclude' cannot close an epoch without the crashed site"
-            " yet; use 'wait' with durability 'sync' or 'os'"
-        )
+    if total(faults, "lose") and on_failure == "wait":
+        raise ConfigError("faults: lose: on_failure = 'wait' waits for a store for ever")
     if crashed and durability == "memory":
         raise ConfigError("faults: crash: with durability = 'memory' a site cannot come back")
     if returned > crashed:
@@ -124,6 +124,11 @@ def total(faults: Faults, kind: str) -> int:
 
 def changes_groups(faults: Faults) -> bool:
     return any(fault.kind in CHANGES and fault.count for fault in faults)
+
+
+def excludes_sites(faults: Faults) -> bool:
+    """Whether there is anything for which a site must be excluded: all else passes by itself."""
+    return any(fault.kind in ABSENCES and fault.count for fault in faults)
 
 
 def random_faults(seed: int, *, crashes: bool) -> Faults:

@@ -27,7 +27,7 @@ class Injection(NamedTuple):
 ENDS = {"partition": "heal", "oneway": "heal_oneway", "pause": "resume", "slow": "swift"}
 
 # How long one lasts when the piece does not say: up to a share of the safety phase.
-_SHARE = {"partition": 3, "oneway": 3, "clog": 2, "pause": 4, "slow": 2, "crash": 4}
+_SHARE = {"lose": 4, "partition": 3, "oneway": 3, "clog": 2, "pause": 4, "slow": 2, "crash": 4}
 _LEAST = MILLISECOND // 10
 
 
@@ -73,6 +73,12 @@ def _crashes(
         elif number - returning < len(order):
             found.append(Injection(start, "crash", (order[-1 - (number - returning)],)))
     return found
+
+
+def _lose(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
+    site = stream.choice(fault.sites or sites)
+    start, until = _span(fault, horizon, stream)
+    return [Injection(start, "lose", (site,)), Injection(until, "restart", (site,))]
 
 
 def _one_site(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
@@ -128,6 +134,7 @@ _DRAW = {
     "partition": _partition,
     "oneway": _partition,
     "clog": _swizzle,
+    "lose": _lose,
     "pause": _one_site,
     "slow": _one_site,
 }

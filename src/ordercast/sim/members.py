@@ -1,10 +1,11 @@
 """Sites whose groups change: members of `core.epochs` in the simulated world, and their judge.
 
-A run uses them when its faults ask for changes (`join`, `leave`, `switch`); otherwise epochs would
-add nothing but the voters' signs of life.
+A run uses them when its faults ask for changes (`join`, `leave`, `switch`), or under `exclude` when
+sites may have to be excluded; otherwise epochs would add nothing but the voters' signs of life.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ordercast.check.verdict import Verdict
@@ -14,17 +15,19 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.epochs.records import Anew, Kept, MemberBox, MemberRecord
+from ordercast.core.order.registry import PROTOCOLS, protocol_named, require_policy
 from ordercast.core.outbox import Accepted
 from ordercast.forest.forest import Forest
 from ordercast.history.rows import EpochRow, GroupRow
 from ordercast.model.epochs import Edit, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Key
-from ordercast.model.options import MILLISECOND, Options
+from ordercast.model.options import MILLISECOND, Options, Timing
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import Kinds
+from ordercast.sim.faults import excludes_sites
 from ordercast.sim.networks import WanSpec
 
 KINDS = Kinds(Anew, MemberRecord)
@@ -35,14 +38,14 @@ _MANNERS: tuple[Edit, ...] = (
     UseBuilder("star"),
     UseBuilder("greedy"),
     UseBuilder("balanced"),
-    UseProtocol("propagation"),
-    UseProtocol("centralized"),
+    *(UseProtocol(name) for name in PROTOCOLS),
 )
 
 
 def build_forest(table: GroupTable, builder: str, protocol: str) -> Forest:
     """Of one domain; a protocol that needs a certain builder gets it."""
-    chosen = "star" if protocol == "centralized" else builder
+    fit = protocol_named(protocol).builders
+    chosen = fit[0] if fit and builder not in fit else builder
     return advise(table, chosen).forest
 
 
@@ -53,11 +56,18 @@ class Epochs:
         sites = config.table.sites
         voters = sites if len(sites) <= 3 else sorted(sites)[:_VOTERS]
         self.config = config
+        self._excludes = config.on_failure == "exclude" and excludes_sites(config.faults)
         self.first = first_layout(
-            sites, voters, config.table.groups, config.built_by, config.protocol, build_forest,
+            sites, voters, config.table.groups, config.built_by, config.protocol, self.build,
             whole=config.causal, open_groups=False,
         )  # fmt: skip
         self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
+        self._nominal: dict[int, dict[Group, tuple[Site, ...]]] = {}
+        self.stores = {site: number for number, site in enumerate(sorted(sites), start=1)}
+        self._lost: dict[Site, None] = {}
+        self.absent: dict[Site, int] = {}  # as the latest layout has it
+        self._latest = -1
+        self.on_excluded: Callable[[int, Site, Site, int], None] = lambda *_: None
         self.asked = 0
         self._times = _FAR if isinstance(config.network, WanSpec) else _NEAR
         self._stream = Stream(seed, "changes")
@@ -65,21 +75,54 @@ class Epochs:
         self._differ: list[dict[str, Any]] = []
         self.notice(0, "", self.first)
 
+    def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
+        if self._excludes:
+            require_policy(protocol, "exclude")
+        return build_forest(table, builder, protocol)
+
     def make(
         self, name: Site, structure: Any, options: Options, *, protocol: str, boot: int,
         checkpoint: Anew | None, records: list[MemberRecord],
     ) -> "MemberSite":  # fmt: skip
         del structure, protocol  # the layout knows
         past = records if checkpoint is None else [checkpoint, *records]
-        store = 1 + sorted(self.config.table.sites).index(name)
         member = Member(
-            name, self.first, options, build_forest, boot=boot, store=store, times=self._times,
-            records=past,
+            name, self.first, self._in_time(options), self.build, boot=boot,
+            store=self.stores[name], times=self._times, records=past,
         )  # fmt: skip
         return MemberSite(member, self)
 
+    def _in_time(self, options: Options) -> Options:
+        """A second of silence is longer than most runs: near sites are waited for less."""
+        if options.timing.suspect != Timing().suspect:
+            return options
+        suspect = 10 * self._times.beat
+        return replace(options, timing=replace(options.timing, suspect=suspect))
+
+    def lose(self, site: Site) -> bool:
+        """Whether the site's store may be lost: those of most voters must not be."""
+        voters = self.first.voters
+        gone = [voter for voter in voters if voter in self._lost or voter == site]
+        if site in voters and 2 * len(gone) >= len(voters):
+            return False
+        self._lost[site] = None
+        self.stores[site] = len(self.stores) + len(self._lost) + max(self.stores.values())
+        return True
+
+    def has_majority(self, up: Sequence[Site]) -> bool:
+        voters = self.first.voters
+        return 2 * sum(voter in up for voter in voters) > len(voters)
+
     def notice(self, now: int, site: Site, layout: Layout) -> None:
+        if layout.count > self._latest:
+            for name, epoch in layout.absent.items():
+                if self.absent.get(name) != epoch:
+                    self.on_excluded(now, site, name, epoch)
+            self._latest, self.absent = layout.count, dict(layout.absent)
         for epoch, domain in layout.domains.items():
+            self._nominal.setdefault(
+                epoch, {g: layout.groups.get(g, m) for g, m in domain.structure.groups.items()}
+            )
             known = self.domains.setdefault(epoch, (now, domain))[1]
             if _told(known) != _told(domain):
                 self._differ.append({"epoch": epoch, "site": site})
@@ -106,9 +149,9 @@ class Epochs:
 
     def group_rows(self) -> list[GroupRow]:
         return [
-            GroupRow(epoch, group, site)
+            GroupRow(epoch, group, site, site in domain.structure.groups[group])
             for epoch, (_, domain) in sorted(self.domains.items())
-            for group, members in sorted(domain.structure.groups.items())
+            for group, members in sorted(self._nominal[epoch].items())
             for site in members
         ]
 
@@ -132,11 +175,15 @@ class Epochs:
         ]
         if quiet and members:
             found.append(_verdict("same_layout", _layouts_differ(members)))
-            found.append(_verdict("whole_epochs", self._uneven(members[0].layout, seen)))
+            up = [member.name for member in members]
+            found.append(_verdict("whole_epochs", self._uneven(members[0].layout, seen, up)))
         return found
 
-    def _uneven(self, last: Layout, seen: dict[Site, list[Any]]) -> list[dict[str, Any]]:
-        """In a closed epoch all members of a group have the same messages of it, in one order."""
+    def _uneven(
+        self, last: Layout, seen: dict[Site, list[Any]], up: Sequence[Site]
+    ) -> list[dict[str, Any]]:
+        """In a closed epoch all members of a group have the same messages of it, in one order;
+        those that are there, and have not lost what they had."""
         streams: dict[tuple[int, Group], dict[Site, list[Any]]] = {}
         for site, rows in seen.items():
             for _, delivery in rows:
@@ -146,7 +193,12 @@ class Epochs:
         uneven = []
         for (epoch, group), by_site in sorted(streams.items()):
             members = self.domains[epoch][1].structure.groups.get(group, tuple(by_site))
-            if any(by_site.get(site) != by_site.get(members[0]) for site in members):
+            there = [
+                site
+                for site in members
+                if site in up and site not in last.absent and site not in self._lost
+            ]
+            if any(by_site.get(site) != by_site.get(there[0]) for site in there):
                 uneven.append({"epoch": epoch, "group": group})
         return uneven
 
@@ -166,6 +218,10 @@ class MemberSite:
         self.observations = member.observations
         self.quiet = member.quiet
 
+    @property
+    def incarnation(self) -> int:
+        return self.member.incarnation
+
     def drain(self) -> MemberBox:
         member = self.member
         box = member.drain()
@@ -183,6 +239,9 @@ def accepted_in(checkpoint: Any, records: Sequence[Any]) -> list[Accepted]:
     kept: list[Any] = list(records)
     if isinstance(checkpoint, Anew):
         kept += [r for state in checkpoint.engines for r in state.checkpoint.records]
+        aside = checkpoint.aside
+        own = (*aside.parked, *(aside.tail.kept if aside.tail is not None else ()))
+        kept += [Accepted(batch) for batch in own]
     elif checkpoint is not None:
         kept += checkpoint.records
     return [record for record in kept if isinstance(record, Accepted)]

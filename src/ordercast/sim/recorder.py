@@ -10,13 +10,18 @@ from typing import Any, NamedTuple
 
 from ordercast.check.bounds import HighWater
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
+    BASE,
     CRASH,
     END,
+    EXCLUDED,
     OPEN,
     RESTART,
+    RETURNED,
+    ROLLBACK,
     Delivered,
     EpochRow,
     Event,
@@ -26,8 +31,10 @@ from ordercast.history.rows import (
     Sent,
 )
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import DeliveredBatch, Delivery, Key
+from ordercast.model.messages import DeliveredBatch, Delivery, Key, MessageId
 from ordercast.sim.workload import Submission
+
+_SHOWN = 5  # of what a rollback names
 
 
 class Violation(NamedTuple):
@@ -47,6 +54,8 @@ class Taken(NamedTuple):
     group: Group
     seq: int
     submission: Submission
+    incarnation: int = 1
+    attempt: int = 1
 
 
 class Recorder:
@@ -61,15 +70,28 @@ class Recorder:
         self._offered: dict[Site, dict[tuple[Group, int], Taken]] = {site: {} for site in sites}
         self._numbers: dict[Site, int] = {}
         self._opened: dict[Site, int] = {}  # epoch, where epochs change
+        self.attempts: dict[Site, int] = {}  # of the site's deliveries, where not the first
+        self.annulled: dict[Site, list[tuple[int, Delivery]]] = {}
+        self._rollbacks: dict[Site, list[Rollback]] = {}
+        self._away: dict[Site, None] = {}
+        self.fresh: dict[Site, None] = {}  # without their stores, and not let in again yet
+        self._ever: set[MessageId] = set()
+        self._replaced: dict[Site, int] = {}  # incarnations below were lost with a store
         self._digests: dict[bytes, int] = {}
 
     # --- sending ----------------------------------------------------------------------------------
 
-    def offered(self, now: int, site: Site, group: Group, seq: int, submission: Submission) -> None:
+    def offered(
+        self, now: int, site: Site, group: Group, seq: int, submission: Submission,
+        incarnation: int = 1,
+    ) -> None:  # fmt: skip
         """The site took the batch; whether it is accepted is not known yet."""
         if submission.members:
             self.implicit[group] = submission.members
-        taken = Taken(now, site, len(self.seen[site]), group, seq, submission)
+        taken = Taken(
+            now, site, len(self.seen[site]), group, seq, submission, incarnation,
+            self.attempts.get(site, 1),
+        )  # fmt: skip
         self._offered[site][group, seq] = taken
 
     def accepted(self, site: Site, group: Group, seq: int) -> None:
@@ -99,10 +121,18 @@ class Recorder:
 
     def delivered_in_epochs(self, now: int, site: Site, items: Sequence[Any]) -> None:
         for item in items:
-            if not isinstance(item, EpochOpened):
+            if isinstance(item, Rollback):
+                self._roll_back(now, site, item)
+            elif not isinstance(item, EpochOpened):
                 self.saw(now, site, item.deliveries())
             elif item.epoch > self._opened.get(site, 0):  # else a restart repeats it
                 self._opened[site] = item.epoch
+                if site in self.fresh:
+                    del self.fresh[site]
+                    self._event(now, site, BASE)
+                if site in self._away:
+                    del self._away[site]
+                    self._event(now, site, RETURNED)
                 self._event(now, site, OPEN)
 
     def saw(self, now: int, site: Site, deliveries: Sequence[Delivery]) -> None:
@@ -110,6 +140,8 @@ class Recorder:
         for delivery in deliveries:
             position = delivery.position
             known = len(seen)
+            if delivery.attempt < self.attempts.get(site, 1) and self._is_annulled(site, delivery):
+                continue
             if position == known + 1:
                 if seen and not _follows(seen[-1][1], delivery):
                     self._violated("keys", now, site, delivery, seen[-1][1])
@@ -118,6 +150,28 @@ class Recorder:
                 self._violated("positions", now, site, delivery, seen[-1][1] if seen else None)
             elif seen[position - 1][1] != delivery:
                 self._violated("redelivery", now, site, delivery, seen[position - 1][1])
+
+    def _roll_back(self, now: int, site: Site, rollback: Rollback) -> None:
+        """Check that it names what the application saw beyond its position."""
+        if rollback.attempt <= self.attempts.get(site, 1):
+            return  # repeated by a restart
+        seen = self.seen[site]
+        gone = seen[rollback.position :]
+        named = [message for _, message in rollback.annulled]
+        if named[: len(gone)] != [delivery.id for _, delivery in gone]:
+            witness = {"site": site, "at_ns": now, "named": [list(one) for one in named[:_SHOWN]]}
+            self.violations.append(Violation("rollback", witness))
+        self.annulled.setdefault(site, []).extend(gone)
+        del seen[rollback.position :]
+        self.attempts[site] = rollback.attempt
+        self._rollbacks.setdefault(site, []).append(rollback)
+        self._event(now, site, ROLLBACK, annulled=len(gone))
+
+    def _is_annulled(self, site: Site, delivery: Delivery) -> bool:
+        return any(
+            rollback.attempt > delivery.attempt and delivery.position > rollback.position
+            for rollback in self._rollbacks.get(site, ())
+        )
 
     def _violated(
         self, check: str, now: int, site: Site, delivery: Delivery, other: Delivery | None
@@ -135,15 +189,37 @@ class Recorder:
     def restarted(self, now: int, site: Site, boot: int) -> None:
         self._event(now, site, RESTART, boot=boot)
 
+    def excluded(self, now: int, site: Site, epoch: int) -> None:
+        """The epoch was closed without the site."""
+        if site not in self._away:
+            self._away[site] = None
+            self._event(now, site, EXCLUDED, in_epoch=epoch)
+
+    def lost(self, now: int, site: Site, incarnation: int) -> None:
+        """The site's store is gone, and with it what its application had seen."""
+        for _, delivery in self.seen[site]:
+            self._ever.add(delivery.id)
+        self.seen[site] = []
+        self.annulled.pop(site, None)
+        self._rollbacks.pop(site, None)
+        self.attempts.pop(site, None)
+        self._opened.pop(site, None)
+        self._offered[site].clear()
+        self.events = [event for event in self.events if event.site != site]
+        self.fresh[site] = None
+        self._replaced[site] = incarnation + 1
+        self._event(now, site, CRASH, lost=1)
+
     def ended(self, now: int, site: Site) -> None:
         self._event(now, site, END)
 
     def _event(self, now: int, site: Site, kind: str, **detail: int) -> None:
+        in_epoch = detail.pop("in_epoch", 0)
         number = self._numbers[site] = self._numbers.get(site, 0) + 1
         position = len(self.seen[site])
         told = json.dumps(detail, separators=(",", ":"))
-        attempt = 1 if position else 0
-        epoch = self._opened.get(site, self.epoch)
+        attempt = self.attempts.get(site, 1) if position or kind == ROLLBACK else 0
+        epoch = in_epoch or self._opened.get(site, self.epoch)
         self.events.append(Event(site, number, kind, position, attempt, epoch, now, told))
 
     # --- the history ------------------------------------------------------------------------------
@@ -162,20 +238,25 @@ class Recorder:
 
     def sent(self) -> list[Sent]:
         """A row for each accepted message."""
+        delivered = set(self._ever)
+        if self._replaced:
+            delivered.update(d.id for rows in self.seen.values() for _, d in rows)
         return [
             Sent(
-                site, 1, group, seq + place, after, 1 if after else 0, at, len(payload),
-                self._digest(payload),
+                one.site, one.incarnation, one.group, seq, one.after,
+                one.attempt if one.after else 0, one.at, len(payload), self._digest(payload),
             )
-            for at, site, after, group, seq, submission in self.taken
-            for place, payload in enumerate(submission.payloads())
+            for one in self.taken
+            for seq, payload in enumerate(one.submission.payloads(), start=one.seq)
+            if one.incarnation >= self._replaced.get(one.site, 0)
+            or MessageId(one.site, one.incarnation, one.group, seq) in delivered
         ]  # fmt: skip
 
     def _deliveries(self) -> list[Delivered]:
         keys: dict[Key, bytes] = {}
         rows = []
         for site in sorted(self.seen):
-            for at, delivery in self.seen[site]:
+            for at, delivery in (*self.seen[site], *self.annulled.get(site, ())):
                 encoded = keys.get(delivery.key)
                 if encoded is None:
                     encoded = keys[delivery.key] = order_key(delivery.key)

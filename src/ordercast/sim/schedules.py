@@ -7,6 +7,7 @@ sites in no group); options, limits, network, workload and faults are drawn as w
 
 from dataclasses import replace
 
+from ordercast.core.order.registry import protocol_named
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
 from ordercast.sim.chance import Stream
@@ -26,6 +27,8 @@ LONG_EVERY = 50
 # slow links take their time.
 MOST_EVENTS, MOST_EVENTS_LONG = 30_000, 500_000
 SETTLE, SETTLE_LONG = 120 * SECOND, 600 * SECOND
+
+FOUNDED = 500 * MILLISECOND  # by then, where sites are near each other
 
 _NAMES = "abcdefghijk"
 
@@ -89,6 +92,41 @@ def changing(protocol: str, seed: int) -> SimConfig:
     )
 
 
+def excluding(protocol: str, seed: int) -> SimConfig:
+    """The same under `exclude`: sites crash, for a while or for good, and lose their stores.
+
+    Long enough for exclusion and return; those that stay away are never a majority of the voters.
+    """
+    stream = Stream(seed, f"excluding {protocol}")
+    drawn = schedule(protocol, seed)
+    faults = [
+        fault
+        for fault in drawn.faults
+        if fault.kind not in ("crash", "restart") and (fault.count or fault.probability <= 0.1)
+    ]
+    crashes = stream.between(1, 5)
+    for_good = stream.choice((0, 0, 1)) if not isinstance(drawn.network, WanSpec) else 0
+    # Before the voters have founded the cluster, which takes all of them, nobody may go for good.
+    faults.append(Fault("crash", count=crashes, start=FOUNDED if for_good else 0))
+    faults.append(Fault("restart", count=crashes - for_good))
+    if stream.chance(0.3) and not for_good:  # of three voters one may be away, or without its store
+        faults.append(Fault("lose", count=1, start=FOUNDED))
+    counts = {kind: stream.between(0, 1) for kind in CHANGES} if stream.chance(0.3) else {}
+    return replace(
+        drawn,
+        messages=max(drawn.messages, 60),
+        rate=float(stream.choice((20, 40, 40))),
+        causal=False,
+        on_failure="exclude",
+        durability=stream.choice(("sync", "sync", "os")),
+        faults=(*faults, *(Fault(kind, count=n) for kind, n in counts.items() if n)),
+        timing=replace(drawn.timing, suspect=stream.choice((100, 200, 500)) * MILLISECOND),
+        settle=SETTLE_LONG,
+        most_events=MOST_EVENTS_LONG,
+        source=f"--schedule --excluding --protocol {protocol}",
+    )
+
+
 def _table(stream: Stream) -> GroupTable:
     count = stream.between(3, 9)
     sites = list(_NAMES[:count])
@@ -113,8 +151,12 @@ def _table(stream: Stream) -> GroupTable:
 
 
 def _builder(stream: Stream, protocol: str) -> str:
+    """Any, or one of those that the protocol runs on, its first choice as often as not."""
     drawn = stream.choice(("greedy", "greedy", "balanced", "star"))
-    return drawn if protocol == "propagation" else ""
+    fit = protocol_named(protocol).builders
+    if not fit:
+        return drawn
+    return fit[-1] if len(fit) > 1 and drawn != "greedy" else ""
 
 
 def _messages(stream: Stream, table: GroupTable, network: NetworkSpec, *, long: bool) -> int:

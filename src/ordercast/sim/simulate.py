@@ -92,12 +92,15 @@ def _judge_rest(world: World) -> None:
     """Note who is up and quiet; all of them must be, unless a site never came back."""
     recorder = world.recorder
     if world.quiet:
-        for name in world.places:
-            recorder.ended(world.now, name)
+        for name, place in world.places.items():
+            if place.site is not None and not _holds_back(place.site):
+                recorder.ended(world.now, name)
         return
     places = world.places.values()
     down = [place.name for place in places if place.site is None]
-    if down and world.some_stay_down:
+    up = [place.name for place in places if place.site is not None]
+    decided = world.excludes and world.epochs is not None and world.epochs.has_majority(up)
+    if down and world.some_stay_down and not decided:
         return
     witness = {
         "at_ns": world.now,
@@ -107,6 +110,12 @@ def _judge_rest(world: World) -> None:
         "missing": _missing(recorder, world),
     }
     recorder.violations.append(Violation("liveness", witness))
+
+
+def _holds_back(site: Any) -> bool:
+    """Whether it still waits for absent sites with messages of its own: nothing says when."""
+    member = getattr(site, "member", None)
+    return member is not None and bool(member.flush.waiting())
 
 
 def _epoch_verdicts(world: World) -> list[Verdict]:

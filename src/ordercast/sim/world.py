@@ -14,7 +14,7 @@ from typing import Any
 
 from ordercast.core.site import Site
 from ordercast.core.structure import Structure
-from ordercast.model.errors import CrossDomain, UnknownGroup, WindowFull
+from ordercast.model.errors import CrossDomain, NotInMajority, UnknownGroup, WindowFull
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, SECOND
@@ -34,11 +34,12 @@ from ordercast.sim.driver import (
     WATCH,
     Driver,
 )
-from ordercast.sim.faults import CHANGES, changes_groups, total
+from ordercast.sim.faults import CHANGES, changes_groups, excludes_sites, total
 from ordercast.sim.injections import Injection, draw_injections
 from ordercast.sim.members import KINDS, Epochs, accepted_in
 from ordercast.sim.place import NEVER, MakeSite, Place, SiteLike
 from ordercast.sim.recorder import Violation
+from ordercast.sim.rest import all_quiet, is_away
 from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
 
@@ -52,7 +53,10 @@ class World(Driver):
     def __init__(
         self, config: SimConfig, structure: Structure, seed: int, make_site: MakeSite = Site
     ) -> None:
-        self.epochs = Epochs(config, seed) if changes_groups(config.faults) else None
+        self.excludes = config.on_failure == "exclude" and excludes_sites(config.faults)
+        self.epochs = (
+            Epochs(config, seed) if self.excludes or changes_groups(config.faults) else None
+        )
         kinds = SITE_KINDS if self.epochs is None else KINDS
         super().__init__(config, structure.epoch, seed, kinds)
         self.structure = structure
@@ -72,6 +76,7 @@ class World(Driver):
         self._replies = Replies(config, seed)
         if self.epochs is not None:
             self._delivered = self.recorder.delivered_in_epochs
+            self.epochs.on_excluded = self._excluded
         self._record_delivered = self._delivered
         if config.replies:
             self._delivered = self._deliver_and_answer
@@ -89,7 +94,8 @@ class World(Driver):
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Until nothing is left to do, all is quiet, the bound is reached, or it is a storm."""
         settle = self.config.settle
-        end = self.calm_at + (min(settle, _SOME_DOWN) if self.some_stay_down else settle)
+        given_up = self.some_stay_down and not self.excludes
+        end = self.calm_at + (min(settle, _SOME_DOWN) if given_up else settle)
         collecting = gc.isenabled()
         gc.disable()  # there are no cycles to find; what lives long would be scanned for ever
         try:
@@ -97,7 +103,7 @@ class World(Driver):
         finally:
             if collecting:
                 gc.enable()
-        self.quiet = self._all_quiet()
+        self.quiet = all_quiet(self)
 
     def _loop(self, end: int, progress: Callable[[int, int], None] | None) -> None:
         heap, pop = self._heap, heappop
@@ -168,7 +174,7 @@ class World(Driver):
         elif code == CALM:
             self._calm(now)
         elif code == WATCH:
-            if self._all_quiet():
+            if all_quiet(self):
                 return False
             if self._heap:
                 self._push(now + _WATCH_EVERY, WATCH)
@@ -239,25 +245,30 @@ class World(Driver):
                     group, seq = site.submit_to(local, submission.members, submission.payloads())
                 else:
                     seq = site.submit(local, group, submission.payloads())
-            except WindowFull:
-                if not place.asking:
-                    place.asking = True
-                    self._push(now + _TRY_AGAIN, OFFER, place)
-                break
-            except (UnknownGroup, CrossDomain):  # it was there when this was planned
-                place.waiting.popleft()
+            except (WindowFull, NotInMajority, UnknownGroup, CrossDomain) as why:
+                if isinstance(why, WindowFull) or is_away(site):
+                    if not place.asking:
+                        place.asking = True
+                        self._push(now + _TRY_AGAIN, OFFER, place)
+                    break
+                place.waiting.popleft()  # what it was for is gone, or all of it is away
                 self.untaken -= 1
                 continue
             place.waiting.popleft()
             self.untaken -= 1
-            self.recorder.offered(now, place.name, group, seq, submission)
+            self.recorder.offered(
+                now, place.name, group, seq, submission, getattr(site, "incarnation", 1)
+            )
         self._perform(now, place, site.drain())
 
     # --- faults -----------------------------------------------------------------------------------
 
     def _inject(self, now: int, injection: Injection) -> None:
         place = self.places[injection.sites[0]]
-        if injection.kind == "crash":
+        if injection.kind == "lose":
+            if place.site is not None and self.epochs is not None:
+                self._lose(now, place)
+        elif injection.kind == "crash":
             if place.site is not None:
                 self._conditions.count("crash")
                 self._crash(now, place)
@@ -287,6 +298,20 @@ class World(Driver):
             self.epochs.asked += 1
             site.member.ask(now + place.clock, f"{kind} {self.epochs.asked}", (edit,))
             self._perform(now, place, site.drain())
+
+    def _excluded(self, local: int, observer: SiteName, site: SiteName, epoch: int) -> None:
+        self.recorder.excluded(local - self.places[observer].clock, site, epoch)
+
+    def _lose(self, now: int, place: Place) -> None:
+        """Crash, and come back with an empty disk."""
+        assert self.epochs is not None
+        incarnation = getattr(place.site, "incarnation", 1)
+        if not self.epochs.lose(place.name):
+            return
+        self._conditions.count("lose")
+        self._crash(now, place)
+        place.disk.wipe()
+        self.recorder.lost(now, place.name, incarnation)
 
     def _start(self, now: int, place: Place) -> None:
         """Start a site, for the first time or on what its disk has kept."""
@@ -347,12 +372,6 @@ class World(Driver):
         self._push(now + _WATCH_EVERY, WATCH)
 
     # --- judging ----------------------------------------------------------------------------------
-
-    def _all_quiet(self) -> bool:
-        return not self.untaken and all(
-            place.site is not None and not place.unsynced and place.site.quiet()
-            for place in self.places.values()
-        )
 
     def _next_look(self, events: int) -> int:
         """When to look at the queues again: often at first, so that short runs are looked at."""

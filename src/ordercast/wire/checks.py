@@ -7,10 +7,11 @@ pass, several times quicker, and never accepts what the rules refuse.
 
 import re
 from collections.abc import Callable, Sized
-from typing import Any, Final
+from typing import Any
+from typing import Final as Constant
 
 from ordercast.model.errors import FrameError
-from ordercast.model.messages import Batch, Key, Vector
+from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.model.names import NAME_PATTERN
 from ordercast.wire.frames import (
     CONTROL,
@@ -20,13 +21,19 @@ from ordercast.wire.frames import (
     Ack,
     Acks,
     Data,
+    Final,
     Frame,
     Item,
+    Null,
+    Offer,
+    Proposal,
     Relay,
     Repair,
     Report,
     Settled,
     Submit,
+    Timed,
+    Wanted,
 )
 from ordercast.wire.limits import (
     ACKS,
@@ -39,12 +46,13 @@ from ordercast.wire.limits import (
     NAMES_KEPT,
     VECTOR_ENTRIES,
 )
+from ordercast.wire.tom import Bid, Body, Fetch
 
 IMPLICIT_PATTERN = re.compile(r"@[0-9a-f]{16}", re.ASCII)
-LANE_ITEMS: Final[dict[int, tuple[type, ...]]] = {
-    UP: (Submit,),
-    DOWN: (Relay,),
-    CONTROL: (Report, Settled),
+LANE_ITEMS: Constant[dict[int, tuple[type, ...]]] = {
+    UP: (Submit, Offer, Timed, Null, Wanted),
+    DOWN: (Relay, Proposal, Final),
+    CONTROL: (Report, Settled, Body, Bid, Fetch),
 }
 _SHOWN = 64  # characters of a wrong value that a message repeats
 
@@ -118,12 +126,15 @@ def _item(item: Item, lane: int, where: str) -> None:
     ITEM_RULES[kind](item, where)
 
 
-def _submit(item: Submit, where: str) -> None:
+def _submit(item: Submit | Body, where: str) -> None:
     _batch(item.batch, where)
 
 
 def _relay(item: Relay, where: str) -> None:
-    placed = item.placed
+    check_placed(item.placed, where)
+
+
+def check_placed(placed: Placed, where: str) -> None:
     _key(placed.key, f"{where}.key")
     check_number(placed.number, 1, f"{where}.number")
     _batch(placed.batch, where)
@@ -144,11 +155,58 @@ def _settled(item: Settled, where: str) -> None:
         check_number(seq, 0, f"{where}.seqs: of {group!r}")
 
 
-ITEM_RULES: Final[dict[type, Callable[[Any, str], None]]] = {
+def _with_clock(item: Offer | Timed, where: str) -> None:
+    _batch(item.batch, where)
+    check_number(item.clock, 0, f"{where}.clock")
+
+
+def _numbered(item: Proposal | Final, where: str) -> None:
+    check_number(item.incarnation, 0, f"{where}.incarnation")
+    check_group(item.group, f"{where}.group")
+    check_number(item.seq, 1, f"{where}.seq")
+    check_number(item.clock, 1, f"{where}.clock")
+    if type(item) is Final:
+        check_site(item.site, f"{where}.site")
+
+
+def _timestamp(item: Null | Wanted, where: str) -> None:
+    check_number(item.clock, 1, f"{where}.clock")
+    if type(item) is Wanted:
+        check_site(item.site, f"{where}.site")
+
+
+def _bid(item: Bid, where: str) -> None:
+    _name(item.origin, item.incarnation, item.group, item.seq, where)
+    check_site(item.to, f"{where}.to")
+
+
+def _fetch(item: Fetch, where: str) -> None:
+    check_length(item.wanted, 1, ITEMS, f"{where}.wanted")
+    for name in item.wanted:
+        _name(*name, f"{where}.wanted")
+
+
+def _name(origin: str, incarnation: int, group: str, seq: int, where: str) -> None:
+    check_site(origin, f"{where}.origin")
+    check_number(incarnation, 0, f"{where}.incarnation")
+    check_group(group, f"{where}.group")
+    check_number(seq, 1, f"{where}.seq")
+
+
+ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Submit: _submit,
     Relay: _relay,
     Report: _report,
     Settled: _settled,
+    Offer: _with_clock,
+    Timed: _with_clock,
+    Proposal: _numbered,
+    Final: _numbered,
+    Null: _timestamp,
+    Wanted: _timestamp,
+    Body: _submit,
+    Bid: _bid,
+    Fetch: _fetch,
 }
 
 

@@ -17,13 +17,15 @@ from ordercast.model.epochs import (
     Entry,
     EpochRecord,
     Finish,
+    Flush,
     Founded,
-    Included,
     JoinGroup,
     LeaveGroup,
+    Open,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
+    Stored,
     Stores,
     UseBuilder,
     UseProtocol,
@@ -38,6 +40,7 @@ from ordercast.wire.checks import (
     check_site,
 )
 from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
+from ordercast.wire.flush_checks import FLUSH_RULES, check_counts, check_included
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
 from ordercast.wire.limits import FOLDED_BYTES, LASTS, MEMBERS, PIECE_BYTES, RECORDS, TEXT, VOTERS
@@ -92,7 +95,13 @@ def _fed(frame: Fed) -> None:
     if streams > LASTS:
         raise FrameError(f"closed has {streams} streams, at most {LASTS}")
     for _, included in frame.closed:
-        _included(included, "closed")
+        check_included(included, "closed")
+    _store(frame.store, "store")
+    check_number(frame.fetched, 0, "fetched")
+    check_counts(frame.counts, "counts")
+    check_length(frame.slow, 0, MEMBERS, "slow")
+    for site in frame.slow:
+        check_site(site, "slow")
 
 
 def _ask(frame: Ask) -> None:
@@ -175,6 +184,7 @@ FRAME_RULES: Final[dict[type, Callable[[Any], None]]] = {
     SnapshotWanted: _wanted,
     SnapshotPiece: _piece,
     NoSnapshot: _no_snapshot,
+    **FLUSH_RULES,
 }
 
 
@@ -191,7 +201,17 @@ def _record(record: EpochRecord, where: str) -> None:
         check_change(record.change, record.edits)
     elif isinstance(record, Finish):
         _text(record.change, f"{where}.change", least=1)
-        _included(record.lasts, f"{where}.lasts")
+        check_included(record.lasts, f"{where}.lasts")
+        check_counts(record.counts, f"{where}.counts")
+    elif isinstance(record, Flush):
+        _flush(record, where)
+    elif isinstance(record, Open):
+        check_number(record.flush, 1, f"{where}.flush")
+        check_counts(record.counts, f"{where}.counts")
+        check_included(record.lasts, f"{where}.lasts")
+    elif isinstance(record, Stored):
+        check_site(record.site, f"{where}.site")
+        _store(record.store, f"{where}.store")
     elif isinstance(record, (Founded, Voters)):
         _stores(record.voters, f"{where}.voters")
     elif isinstance(record, Admit):
@@ -200,13 +220,15 @@ def _record(record: EpochRecord, where: str) -> None:
         _store(record.store, f"{where}.store")
 
 
-def _included(included: Included, where: str) -> None:
-    check_length(included, 0, LASTS, where)
-    for origin, incarnation, group, seq in included:
-        check_site(origin, where)
-        check_number(incarnation, 1, f"{where}: incarnation of {origin!r}")
-        check_group(group, where)
-        check_number(seq, 1, f"{where}: seq of {origin!r}")
+def _flush(record: Flush, where: str) -> None:
+    check_length(record.out, 0, MEMBERS, f"{where}.out")
+    check_length(record.back, 0, MEMBERS, f"{where}.back")
+    for site in record.out:
+        check_site(site, f"{where}.out")
+    for site, incarnation, store in record.back:
+        check_site(site, f"{where}.back")
+        check_number(incarnation, 1, f"{where}.back: incarnation of {site!r}")
+        _store(store, f"{where}.back: store of {site!r}")
 
 
 def _stores(stores: Stores, where: str) -> None:

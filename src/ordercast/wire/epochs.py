@@ -4,7 +4,9 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from ordercast.model.epochs import Edit, EpochRecord, Included
+from ordercast.model.epochs import Counts, Edit, EpochRecord, Included
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Placed
 from ordercast.wire.frames import Frame
 from ordercast.wire.limits import LARGEST_NUMBER
 from ordercast.wire.voting import Voting
@@ -31,10 +33,18 @@ class Feed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class Fed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="2"):
-    """A site has folded `count` records, and has closed what these changes ask of it."""
+    """A site has folded `count` records, and has closed what these changes ask of it. `store` is
+    its store's number; `stopped`: it has restarted and waits for the next epoch; `fetched`: batches
+    of the past that it has got so far; `counts`: how far its log reaches in what it has closed;
+    `slow`: for whom its own messages have waited for too long."""
 
     count: int
     closed: tuple[tuple[str, Included], ...]
+    store: int = 0
+    stopped: bool = False
+    fetched: int = 0
+    counts: Counts = ()
+    slow: tuple[Site, ...] = ()
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="3"):
@@ -44,4 +54,47 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     edits: tuple[Edit, ...]
 
 
-SiteFrame: TypeAlias = InEpoch | Feed | Fed | Ask | Voting
+class Logged(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="7"):
+    """A sealed site's report: how far its log reaches in each group, the last seq of each origin
+    in it, and of which groups it has what was delivered in epochs that are closed."""
+
+    flush: int
+    counts: Counts
+    lasts: Included
+    holds: tuple[tuple[int, Group], ...]
+
+
+Need: TypeAlias = tuple[int, Group, int, tuple[Site, ...], Site]
+"""(epoch, group, number of its last message, members of an implicit group, who has them all)."""
+
+
+class Past(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="8"):
+    """The manager tells a site what it must have before the next epoch opens."""
+
+    flush: int
+    needs: tuple[Need, ...]
+
+
+class Fetch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="9"):
+    epoch: int
+    group: Group
+    after: int  # number
+
+
+class Pages(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="a"):
+    """The first batches of a group after those asked for."""
+
+    epoch: int
+    group: Group
+    after: int
+    batches: tuple[Placed, ...]
+
+
+class Whole(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="b"):
+    """The site has all of the past, durably."""
+
+    flush: int
+
+
+FlushFrame: TypeAlias = Logged | Past | Fetch | Pages | Whole
+SiteFrame: TypeAlias = InEpoch | Feed | Fed | Ask | FlushFrame | Voting

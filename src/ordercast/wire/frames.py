@@ -1,19 +1,21 @@
 """What travels between two sites.
 
 A link has three lanes per direction, each a numbered stream: UP carries submissions from an
-origin to a primary, DOWN propagation from parent to child, CONTROL everything else. A frame holds
+origin to a primary, DOWN propagation from parent to child, CONTROL everything else. Protocols
+without a tree send bodies, and what must not overtake them, UP and answers DOWN. A frame holds
 consecutive items of one lane and, where it may promise, acknowledgements of the other direction.
 Every frame carries the sender's `boot` (how often it has started on this store) and, as `of`, the
-receiver's that it knows: what an earlier start sent late is recognised. UP and DOWN are numbered
-through restarts, by what is durable; CONTROL starts again at 1 when either side does.
+receiver's that it knows: what an earlier start sent late is recognised. On a tree UP and DOWN are
+numbered through restarts, by what is durable; all else starts again at 1 when either side does.
 """
 
 from typing import TypeAlias
 
 import msgspec
 
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.wire.tom import Bid, Body, Fetch
 
 UP, DOWN, CONTROL = 0, 1, 2
 LANES = (UP, DOWN, CONTROL)
@@ -52,7 +54,85 @@ class Settled(
     seqs: tuple[tuple[Group, int], ...]
 
 
-Item: TypeAlias = Submit | Relay | Report | Settled
+# --- `two_phase` -------------------------------------------------------------------------------
+
+
+class Offer(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="o"
+):
+    """An origin hands a batch to a site that gives it a number above `clock`, its own."""
+
+    batch: Batch
+    clock: int
+
+
+class Proposal(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="p"
+):
+    """A member's number for the receiver's batch is (clock, the sender)."""
+
+    incarnation: int
+    group: Group
+    seq: int
+    clock: int
+
+
+class Final(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="f"
+):
+    """A batch's number is fixed: the sender's batch, or (of who passes it on) the receiver's."""
+
+    incarnation: int
+    group: Group
+    seq: int
+    clock: int
+    site: Site
+
+
+# --- `symmetric` -------------------------------------------------------------------------------
+
+
+class Timed(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="m"
+):
+    """A batch with the sender's timestamp; all its later ones are higher."""
+
+    batch: Batch
+    clock: int
+
+
+class Null(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="n"
+):
+    """All later timestamps of the sender are above this one."""
+
+    clock: int
+
+
+class Wanted(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="w"
+):
+    """The sender waits for a timestamp of the receiver's above (clock, site)."""
+
+    clock: int
+    site: Site
+
+
+Item: TypeAlias = (
+    Submit
+    | Relay
+    | Report
+    | Settled
+    | Offer
+    | Proposal
+    | Final
+    | Timed
+    | Null
+    | Wanted
+    | Body
+    | Bid
+    | Fetch
+)
 
 Acks: TypeAlias = tuple[tuple[int, int, int], ...]
 """(lane, got, done): received in order up to `got`; durable and dealt with up to `done`."""

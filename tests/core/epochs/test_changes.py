@@ -1,7 +1,10 @@
 """Planned changes of a domain ([GS] §5.1): what each does, and what it leaves alone."""
 
+from unittest.mock import patch
+
 import pytest
 
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
@@ -17,6 +20,8 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import CrossDomain, UnknownGroup
 from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.sim.members import build_forest
+from support import epochs
 from support.epoch_schedules import schedule
 from support.epochs import World
 
@@ -277,3 +282,23 @@ def test_a_site_that_was_told_nothing_yet_can_neither_send_nor_change_anything()
     world.run(3 * SECOND)
     assert "new" not in member.layout.roster
     assert set(member.layout.groups) == set(GROUPS)  # it is told, all the same
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nothing_is_owed_to_an_origin_that_is_retired(protocol: str) -> None:
+    """x is gone before it has heard what became of its messages."""
+    with patch.object(epochs, "build", build_forest):
+        world = World({"g": "abc"}, "abcx", "abc", protocol=protocol)
+        world.run(SECOND)
+        world.submit("x", "g", b"1")
+        while world.seen["a"] == []:
+            world.run(world.now + MILLISECOND // 5)
+        world.down.add("x")
+        world.crash("x", 60 * SECOND)
+        world.run(world.now + SECOND)
+        owing = [m for m in world.members.values() if not m.quiet()]
+        world.ask("a", "retire", RetireSite("x"))
+        world.settle(30 * SECOND)
+    assert owing
+    assert world.outcomes == {"retire": ""}
+    assert world.judge() == []

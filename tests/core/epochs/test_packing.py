@@ -89,7 +89,7 @@ def test_damaged_bytes_give_a_layout_or_an_error_of_ours() -> None:
         ("domains", []),
         ("domains", [[1, [], "star", "propagation", []]]),
         ("last_epoch", 0),
-        ("closing", [["c", [], [99], []]]),
+        ("closing", [["c", [], [99], [], 1]]),
     ],
 )
 def test_parts_that_contradict_each_other_are_refused(place: str, value: object) -> None:

@@ -3,6 +3,7 @@ is calm. What is covered is what the cases say; larger ones are the soak campaig
 
 import pytest
 
+from support import exclude_mutants
 from support.epoch_mutants import broken
 from support.small_cases import CASES, SHORT
 
@@ -25,8 +26,29 @@ def test_every_interleaving_keeps_the_guarantees(name: str) -> None:
         ("goes_on_after_the_close", "join, 1 message"),
     ],
 )
-def test_the_search_finds_what_is_broken(mutant: str, name: str) -> None:
+def test_the_search_finds_what_is_broken_in_changes(mutant: str, name: str) -> None:
     with broken(mutant):
         found = CASES[name]().explore()
     assert found.violations != []
     assert found.trace != []
+
+
+@pytest.mark.parametrize(
+    ("mutant", "name"),
+    [
+        ("deliveries_are_reported_instead_of_logs", "two sites, a leaf crashes, safe"),
+        ("the_tail_is_kept", "two sites, the root is cut off, agreed"),
+        ("rollback_is_one_short", "two sites, the root is cut off, agreed"),
+    ],
+)
+def test_the_search_finds_what_is_broken_in_the_flush(mutant: str, name: str) -> None:
+    with exclude_mutants.broken(mutant):
+        found = CASES[name]().explore()
+    assert found.violations != []
+
+
+def test_a_root_that_was_cut_off_rolls_back_in_some_interleavings_at_agreed_only() -> None:
+    agreed = CASES["two sites, the root is cut off, agreed"]().explore()
+    safe = CASES["two sites, the root is cut off, safe"]().explore()
+    assert 0 < agreed.rollbacks < agreed.ends
+    assert safe.rollbacks == 0

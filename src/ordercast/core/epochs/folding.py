@@ -7,7 +7,16 @@ sites that have heard the same records agree.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ordercast.core.epochs.layout import Build, Closing, Domain, Groups, Layout, reopened
+from ordercast.core.epochs.absence import fold_flush, fold_open, pruned, require_present
+from ordercast.core.epochs.layout import (
+    Build,
+    Closing,
+    Groups,
+    Layout,
+    living,
+    manner,
+    reopened,
+)
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
     AddGroup,
@@ -18,11 +27,15 @@ from ordercast.model.epochs import (
     Edit,
     EpochRecord,
     Finish,
+    Flush,
+    Founded,
     JoinGroup,
     LeaveGroup,
+    Open,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
+    Stored,
     UseBuilder,
     UseProtocol,
     Voters,
@@ -49,9 +62,22 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         if record.incarnation <= layout.roster.get(record.site, record.incarnation):
             return layout
         return replace(layout, roster={**layout.roster, record.site: record.incarnation})
+    if isinstance(record, Flush):
+        return fold_flush(layout, record)
+    if isinstance(record, Open):
+        return fold_open(layout, record, build)
+    if isinstance(record, Founded):
+        return replace(layout, stores=dict(record.voters))
+    if isinstance(record, Stored):
+        known = record.site in layout.stores or record.site not in layout.roster
+        return layout if known else replace(layout, stores=_with_store(layout, record))
     if isinstance(record, Voters):
         return replace(layout, voters=tuple(sorted(voter for voter, _ in record.voters)))
     return layout
+
+
+def _with_store(layout: Layout, record: Stored) -> dict[Site, int]:
+    return {**layout.stores, record.site: record.store}
 
 
 # --- beginning a change ---------------------------------------------------------------------------
@@ -73,7 +99,9 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
 
 def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     """What must be closed for the edits; ConfigError, in one line, when they are impossible now."""
-    _, groups = edited(layout, edits)
+    require_present(layout, edits)
+    _, nominal = edited(layout, edits)
+    groups = living(nominal, layout.absent)
     kept = _kept(layout, groups, edits)
     epochs = tuple(epoch for epoch in layout.domains if epoch not in kept)
     concerned: dict[Site, None] = {}
@@ -87,13 +115,19 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
         site = getattr(edit, "site", "")
         if site:
             concerned[site] = None
+    flush = layout.flushing
+    if flush is not None and (
+        any(epoch in epochs for epoch in flush.epochs)
+        or any(site in concerned for site in flush.members)
+    ):
+        raise Busy("a flush is under way there")
     for change, other in layout.closing.items():
         both = sorted(site for site in concerned if site in other.at)
         both += sorted(_named(edits) & _named(other.edits))  # of a group that neither has yet
         both += layout.voters if _of_voters(edits) and _of_voters(other.edits) else ()
         if both:
             raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
-    return Closing(edits, epochs, frozenset(concerned))
+    return Closing(edits, epochs, frozenset(concerned), layout.count)
 
 
 def _of_voters(edits: tuple[Edit, ...]) -> bool:
@@ -203,7 +237,8 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
     closing = layout.closing.get(record.change)
     if closing is None:
         return layout  # finished before
-    roster, groups = edited(layout, closing.edits)
+    roster, nominal = edited(layout, closing.edits)
+    groups = living(nominal, layout.absent)
     old = [layout.domains[epoch] for epoch in closing.epochs]
     domains = {e: domain for e, domain in layout.domains.items() if e not in closing.epochs}
     there = {tuple(domain.structure.groups) for domain in domains.values()}
@@ -213,44 +248,28 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
         if names in there:
             continue
         epoch += 1
-        builder, protocol = _manner(layout, old, names, groups, closing.edits)
+        builder, protocol = manner(layout, old, names, groups, closing.edits)
         domains[epoch] = reopened(
             epoch, names, groups, sites, builder, protocol, closing.epochs, build
         )
     done = replace(
         layout,
         roster=roster,
-        groups=groups,
+        groups=nominal,
         domains=domains,
         last_epoch=epoch,
         addresses={site: at for site, at in _addresses(layout, closing.edits) if site in roster},
         closing={name: c for name, c in layout.closing.items() if name != record.change},
         lasts={**layout.lasts, **{(o, i, g): seq for o, i, g, seq in record.lasts}},
+        pasts={**layout.pasts, **{(e, g): (n, m) for e, g, n, m in record.counts}},
+        counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )
-    return _with_outcome(done, record.change, "")
+    return _with_outcome(pruned(done), record.change, "")
 
 
 def _addresses(layout: Layout, edits: tuple[Edit, ...]) -> list[tuple[Site, str]]:
     added = [(edit.site, edit.address) for edit in edits if isinstance(edit, AddSite)]
     return list({**layout.addresses, **dict(added)}.items())
-
-
-def _manner(
-    layout: Layout, old: list[Domain], names: tuple[Group, ...], groups: Groups,
-    edits: tuple[Edit, ...],
-) -> tuple[str, str]:  # fmt: skip
-    """Builder and protocol: as asked for, else those of the domain it comes from, else any's."""
-    near = {site for name in names for site in groups[name]}
-    before = [d for d in old if not near.isdisjoint(d.sites)] or list(layout.domains.values())
-    builder, protocol = (
-        (before[0].builder, before[0].protocol) if before else ("greedy", "propagation")
-    )
-    for edit in edits:
-        if isinstance(edit, UseBuilder) and (not edit.site or edit.site in near):
-            builder = edit.builder
-        elif isinstance(edit, UseProtocol) and (not edit.site or edit.site in near):
-            protocol = edit.protocol
-    return builder, protocol
 
 
 def _with_outcome(layout: Layout, change: str, why_not: str) -> Layout:

@@ -12,8 +12,14 @@ from typing import TypeAlias
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.forest.joined import under_one_root
-from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
+from ordercast.model.epochs import Edit, UseBuilder, UseProtocol
+from ordercast.model.errors import (
+    ConfigError,
+    CrossDomain,
+    NotInMajority,
+    TooLarge,
+    UnknownGroup,
+)
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.wire.limits import MEMBERS
@@ -43,11 +49,25 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A change under way: its edits, the epochs to be closed, and the sites it concerns."""
+    """A change under way: its edits, the epochs to be closed, the sites it concerns, and the number
+    of the record that began it (a flush may end it, and it may be begun again)."""
 
     edits: tuple[Edit, ...]
     epochs: tuple[int, ...]
     at: frozenset[Site]
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flushing:
+    """A flush under way: the epochs it closes, the sites whose logs are their past and that open
+    the next ones, who is absent then, and who returns without its store."""
+
+    number: int  # of its record
+    epochs: tuple[int, ...]
+    members: tuple[Site, ...]
+    absent: Mapping[Site, int]
+    fresh: Mapping[Site, tuple[int, int]]  # incarnation, store
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +85,13 @@ class Layout:
     founding: str = ""  # names what the cluster was founded with
     whole: bool = False  # all groups are one domain
     open: bool = True  # of a whole one: lists of sites may cross what would else be domains
+    # Under `exclude` only.
+    stores: Mapping[Site, int] = field(default_factory=dict)  # with which sites take part
+    absent: Mapping[Site, int] = field(default_factory=dict)  # the last epoch each was in
+    frozen: Mapping[Group, tuple[int, tuple[Site, ...]]] = field(default_factory=dict)
+    pasts: Mapping[tuple[int, Group], tuple[int, tuple[Site, ...]]] = field(default_factory=dict)
+    counted: Mapping[int, tuple[Site, ...]] = field(default_factory=dict)  # whose logs are a past
+    flushing: Flushing | None = None
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""
@@ -83,12 +110,17 @@ class Layout:
             for domain in self.domains.values():
                 if group in domain.structure.table.groups:
                     return domain
+            if group in self.groups:
+                raise NotInMajority(f"group {group!r} waits: all its members are absent")
             raise UnknownGroup(f"there is no group {group!r}{nearest(group, self.groups)}")
         for domain in self.domains.values():
             if all(member in domain.sites for member in listed):
                 if self.whole and not self.open and not self._connected(listed):
                     break
                 return domain
+        away = [site for site in listed if site in self.absent]
+        if away:
+            raise NotInMajority(f"{', '.join(away)}: absent; a list waits for all its sites")
         raise CrossDomain(f"{', '.join(listed)}: no one domain has all of these sites")
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
@@ -182,6 +214,30 @@ def widened(structure: Structure, sites: Iterable[Site]) -> Structure:
     table = GroupTable.of(table.groups, sites=sorted((*table.sites, *outside)))
     parent = {**forest.parent, **dict.fromkeys(outside)}
     return Structure(structure.epoch, table, replace(forest, parent=parent))
+
+
+def living(groups: Mapping[Group, tuple[Site, ...]], absent: Mapping[Site, int]) -> Groups:
+    """The groups without their absent members; one that has no others is left out."""
+    found = {g: tuple(s for s in members if s not in absent) for g, members in groups.items()}
+    return {group: members for group, members in found.items() if members}
+
+
+def manner(
+    layout: Layout, old: list[Domain], names: tuple[Group, ...], groups: Groups,
+    edits: tuple[Edit, ...],
+) -> tuple[str, str]:  # fmt: skip
+    """Builder and protocol: as asked for, else those of the domain it comes from, else any's."""
+    near = {site for name in names for site in groups[name]}
+    before = [d for d in old if not near.isdisjoint(d.sites)] or list(layout.domains.values())
+    builder, protocol = (
+        (before[0].builder, before[0].protocol) if before else ("greedy", "propagation")
+    )
+    for edit in edits:
+        if isinstance(edit, UseBuilder) and (not edit.site or edit.site in near):
+            builder = edit.builder
+        elif isinstance(edit, UseProtocol) and (not edit.site or edit.site in near):
+            protocol = edit.protocol
+    return builder, protocol
 
 
 def components(groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ...]]:

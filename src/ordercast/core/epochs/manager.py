@@ -8,13 +8,16 @@ is asked for again by the next manager.
 from typing import TYPE_CHECKING
 
 from ordercast.core.detector import Detector, DetectorTimes
+from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.folding import Busy, plan_change
+from ordercast.core.epochs.layout import Closing
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import LEADER, NEVER, Raft
 from ordercast.model.epochs import (
     AddVoter,
     Admit,
     Begin,
+    Counts,
     Edit,
     Finish,
     Included,
@@ -22,7 +25,7 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Site
+from ordercast.model.groups import Group, Site
 from ordercast.wire.epochs import Ask, Fed, Feed
 from ordercast.wire.fitting import fitting
 
@@ -39,12 +42,14 @@ class Manager:
         self._raft = raft
         self._term = 0  # of which the rest is known
         self._fed: dict[Site, int] = {}
-        self._reports: dict[str, dict[Site, Included]] = {}
+        self._reports: dict[int, dict[Site, Included]] = {}  # by the number of what was begun
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[str, None] = {}
+        self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
         self.log_entries = _LOG
         self._told = 0  # records: everyone was fed so many, once
         self._detector = Detector(0)
+        self.excluding = Excluding(member, raft)
         self.alarm_at = NEVER
 
     @property
@@ -66,9 +71,14 @@ class Manager:
                 )
             return
         self._fed[peer] = frame.count
+        self.excluding.fed(peer, frame)
+        for epoch, group, number, members in frame.counts:
+            self._counts[epoch, group] = (number, members)
         self._detector.heard(self._member.now, peer)
         for change, included in frame.closed:
-            self._reports.setdefault(change, {})[peer] = included
+            closing = self._member.layout.closing.get(change)
+            if closing is not None and frame.count >= closing.number:
+                self._reports.setdefault(closing.number, {})[peer] = included
         if frame.count < self._raft.committed:
             self._feed(peer)
 
@@ -84,7 +94,7 @@ class Manager:
             return None
         if not self._chosen(closing.edits[0]):
             return [closing.edits[0].site] if isinstance(closing.edits[0], AddVoter) else []
-        reports = dict.fromkeys(self._reports.get(change, ()))
+        reports = dict.fromkeys(self._reports.get(closing.number, ()))
         if self._member.closed(change) is not None:
             reports[self._member.name] = None
         sites = dict.fromkeys(s for epoch in closing.epochs for s in layout.domains[epoch].sites)
@@ -102,12 +112,16 @@ class Manager:
             self._term = raft.term
             self._fed, self._reports, self._proposed = {}, {}, {}
             self._detector = Detector(now, DetectorTimes(interval=raft.times.beat))
+            self._counts = {}
+            self.excluding.reset()
             self.alarm_at = now
         member.fold_committed(raft)
         self._begin(now)
         self._choose_voters(now)
         self._finish(now)
         self._admit(now)
+        silent = self._detector.suspects(now, member.options.timing.suspect)
+        self.excluding.work(now, silent)
         member.fold_committed(raft)  # a single voter commits at once
         if now >= self.alarm_at or member.layout.count > self._told:
             self._told = member.layout.count
@@ -129,8 +143,11 @@ class Manager:
             return
         known = self._fed.get(site, layout.count)
         wanted = tuple(
-            change for change in layout.closing if site not in self._reports.get(change, {})
+            change
+            for change, closing in layout.closing.items()
+            if site not in self._reports.get(closing.number, {})
         )
+        wanted += self.excluding.wanted(site)
         if known < raft.log.snapshot.upto:
             feed = Feed(layout.count, (), layout.count, wanted, pack_layout(layout))
         else:
@@ -174,10 +191,10 @@ class Manager:
     def _finish(self, now: int) -> None:
         layout = self._member.layout
         for change, closing in layout.closing.items():
-            name = f"finish {change}"
+            name = f"finish {closing.number}"
             if name in self._proposed or not self._chosen(closing.edits[0]):
                 continue
-            reports = self._reports.setdefault(change, {})
+            reports = self._reports.setdefault(closing.number, {})
             own = self._member.closed(change)
             if own is not None:
                 reports[self._member.name] = own
@@ -188,9 +205,26 @@ class Manager:
                     for origin, incarnation, group, seq in reports[site]:
                         stream = (origin, incarnation, group)
                         lasts[stream] = max(seq, lasts.get(stream, 0))
-                record = Finish(change, tuple((*s, lasts[s]) for s in sorted(lasts)))
+                record = Finish(
+                    change, tuple((*s, lasts[s]) for s in sorted(lasts)), self._missed(closing)
+                )
                 if self._raft.propose(now, record) is not None:
                     self._proposed[name] = None
+
+    def _missed(self, closing: Closing) -> Counts:
+        """How many messages each group with absent members has in the epochs that end."""
+        member, layout = self._member, self._member.layout
+        if not layout.absent:
+            return ()
+        for epoch, group, number, members in member.flush.closing_counts():
+            self._counts[epoch, group] = (number, members)
+        named = [
+            (epoch, group)
+            for epoch in closing.epochs
+            for group in layout.domains[epoch].structure.groups
+            if any(site in layout.absent for site in layout.groups.get(group, ()))
+        ]
+        return tuple((*place, *self._counts.get(place, (0, ()))) for place in named)
 
     def _admit(self, now: int) -> None:
         """A voter that came without its store has all of the log again: give it its vote back."""

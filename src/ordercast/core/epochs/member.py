@@ -10,7 +10,9 @@ The driver's calls and duties are those of `core.site` and `core.outbox`.
 
 from collections.abc import Sequence
 
+from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.engine import Engine
+from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
@@ -21,23 +23,24 @@ from ordercast.core.epochs.records import (
     Caught,
     EpochOpened,
     Folded,
-    Kept,
     MemberBox,
     MemberRecord,
+    in_epoch,
 )
-from ordercast.core.epochs.restoring import first_checkpoint, opened, restore, sorted_out, whole
+from ordercast.core.epochs.restoring import restore, whole
+from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
-from ordercast.core.outbox import Checkpoint, Outbox, Passed, Receipt, Record
-from ordercast.model.epochs import Edit, EpochRecord, Finish, Included
+from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
+from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Included, Open
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.model.options import MILLISECOND, Options
 from ordercast.wire.epoch_checks import check_change
-from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, SiteFrame
+from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
 
 _EARLY = 1_024  # frames kept of epochs that are not open here yet
 _LONELY = 1_000 * MILLISECOND
@@ -57,6 +60,7 @@ class Member:
         store: int = 1,
         times: VotingTimes | None = None,
         records: Sequence[MemberRecord] = (),
+        excluding: bool = True,
     ) -> None:
         self.name = name
         self.layout = layout  # the cluster's first, unless the records know better
@@ -68,12 +72,14 @@ class Member:
         self.position = 0
         self.engines: dict[int, Engine] = {}
         self.window = Window(self)
+        self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
         self.manager_at: SiteName | None = None  # who fed this site last
         self._early: list[tuple[SiteName, InEpoch]] = []
-        self._persist: list[MemberRecord] = []
+        self.into_open: dict[int, list[Batch]] = {}  # own, to epochs that were open already
+        self.persisting: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
-        self._deliver: list[DeliveredBatch | EpochOpened] = []
-        self._receipts: list[Receipt] = []
+        self.delivering: list[DeliveredBatch | EpochOpened | Rollback] = []
+        self.receipts: list[Receipt] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
         self._stirred = True  # something beside the epochs' own has happened since `_manage`
@@ -83,6 +89,7 @@ class Member:
         self._told: dict[str, None] = {}  # changes whose closing was reported
         first_voters = layout.voters
         voter = restore(self, records)
+        self.flush.restarted()
         self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
         self.manager = Manager(self, self.raft)
 
@@ -107,6 +114,10 @@ class Member:
             boot=self.boot,
             checkpoint=checkpoint,
             records=records,
+            attempt=self.flush.attempt,
+            remember=self.flush.missed.remembering(domain),
+            frozen=self.flush.is_sealed(domain.epoch),
+            inside=self.name in domain.sites,
         )
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
@@ -118,12 +129,14 @@ class Member:
 
     def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
         self.now = now
+        self.flush.require_open()
         return self._engine(self.domain(group, ())).submit(now, group, payloads)
 
     def submit_to(
         self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
     ) -> tuple[Group, int]:
         self.now = now
+        self.flush.require_open()
         return self._engine(self.domain("", sites)).submit_to(now, sites, payloads)
 
     def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
@@ -169,11 +182,15 @@ class Member:
             self.manager.fed(peer, frame)
         elif isinstance(frame, Ask):
             self.manager.ask(frame)
+        elif isinstance(frame, FlushFrame):
+            self.flush.receive(peer, frame)
         else:
             self.raft.receive(now, peer, frame)
 
     def _in_epoch(self, now: int, peer: SiteName, frame: InEpoch) -> None:
         engine = self.engines.get(frame.epoch)
+        if not self.flush.takes_part():
+            return
         if engine is not None:
             engine.receive(now, peer, frame.frame)
         elif frame.epoch > self.layout.last_epoch and len(self._early) < _EARLY:
@@ -218,6 +235,8 @@ class Member:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
         self.say(peer, self._progress())
+        if any(wanted.startswith("log ") for wanted in frame.wanted):
+            self.flush.tell_log()
 
     def fold_committed(self, raft: Raft) -> None:
         """The manager folds what it has committed itself."""
@@ -229,39 +248,40 @@ class Member:
     def _catch_up(self, folded: bytes) -> None:
         layout = unpack_layout(folded, self.build)
         self._end_engines(layout)
-        self._persist.append(Caught(folded))
+        self.persisting.append(Caught(folded))
         self._change(layout)
+        self.flush.tell_log()
         self._wishes.answer(self.layout)
 
     def _fold(self, record: EpochRecord) -> None:
         layout = fold(self.layout, record, self.build)
-        if isinstance(record, Finish):
-            self._end_engines(layout)
-            self._persist.append(Folded(record))
+        self._end_engines(layout)
+        self.persisting.append(Folded(record))
+        if isinstance(record, (Finish, Open)):
             self._change(layout)
         else:
-            self._persist.append(Folded(record))
             self.layout = layout
+        if isinstance(record, Flush):
+            self.flush.tell_log()
         self._wishes.answer(self.layout)
 
     def _end_engines(self, layout: Layout) -> None:
         """What this burst has asked of epochs that are gone is in the records before the change."""
-        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
-            self._collect(epoch, self.engines[epoch], self.engines[epoch].drain())
+        flushed = () if layout.flushing is None else layout.flushing.epochs
+        for epoch, engine in self.engines.items():
+            if epoch not in layout.domains or epoch in flushed:
+                self.collect(epoch, engine, engine.drain())
+                engine.freeze()
 
-    def _collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
-        self._persist += [
-            Kept(epoch, record, engine.is_mine(record.placed.batch))
-            if isinstance(record, Passed)
-            else record
-            for record in box.persist
-        ]
-        self._deliver += box.deliver
-        self._receipts += box.receipts
+    def collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
+        self.persisting += [in_epoch(epoch, record, engine.is_mine) for record in box.persist]
+        self.delivering += box.deliver
+        self.receipts += box.receipts
 
     def _progress(self) -> Fed:
         closed = [(change, self.closed(change)) for change in self.layout.closing]
-        return Fed(self.layout.count, tuple((c, lasts) for c, lasts in closed if lasts is not None))
+        told = tuple((change, lasts) for change, lasts in closed if lasts is not None)
+        return Fed(self.layout.count, told, *self.flush.news())
 
     def closed(self, change: str) -> Included | None:
         """What this site reports for a change; None: it has yet to pass a Close."""
@@ -269,7 +289,7 @@ class Member:
         for epoch in self.layout.closing[change].epochs:
             if self.name in self.layout.domains[epoch].sites:
                 engine = self.engines[epoch]
-                if not engine.sealed:
+                if not engine.all_logged:
                     return None
                 included += [entry for entry in engine.ordering.placed_here() if entry[1]]
         return tuple(included)
@@ -277,41 +297,15 @@ class Member:
     # --- from epoch to epoch ----------------------------------------------------------------------
 
     def _change(self, layout: Layout) -> None:
-        for epoch, checkpoint in self.adopt(layout).items():
+        for epoch, checkpoint in adopt(self, layout).items():
             self.make(layout.domains[epoch], checkpoint).start(self.now)
+        for epoch, batches in self.into_open.items():
+            for batch in batches:
+                self.engines[epoch].take_over(batch)
         self._forget_due = True
         early, self._early = self._early, []
         for peer, frame in early:
             self._in_epoch(self.now, peer, frame)
-
-    def adopt(self, layout: Layout) -> dict[int, Checkpoint]:
-        """End the engines of epochs that are gone; what those of the new ones start with."""
-        before, self.layout = self.layout, layout
-        mine = {
-            group: seq
-            for (origin, incarnation, group), seq in layout.lasts.items()
-            if origin == self.name and incarnation == self.incarnation
-        }
-        unplaced: list[Batch] = []
-        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
-            engine = self.engines.pop(epoch)
-            engine.end(mine)
-            self._collect(epoch, engine, engine.drain())
-            unplaced.extend(engine.unplaced())
-            if epoch in before.domains and self.name in before.domains[epoch].sites:
-                self.position = engine.gate.logged
-        again, refused = sorted_out(self, unplaced)
-        self._receipts += refused
-        openings: dict[int, Checkpoint] = {}
-        for epoch, domain in layout.domains.items():
-            if epoch in before.domains:
-                continue
-            at_home = self.name in domain.sites
-            if at_home:
-                self._deliver.append(opened(self, before, domain))
-            if at_home or epoch in again:
-                openings[epoch] = first_checkpoint(self, domain, again.get(epoch, ()))
-        return openings
 
     def _close_down(self) -> None:
         """Where this site is the root of a closing domain: order the Close."""
@@ -334,7 +328,7 @@ class Member:
         for epoch, engine in self.engines.items():
             box = engine.drain()
             if box.persist or box.deliver or box.receipts:
-                self._collect(epoch, engine, box)
+                self.collect(epoch, engine, box)
             if box.send:
                 send += [(peer, InEpoch(epoch, frame)) for peer, frame in box.send]
             if box.then_send:
@@ -346,11 +340,11 @@ class Member:
         if self.layout.closing or self._told:
             self._report_closed(late)
         if raft.persist or raft.sends:
-            self._persist += raft.persist
+            self.persisting += raft.persist
             late += raft.sends
             raft.persist, raft.sends = [], []
-        persist, deliver, receipts = self._persist, self._deliver, self._receipts
-        self._persist, self._deliver, self._receipts, self._late = [], [], [], []
+        persist, deliver, receipts = self.persisting, self.delivering, self.receipts
+        self.persisting, self.delivering, self.receipts, self._late = [], [], [], []
         forget = whole(self, made) if made or self._forget_due else None
         outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
         return MemberBox(
@@ -396,5 +390,7 @@ class Member:
         return [("early frames", len(self._early), _EARLY), *inside]
 
     def quiet(self) -> bool:
-        engines = self.engines.values()
-        return not (self._wishes.asked or self.layout.closing) and all(e.quiet() for e in engines)
+        if self.name not in self.layout.roster:
+            return True  # retired: nobody owes it an answer
+        busy = self._wishes.asked or self.layout.closing or not self.flush.quiet()
+        return not busy and all(engine.quiet() for engine in self.engines.values())

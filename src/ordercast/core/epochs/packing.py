@@ -2,8 +2,16 @@
 
 import msgspec
 
-from ordercast.core.epochs.layout import Build, Closing, Domain, Layout, reopened
-from ordercast.model.epochs import Edit, Included
+from ordercast.core.epochs.layout import (
+    Build,
+    Closing,
+    Domain,
+    Flushing,
+    Layout,
+    living,
+    reopened,
+)
+from ordercast.model.epochs import Counts, Edit, Included
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import is_name
@@ -22,6 +30,15 @@ class _Closing(msgspec.Struct, frozen=True, array_like=True):
     edits: tuple[Edit, ...]
     epochs: tuple[int, ...]
     sites: tuple[Site, ...]
+    number: int
+
+
+class _Flushing(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    epochs: tuple[int, ...]
+    members: tuple[Site, ...]
+    absent: dict[Site, int]
+    fresh: dict[Site, tuple[int, int]]
 
 
 class _Layout(msgspec.Struct, frozen=True, array_like=True):
@@ -38,12 +55,19 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     founding: str
     whole: bool
     open: bool
+    stores: dict[Site, int]
+    absent: dict[Site, int]
+    frozen: dict[Group, tuple[int, tuple[Site, ...]]]
+    pasts: Counts
+    counted: dict[int, tuple[Site, ...]]
+    flushing: _Flushing | None
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
 
 
 def pack_layout(layout: Layout) -> bytes:
+    flush = layout.flushing
     return msgspec.msgpack.encode(
         _Layout(
             layout.count,
@@ -56,7 +80,7 @@ def pack_layout(layout: Layout) -> bytes:
             ),
             layout.last_epoch,
             tuple(
-                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)))
+                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)), c.number)
                 for change, c in layout.closing.items()
             ),
             dict(layout.outcomes),
@@ -65,6 +89,16 @@ def pack_layout(layout: Layout) -> bytes:
             layout.founding,
             layout.whole,
             layout.open,
+            dict(layout.stores),
+            dict(layout.absent),
+            dict(layout.frozen),
+            tuple((*place, *count) for place, count in layout.pasts.items()),
+            dict(layout.counted),
+            None
+            if flush is None
+            else _Flushing(
+                flush.number, flush.epochs, flush.members, dict(flush.absent), dict(flush.fresh)
+            ),
         )
     )
 
@@ -91,7 +125,7 @@ def _read(data: bytes) -> _Layout:
         or not all(is_name(group) and sites for group, sites in packed.groups.items())
         or not all(site in packed.roster for site in members)
         or not all(domain.groups for domain in packed.domains)
-        or sorted(placed) != sorted(packed.groups)
+        or sorted(placed) != sorted(living(packed.groups, packed.absent))
         or len(epochs) != len(packed.domains)
         or any(not 0 < epoch <= packed.last_epoch for epoch in epochs)
         or any(epoch not in epochs for epoch in closing)
@@ -103,10 +137,15 @@ def _read(data: bytes) -> _Layout:
 def unpack_layout(data: bytes, build: Build) -> Layout:
     packed = _read(data)
     sites = tuple(sorted(packed.roster))
+    groups = living(packed.groups, packed.absent)
+    flush = packed.flushing
+    flushing = (
+        None
+        if flush is None
+        else Flushing(flush.number, flush.epochs, flush.members, flush.absent, flush.fresh)
+    )
     domains: dict[int, Domain] = {
-        d.epoch: reopened(
-            d.epoch, d.groups, packed.groups, sites, d.builder, d.protocol, d.after, build
-        )
+        d.epoch: reopened(d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, build)
         for d in packed.domains
     }
     return Layout(
@@ -116,11 +155,20 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         packed.groups,
         domains,
         packed.last_epoch,
-        {c.change: Closing(c.edits, c.epochs, frozenset(c.sites)) for c in packed.closing},
+        {
+            c.change: Closing(c.edits, c.epochs, frozenset(c.sites), c.number)
+            for c in packed.closing
+        },
         packed.outcomes,
         {(origin, incarnation, group): seq for origin, incarnation, group, seq in packed.lasts},
         packed.addresses,
         packed.founding,
         packed.whole,
         packed.open,
+        packed.stores,
+        packed.absent,
+        packed.frozen,
+        {(epoch, group): (number, members) for epoch, group, number, members in packed.pasts},
+        packed.counted,
+        flushing,
     )

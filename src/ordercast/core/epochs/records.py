@@ -6,16 +6,17 @@ and the record that finished it, until an `Anew` has taken their place: not earl
 was delivered in between may not have reached the application.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from ordercast.core.epochs.returning import Rollback, Tail
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
-from ordercast.core.outbox import Accepted, Checkpoint, Passed, Receipt
-from ordercast.model.epochs import EpochRecord
+from ordercast.core.outbox import Accepted, Checkpoint, Note, Passed, Receipt, Record
+from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import DeliveredBatch
+from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.epochs import SiteFrame
 
 REFUSED = "refused"
@@ -30,6 +31,13 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
     mine: bool
 
 
+class Noted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="N"):
+    """What an epoch's ordering object must know after a restart beside what passed."""
+
+    epoch: int
+    note: Note
+
+
 class Folded(msgspec.Struct, frozen=True, array_like=True, tag="O"):
     """A record of the voters' log that was fed."""
 
@@ -40,6 +48,36 @@ class Caught(msgspec.Struct, frozen=True, array_like=True, tag="C"):
     """What the records fold to, fed in one piece to a site that was far behind."""
 
     layout: bytes
+
+
+class Filled(msgspec.Struct, frozen=True, array_like=True, tag="P"):
+    """A batch of an epoch that is being closed, or is, fetched from another site."""
+
+    epoch: int
+    placed: Placed
+
+
+class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
+    """All of the past that a flush asks of this site is here."""
+
+    flush: int
+    epochs: tuple[int, ...]
+    counts: Counts
+
+
+class Aside(msgspec.Struct, frozen=True, array_like=True):
+    """What a member has beside its engines (`flush.Flusher`)."""
+
+    attempt: int
+    tail: Tail | None
+    fetched: tuple[Filled, ...]
+    history: tuple[Filled, ...]
+    holds: tuple[tuple[int, Group], ...]
+    parked: tuple[Batch, ...]
+    confirmed: Confirmed | None
+
+
+NOTHING_ASIDE = Aside(1, None, (), (), (), (), None)
 
 
 class EngineState(msgspec.Struct, frozen=True, array_like=True):
@@ -55,9 +93,31 @@ class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
     incarnation: int
     engines: tuple[EngineState, ...]
     voter: tuple[VoterRecord, ...]
+    aside: Aside = NOTHING_ASIDE
 
 
-MemberRecord: TypeAlias = Accepted | Kept | Folded | Caught | Anew | Ballot | Appendix | LogSnapshot
+MemberRecord: TypeAlias = (
+    Accepted
+    | Kept
+    | Noted
+    | Folded
+    | Caught
+    | Filled
+    | Confirmed
+    | Anew
+    | Ballot
+    | Appendix
+    | LogSnapshot
+)
+
+
+def in_epoch(epoch: int, record: Record, is_mine: Callable[[Batch], bool]) -> MemberRecord:
+    """What a member keeps of an epoch's record."""
+    if isinstance(record, Accepted):
+        return record
+    if isinstance(record, Passed):
+        return Kept(epoch, record, is_mine(record.placed.batch))
+    return Noted(epoch, record)
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
@@ -78,7 +138,7 @@ class MemberBox(msgspec.Struct):
     persist: Sequence[MemberRecord]
     send: Sequence[tuple[Site, SiteFrame]]
     then_send: Sequence[tuple[Site, SiteFrame]]
-    deliver: Sequence[DeliveredBatch | EpochOpened]
+    deliver: Sequence[DeliveredBatch | EpochOpened | Rollback]
     receipts: Sequence[Receipt]
     outcomes: Sequence[tuple[str, str]]  # of changes asked for here: "" or why not
     forget: Anew | None

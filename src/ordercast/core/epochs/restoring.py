@@ -7,28 +7,24 @@ A restart takes the last `Anew` and what was persisted after it, changes of epoc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from ordercast.core.epochs.engine import opening
+from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.folding import fold
-from ordercast.core.epochs.layout import Domain, Layout
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.records import (
-    REFUSED,
     Anew,
     Caught,
+    Confirmed,
     EngineState,
-    EpochOpened,
+    Filled,
     Folded,
     Kept,
     MemberRecord,
+    Noted,
 )
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
-from ordercast.core.outbox import Accepted, Checkpoint, Receipt, Record
-from ordercast.model.epochs import Finish
-from ordercast.model.errors import Error
-from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch
+from ordercast.core.outbox import Accepted, Checkpoint, Record
+from ordercast.model.epochs import Finish, Open
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -41,12 +37,18 @@ def restore(member: "Member", records: Sequence[MemberRecord]) -> list[VoterReco
     for record in records:
         if isinstance(record, Kept):
             past.later.setdefault(record.epoch, []).append(record.passed)
+        elif isinstance(record, Noted):
+            past.later.setdefault(record.epoch, []).append(record.note)
         elif isinstance(record, Accepted):
             domain = member.domain(record.batch.group, record.batch.members)
             past.later.setdefault(domain.epoch, []).append(record)
+        elif isinstance(record, Filled):
+            member.flush.fill(record)
+        elif isinstance(record, Confirmed):
+            member.flush.confirmed = record
         elif isinstance(record, Folded):
             layout = fold(member.layout, record.record, member.build)
-            if isinstance(record.record, Finish):
+            if isinstance(record.record, (Finish, Open)):
                 past.change(layout)
             else:
                 member.layout = layout
@@ -73,6 +75,7 @@ class _Past:
         member = self.member
         member.layout = unpack_layout(anew.layout, member.build)
         member.position, member.incarnation = anew.position, anew.incarnation
+        member.flush.restore(anew.aside)
         self.states = {state.epoch: state.checkpoint for state in anew.engines}
         self.later = {}
 
@@ -90,59 +93,12 @@ class _Past:
     def change(self, layout: Layout) -> None:
         """What was decided then happens again: the same, because it depends on records only."""
         self.make_engines()
-        openings = self.member.adopt(layout)
+        openings = adopt(self.member, layout)
         self.member.engines.clear()  # those that go on have later records too
         self.states = {e: s for e, s in self.states.items() if e in layout.domains} | openings
         self.later = {e: r for e, r in self.later.items() if e in layout.domains}
-
-
-def first_checkpoint(
-    member: "Member", domain: Domain, unplaced: Sequence[Batch] = ()
-) -> Checkpoint:
-    """What an engine starts an epoch with; own batches that no epoch includes are sent again."""
-    groups = domain.structure.groups
-    position = member.position if member.name in domain.sites else 0
-    lasts: list[tuple[Site, int, Group, int]] = []
-    own: dict[Group, int] = {}
-    for (origin, incarnation, group), seq in member.layout.lasts.items():
-        if group in groups or group.startswith("@"):
-            lasts.append((origin, incarnation, group, seq))
-            if origin == member.name and incarnation == member.incarnation:
-                own[group] = seq
-    return opening(position, tuple(lasts), own, unplaced)
-
-
-def sorted_out(
-    member: "Member", unplaced: Sequence[Batch]
-) -> tuple[dict[int, list[Batch]], list[Receipt]]:
-    """Own batches by the epoch that will take them; the others are refused."""
-    again: dict[int, list[Batch]] = {}
-    refused: list[Receipt] = []
-    for batch in unplaced:
-        try:
-            domain = member.domain(batch.group, batch.members)
-        except Error:
-            refused.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
-            continue
-        again.setdefault(domain.epoch, []).append(replace(batch, past=()))
-    return again, refused
-
-
-def opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:
-    """What the application is told when the member opens an epoch."""
-    known, structure = before.groups, domain.structure
-    groups = tuple(structure.groups_of[member.name])
-    arrived = [
-        (group, tuple(site for site in sites if site not in known[group]))
-        for group, sites in structure.groups.items()
-        if group in known
-    ]
-    return EpochOpened(
-        domain.epoch, member.position, domain.protocol, domain.builder, groups,
-        tuple(group for group in groups if member.name not in known.get(group, ())),
-        tuple(structure.groups.items()), domain.after,
-        tuple((group, sites) for group, sites in arrived if sites),
-    )  # fmt: skip
+        for epoch, batches in self.member.into_open.items():
+            self.later.setdefault(epoch, []).extend(Accepted(batch) for batch in batches)
 
 
 def whole(member: "Member", made: Mapping[int, Checkpoint]) -> Anew:
@@ -161,4 +117,5 @@ def whole(member: "Member", made: Mapping[int, Checkpoint]) -> Anew:
     )
     home = member.layout.home(member.name)
     position = member.position if home is None else member.engines[home.epoch].retention.position
-    return Anew(pack_layout(member.layout), position, member.incarnation, engines, voter)
+    layout, aside = pack_layout(member.layout), member.flush.aside()
+    return Anew(layout, position, member.incarnation, engines, voter, aside)

@@ -16,11 +16,13 @@ class Window:
 
     @property
     def unstable(self) -> int:
-        return sum([engine.own.unstable for engine in self._member.engines.values()])
+        waiting = sum([batch.count for batch in self._member.flush.waiting()])
+        return waiting + sum([engine.own.unstable for engine in self._member.engines.values()])
 
     @property
     def unstable_bytes(self) -> int:
-        return sum([engine.own.unstable_bytes for engine in self._member.engines.values()])
+        waiting = sum([len(batch.body) for batch in self._member.flush.waiting()])
+        return waiting + sum([e.own.unstable_bytes for e in self._member.engines.values()])
 
     def last_seq(self, group: Group) -> int:
         """Given to this site's last message to the group, in any epoch."""
@@ -28,6 +30,9 @@ class Window:
         last = member.layout.lasts.get((member.name, member.incarnation, group), 0)
         for engine in member.engines.values():
             last = max(last, engine.own.last_seq.get(group, 0))
+        for batch in member.flush.waiting():
+            if batch.group == group:
+                last = max(last, batch.seq + batch.count - 1)
         return last
 
     def stable_seq(self, group: Group) -> int:
@@ -47,4 +52,5 @@ class Window:
         )
         for engine in member.engines.values():
             found.update(dict.fromkeys(engine.own.last_seq))
+        found.update(dict.fromkeys(batch.group for batch in member.flush.waiting()))
         return list(found)

@@ -88,6 +88,8 @@ class Propagation:
             key = Key((*self._base, self._level, self._counter), self.site)
             placed = Placed(key, self._numbers.get(batch.group, 0) + 1, batch)
             self._pass(Passed(placed, peer, False), Relay(placed))
+            if peer == self.site:
+                self.environment.ordered(batch)
         if peer != self.site:
             self.environment.dealt_with(peer)
 
@@ -119,6 +121,9 @@ class Propagation:
         if self._waiting:
             self._release()
 
+    def way(self, batch: Batch) -> str:
+        return self.structure.primary(batch.group, batch.members)
+
     def log(self) -> Sequence[Placed]:
         return self._log
 
@@ -135,12 +140,15 @@ class Propagation:
             again = False
             for origin in sorted(self._waiting):
                 queue = self._waiting[origin]
-                while queue and room() and self._past_has_passed(queue[0].past):
-                    self._place_after_own(origin, queue.popleft())
+                while queue and room() and self._ready(origin, queue[0]):
+                    self._place_next(origin, queue.popleft())
                     again = True
                 if not queue:
                     del self._waiting[origin]
         self._releasing = False
+
+    def _ready(self, origin: Site, batch: Batch) -> bool:  # noqa: ARG002
+        return self._past_has_passed(batch.past)
 
     def _past_has_passed(self, past: Vector) -> bool:
         return all(
@@ -166,7 +174,7 @@ class Propagation:
                 self._passes[group] = known
         return known
 
-    def _place_after_own(self, origin: Site, batch: Batch) -> None:
+    def _place_next(self, origin: Site, batch: Batch) -> None:
         """Add to the past what this site gave the origin's earlier messages, then place."""
         given = self._given.setdefault(origin, {})
         for group in [
@@ -184,13 +192,14 @@ class Propagation:
     # --- what survives a restart ------------------------------------------------------------------
 
     def restore(self, state: State) -> None:
-        self._base = self._old_base = tuple(state["base"])
-        self._counter = self._old_counter = state["counter"]
-        self._old_numbers = dict(state["numbers"])
-        self._numbers = dict(self._old_numbers)
-        self._old_seqs = {(o, i, g): seq for o, i, g, seq in state["seqs"]}
-        self._seqs = dict(self._old_seqs)
         self._inherited = {(o, i, g): seq for o, i, g, seq in state["inherited"]}
+        self._base = self._old_base = tuple(state.get("base", ()))
+        self._counter = self._old_counter = state.get("counter", 0)
+        self._old_numbers = dict(state.get("numbers", {}))
+        self._numbers = dict(self._old_numbers)
+        seqs = state["seqs"] if "seqs" in state else state["inherited"]
+        self._old_seqs = {(o, i, g): seq for o, i, g, seq in seqs}
+        self._seqs = dict(self._old_seqs)
 
     def replay(self, record: Passed) -> None:
         placed, batch = record.placed, record.placed.batch

@@ -2,7 +2,11 @@
 
 from ordercast.core.order.centralized import Centralized
 from ordercast.core.order.interface import ProtocolInfo, Registry
+from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
+from ordercast.core.order.symmetric import Symmetric
+from ordercast.core.order.tom import Tom
+from ordercast.core.order.two_phase import TwoPhase
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
 
@@ -11,8 +15,20 @@ PROTOCOLS: Registry = {
     for info in (
         ProtocolInfo("propagation", Propagation),
         ProtocolInfo("centralized", Centralized, builders=("star",)),
+        # What an origin has offered waits for the number that it alone can fix.
+        ProtocolInfo("two_phase", TwoPhase, exclude=False, direct=True),
+        ProtocolInfo("symmetric", Symmetric, direct=True),
+        ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), headers=True),
+        ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
     )
 }
+
+
+def require_policy(name: str, on_failure: str) -> None:
+    """ConfigError where the protocol cannot do what the policy asks when a site fails."""
+    info = protocol_named(name)
+    if not (info.wait if on_failure == "wait" else info.exclude):
+        raise ConfigError(f"protocol: {name!r} does not support on_failure = {on_failure!r}")
 
 
 def protocol_named(name: str) -> ProtocolInfo:

@@ -1,0 +1,23 @@
+"""What comes on the lane CONTROL: reports, news of what is final, and an ordering object's own."""
+
+from typing import TYPE_CHECKING
+
+from ordercast.model.groups import Site as SiteName
+from ordercast.wire.frames import Item, Report, Settled
+
+if TYPE_CHECKING:
+    from ordercast.core.site import Site
+
+
+def take_control(site: "Site", peer: SiteName, item: Item) -> None:
+    if type(item) is Settled:
+        for group, seq in item.seqs:
+            site.own.stable(group, seq)
+    elif type(item) is Report:
+        news = site.stability.receive(peer, item)
+        if news:
+            site.settle(news)
+        if not item.counts:
+            site.tell_settled(peer, site.retention.final_seqs(peer))
+    elif site.heading is not None:
+        site.heading.control(peer, item)

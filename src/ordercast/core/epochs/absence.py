@@ -1,0 +1,248 @@
+"""How a flush changes the layout ([GS] §5.2.1; the argument is in docs/epochs.md).
+
+`Flush` names who goes and who returns; from then on the past of the epochs that it closes is the
+union of the logs of the sites that it leaves. A later one takes its place. `Open` ends it: absent
+sites, frozen groups, and what each closed epoch held become part of the layout.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ordercast.core.epochs.layout import (
+    Build,
+    Domain,
+    Flushing,
+    Layout,
+    living,
+    manner,
+    reopened,
+)
+from ordercast.model.epochs import AddGroup, Edit, Flush, Open, RemoveGroup, RetireSite
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, Site
+
+_ALL = 1 << 62  # above every number
+
+
+def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
+    """A change names no absent site, but for one that is retired, and leaves it its groups."""
+    for edit in edits:
+        if isinstance(edit, RetireSite):
+            continue
+        group = getattr(edit, "group", "")
+        if not isinstance(edit, RemoveGroup) and group in layout.frozen:
+            raise ConfigError(f"group {group!r}: all its members are absent")
+        if isinstance(edit, RemoveGroup) and edit.group not in layout.frozen:
+            away = [s for s in layout.groups.get(edit.group, ()) if s in layout.absent]
+            if away:
+                raise ConfigError(f"group {edit.group!r}: its member {away[0]!r} is absent")
+        site = getattr(edit, "site", "")
+        named = edit.members if isinstance(edit, AddGroup) else (site,)
+        away = [name for name in named if name in layout.absent]
+        if away:
+            raise ConfigError(f"site {away[0]!r} is absent")
+
+
+# --- beginning a flush ----------------------------------------------------------------------------
+
+
+def fold_flush(layout: Layout, record: Flush) -> Layout:
+    before = layout.flushing
+    absent = dict(layout.absent if before is None else before.absent)
+    fresh = {} if before is None else dict(before.fresh)
+    touched: dict[Site, None] = {}
+    for site in record.out:
+        if site in layout.roster and site not in absent:
+            home = layout.home(site)
+            absent[site] = layout.absent.get(site, home.epoch if home is not None else 0)
+            fresh.pop(site, None)
+            touched[site] = None
+    for site, incarnation, store in record.back:
+        if incarnation > layout.roster.get(site, incarnation):
+            if site not in layout.absent or site not in absent:
+                continue  # without its store it has no part in what is closed: first it must go
+            fresh[site] = (incarnation, store)
+        if site in layout.roster:
+            absent.pop(site, None)
+            touched[site] = None
+    if not touched:
+        return layout
+    _send_away(layout, absent, fresh)
+    epochs = _closed(layout, before, absent, touched)
+    if fresh:  # its old store's links may be anywhere, and their numbers are lost
+        epochs = tuple(layout.domains)
+    members = {site: None for epoch in epochs for site in layout.domains[epoch].sites}
+    members |= dict.fromkeys(layout.absent)
+    flushing = Flushing(
+        layout.count, epochs, tuple(sorted(s for s in members if s not in absent)), absent, fresh
+    )
+    closing = {  # who asked for these asks again
+        change: closing
+        for change, closing in layout.closing.items()
+        if not any(epoch in epochs for epoch in closing.epochs)
+    }
+    return replace(layout, flushing=flushing, closing=closing)
+
+
+def _send_away(layout: Layout, absent: dict[Site, int], fresh: dict[Site, tuple[int, int]]) -> None:
+    """Who would return to a group whose past nobody here can tell stays absent."""
+    again = True
+    while again:
+        again = False
+        for site in [site for site in layout.absent if site not in absent]:
+            if not _may_return(layout, site, absent, fresh):
+                absent[site] = layout.absent[site]
+                fresh.pop(site, None)
+                again = True
+
+
+def _may_return(
+    layout: Layout, site: Site, absent: Mapping[Site, int], fresh: Mapping[Site, tuple[int, int]]
+) -> bool:
+    for group, members in layout.groups.items():
+        if site not in members:
+            continue
+        if group in layout.frozen:
+            settlers = [s for s in layout.frozen[group][1] if s not in fresh]
+            if settlers and all(s in absent for s in settlers):
+                return False
+        else:
+            domain = layout.domain_of([group])
+            if domain is not None and all(s in absent for s in domain.structure.groups[group]):
+                return False
+    if site in fresh:
+        return True
+    for (epoch, group), (number, members) in layout.pasts.items():
+        nominal = members or layout.groups.get(group, ())
+        if number and site in nominal and epoch >= layout.absent[site]:
+            holders = [s for s in layout.counted.get(epoch, ()) if s in nominal and s not in fresh]
+            if holders and all(s in absent for s in holders):
+                return False
+    return True
+
+
+def _closed(
+    layout: Layout, before: Flushing | None, absent: Mapping[Site, int], touched: dict[Site, None]
+) -> tuple[int, ...]:
+    live = living(layout.groups, absent)
+    parts = layout.parts(live)
+
+    def goes_on(domain: Domain) -> bool:
+        groups = domain.structure.groups
+        return (
+            (before is None or domain.epoch not in before.epochs)
+            and not any(site in touched for site in domain.sites)
+            and tuple(groups) in parts
+            and all(live[group] == members for group, members in groups.items())
+        )
+
+    return tuple(epoch for epoch, domain in layout.domains.items() if not goes_on(domain))
+
+
+# --- ending it ------------------------------------------------------------------------------------
+
+
+def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
+    flush = layout.flushing
+    if flush is None or flush.number != record.flush:
+        return layout
+    absent = flush.absent
+    roster = {**layout.roster, **{site: new for site, (new, _) in flush.fresh.items()}}
+    live = living(layout.groups, absent)
+    old = [layout.domains[epoch] for epoch in flush.epochs]
+    domains = {e: domain for e, domain in layout.domains.items() if e not in flush.epochs}
+    there = {tuple(domain.structure.groups) for domain in domains.values()}
+    sites = tuple(sorted(roster))
+    epoch = layout.last_epoch
+    for names in layout.parts(live):
+        if names not in there:
+            epoch += 1
+            how = manner(layout, old, names, live, ())
+            domains[epoch] = reopened(epoch, names, live, sites, *how, flush.epochs, build)
+    lasts = dict(layout.lasts)
+    for origin, incarnation, group, seq in record.lasts:
+        stream = (origin, incarnation, group)
+        lasts[stream] = max(seq, lasts.get(stream, 0))
+    pasts = {**layout.pasts, **{(e, g): (n, m) for e, g, n, m in record.counts}}
+    done = replace(
+        layout,
+        roster=roster,
+        domains=domains,
+        last_epoch=epoch,
+        lasts=lasts,
+        stores={**layout.stores, **{site: store for site, (_, store) in flush.fresh.items()}},
+        absent=absent,
+        frozen=_frozen(layout, flush, old, pasts),
+        pasts=pasts,
+        counted=_counted(layout, flush, old),
+        flushing=None,
+    )
+    return pruned(done)
+
+
+def _frozen(
+    layout: Layout, flush: Flushing, old: list[Domain], pasts: Mapping[tuple[int, Group], object]
+) -> dict[Group, tuple[int, tuple[Site, ...]]]:
+    """Groups whose past nobody has told, and who can."""
+    frozen = {}
+    for group, (epoch, settlers) in layout.frozen.items():
+        left = tuple(site for site in settlers if site not in flush.fresh)
+        if left and (epoch, group) not in pasts:
+            frozen[group] = (epoch, left)
+    for domain in old:
+        for group, members in domain.structure.groups.items():
+            if all(site in flush.absent or site in flush.fresh for site in members):
+                frozen[group] = (domain.epoch, members)
+    return frozen
+
+
+def _counted(layout: Layout, flush: Flushing, old: list[Domain]) -> dict[int, tuple[Site, ...]]:
+    """Whose logs the past of each closed epoch is made of; who returns counts from then on."""
+    counted = dict(layout.counted)
+    for domain in old:
+        counted[domain.epoch] = tuple(s for s in domain.sites if s in flush.members)
+    for site, epoch in layout.absent.items():
+        if site in flush.members and site not in flush.fresh and epoch in counted:
+            counted[epoch] = (*counted[epoch], site)
+    return {
+        epoch: tuple(site for site in sites if site not in flush.fresh)
+        for epoch, sites in counted.items()
+    }
+
+
+def pruned(layout: Layout) -> Layout:
+    """Without what no absent site will be compared with."""
+    away = [site for site in layout.absent if site in layout.roster]
+    pasts = dict(layout.pasts)
+    for group, (epoch, _) in layout.frozen.items():
+        if group not in layout.groups:  # removed: what its members have of it stands
+            pasts[epoch, group] = (_ALL, ())
+    first = min((layout.absent[site] for site in away), default=layout.last_epoch + 1)
+    concerned = {
+        group for group, members in layout.groups.items() if any(site in members for site in away)
+    }
+    return replace(
+        layout,
+        absent={site: layout.absent[site] for site in away},
+        frozen={
+            group: (epoch, left)
+            for group, (epoch, settlers) in layout.frozen.items()
+            if group in layout.groups
+            and (left := tuple(site for site in settlers if site in layout.roster))
+        },
+        pasts={
+            (epoch, group): (number, members)
+            for (epoch, group), (number, members) in pasts.items()
+            if epoch >= first
+            and (
+                group in concerned
+                or any(site in members for site in away)
+                or (not members and group not in layout.groups)  # removed since
+            )
+        },
+        counted={
+            epoch: tuple(site for site in sites if site in layout.roster)
+            for epoch, sites in layout.counted.items()
+            if epoch >= first
+        },
+    )

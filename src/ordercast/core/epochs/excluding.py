@@ -1,0 +1,195 @@
+"""The manager's part of a flush ([GS] §5.2.1): who goes, who returns, what the past is.
+
+It proposes `Flush` when a site of a domain has been silent for too long, has restarted, or asks to
+return; gathers the reports; tells each site what it must have; and proposes `Open` when all have
+it. Whoever fails meanwhile is the next flush's. All of it is asked for again by the next manager.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ordercast.core.epochs.absence import fold_flush
+from ordercast.core.epochs.layout import Flushing
+from ordercast.core.epochs.past import Chosen, choose
+from ordercast.core.epochs.raft import Raft
+from ordercast.model.epochs import Flush, Open, Stored
+from ordercast.model.groups import Site
+from ordercast.wire.epochs import Fed, Logged, Past, Whole
+
+if TYPE_CHECKING:
+    from ordercast.core.epochs.member import Member
+
+_STALLED = 4  # times the timeout of a silent site, without progress
+
+
+class Excluding:
+    def __init__(self, member: "Member", raft: Raft) -> None:
+        self._member = member
+        self._raft = raft
+        self.reset()
+
+    def reset(self) -> None:
+        self._fed: dict[Site, Fed] = {}
+        self._begin(0)
+
+    def _begin(self, flush: int) -> None:
+        self._flush = flush
+        self._reports: dict[Site, Logged] = {}
+        self._whole: dict[Site, None] = {}
+        self._chosen: Chosen | None = None
+        self._told_at = 0
+        self._moved: dict[Site, tuple[tuple[object, ...], int]] = {}  # progress, and since when
+
+    # --- what sites say ---------------------------------------------------------------------------
+
+    def fed(self, peer: Site, frame: Fed) -> None:
+        if self._member.flush.excludes:
+            self._fed[peer] = frame
+
+    def receive(self, peer: Site, frame: Logged | Whole) -> None:
+        if isinstance(frame, Logged) and frame.flush == self._flush:
+            self._reports[peer] = frame
+        elif isinstance(frame, Whole) and frame.flush == self._flush:
+            self._whole[peer] = None
+
+    def wanted(self, site: Site) -> tuple[str, ...]:
+        flush = self._member.layout.flushing
+        if flush is None or site not in flush.members or site in self._reports:
+            return ()
+        return (f"log {flush.number}",)
+
+    # --- deciding ---------------------------------------------------------------------------------
+
+    def work(self, now: int, silent: list[Site]) -> None:
+        member, raft = self._member, self._raft
+        if not member.flush.excludes:
+            return
+        flush = member.layout.flushing
+        if flush is not None:
+            self._carry_on(now, flush)
+        if raft.committed != raft.log.last or member.layout.count != raft.committed:
+            return  # what is under way may say the same
+        out, back = self._gone(now, silent), self._back(silent)
+        if out or back:
+            raft.propose(now, Flush(out, back))
+        elif flush is not None and self._chosen is not None and self._all_whole(flush):
+            raft.propose(now, Open(flush.number, self._chosen.counts, self._chosen.lasts))
+        else:
+            self._store(now)
+
+    def _gone(self, now: int, silent: list[Site]) -> tuple[Site, ...]:
+        """Sites of domains, or of the flush, that are not there, or not as they were."""
+        layout = self._member.layout
+        flush = layout.flushing
+        absent = layout.absent if flush is None else flush.absent
+        slow = self._slowest(silent) if flush is None else None
+        inside = {site: None for domain in layout.domains.values() for site in domain.sites}
+        if flush is not None:
+            inside |= dict.fromkeys(flush.members)
+        return tuple(
+            site
+            for site in sorted(layout.roster)
+            if site not in absent
+            and (
+                self._lost(site)
+                or site == slow
+                or (site in inside and (site in silent or self._is_stalled(now, site)))
+            )
+        )
+
+    def _slowest(self, silent: list[Site]) -> Site | None:
+        """The one for whom most of the others wait; one at a time, since who names whom may be a
+        matter of the link between them."""
+        layout, named = self._member.layout, dict[Site, int]()
+        says = {site: fed.slow for site, fed in self._fed.items() if fed.count >= layout.count}
+        says[self._member.name] = self._member.flush.slowness.named()
+        for site, slow in says.items():
+            for other in slow if site not in layout.absent and site not in silent else ():
+                if other not in layout.absent and layout.home(other) is not None:
+                    named[other] = named.get(other, 0) + 1
+        return max(sorted(named), key=named.__getitem__, default=None)
+
+    def _lost(self, site: Site) -> bool:
+        """Its store is another than the one that counts, and it does not return with this one."""
+        layout, fed = self._member.layout, self._fed.get(site)
+        if fed is None or site not in layout.stores:
+            return False
+        known = layout.stores[site]
+        if layout.flushing is not None and site in layout.flushing.fresh:
+            known = layout.flushing.fresh[site][1]
+        return fed.store != known
+
+    def _back(self, silent: list[Site]) -> tuple[tuple[Site, int, int], ...]:
+        """Who asks to return and can, and who has restarted. One flush after another."""
+        member, layout = self._member, self._member.layout
+        if layout.flushing is not None:
+            return ()
+        asking = []
+        for site in sorted(layout.roster):
+            if site == member.name:
+                store, stopped = member.flush.store, member.flush.stopped()
+            else:
+                fed = self._fed.get(site)
+                if fed is None or site in silent or fed.count < layout.count:
+                    continue
+                store, stopped = fed.store, fed.stopped
+            if site in layout.absent or stopped:
+                lost = layout.stores.get(site, store) != store
+                asking.append((site, layout.roster[site] + lost, store))
+        if not asking:
+            return ()
+        trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(asking)))
+        flush = trial.flushing
+        return tuple(one for one in asking if flush is not None and one[0] not in flush.absent)
+
+    def _store(self, now: int) -> None:
+        """A site that comes for the first time: with which store."""
+        layout = self._member.layout
+        for site, fed in self._fed.items():
+            if site in layout.roster and site not in layout.stores and fed.store:
+                self._raft.propose(now, Stored(site, fed.store))
+                return
+        if self._member.name not in layout.stores and self._member.name in layout.roster:
+            self._raft.propose(now, Stored(self._member.name, self._member.flush.store))
+
+    # --- carrying a flush through -----------------------------------------------------------------
+
+    def _carry_on(self, now: int, flush: Flushing) -> None:
+        member = self._member
+        if self._flush != flush.number:
+            self._begin(flush.number)
+        if member.name in flush.members:
+            own = member.flush.report()
+            if own is not None:
+                self._reports[member.name] = own
+        if self._chosen is None and all(site in self._reports for site in flush.members):
+            self._chosen = choose(member.layout, self._reports)
+            self._told_at = 0
+        if self._chosen is not None and now >= self._told_at:
+            self._told_at = now + self._raft.times.beat
+            for site in flush.members:
+                if site == member.name:
+                    member.flush.receive(site, Past(flush.number, self._chosen.needs[site]))
+                elif site not in self._whole:
+                    member.say(site, Past(flush.number, self._chosen.needs[site]))
+        if member.name in flush.members and member.flush.is_whole(flush.number):
+            self._whole[member.name] = None
+
+    def _all_whole(self, flush: Flushing) -> bool:
+        return all(site in self._whole for site in flush.members)
+
+    def _is_stalled(self, now: int, site: Site) -> bool:
+        """It answers, but the flush does not get on with it."""
+        flush = self._member.layout.flushing
+        if flush is None or site not in flush.members or site in self._whole:
+            return False
+        fed = self._fed.get(site)
+        fetched = fed.fetched if fed is not None else self._member.flush.got
+        progress = (site in self._reports, self._chosen is not None, fetched)
+        known = self._moved.get(site)
+        if known is None or known[0] != progress:
+            self._moved[site] = (progress, now)
+            return False
+        if site in self._reports and self._chosen is None:
+            return False  # it waits for others
+        return now - known[1] > _STALLED * self._member.options.timing.suspect

@@ -1,0 +1,368 @@
+"""A member's part of a flush and of a return ([GS] §5.2.1; the argument is in docs/epochs.md).
+
+A site that has folded `Flush` is sealed: in the epochs that it closes nothing more happens here. It
+reports how far its log reaches, is told what it must have, fetches what it lacks from whom has it,
+and says so when that is durable. Nothing of it is delivered, nor part of its log, before `Open`.
+
+What the member has beside its engines lives here: the log of an epoch that was closed without it,
+what was fetched, what absent members of its groups will ask for, and own messages that wait.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ordercast.core.epochs.engine import Engine
+from ordercast.core.epochs.missed import Missed, Shelf, packed
+from ordercast.core.epochs.records import Aside, Confirmed, Filled
+from ordercast.core.epochs.returning import Tail, agree, last_number
+from ordercast.core.epochs.slowness import Slowness
+from ordercast.core.outbox import Receipt
+from ordercast.model.epochs import Counts
+from ordercast.model.errors import NotInMajority
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Placed
+from ordercast.wire.epochs import Fetch, FlushFrame, Logged, Pages, Past, Whole
+
+if TYPE_CHECKING:
+    from ordercast.core.epochs.member import Member
+
+_PAGE_BYTES = 262_144
+_PAGE_BATCHES = 256
+
+
+class Flusher:
+    def __init__(self, member: "Member", store: int, *, excludes: bool) -> None:
+        self._member = member
+        self.store = store
+        self.excludes = excludes
+        self.attempt = 1
+        self.tail: Tail | None = None  # of the epoch that was closed without this site
+        self.fetched: Shelf = {}
+        self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number of each of it
+        self.missed = Missed(member)
+        self.slowness = Slowness(member)
+        self.parked: list[Batch] = []  # own, to groups that are frozen
+        self.confirmed: Confirmed | None = None
+        self._past: Past | None = None  # what the manager last said
+        self._renewing: dict[int, None] = {}  # epochs that were open before this start
+        self._got = 0  # batches fetched since the start
+        self._replaying = True
+
+    # --- taking part, or not ----------------------------------------------------------------------
+
+    def takes_part(self) -> bool:
+        """Whether this store is the one that the voters know."""
+        member = self._member
+        return not self.excludes or member.layout.stores.get(member.name) == self.store
+
+    def stranger(self) -> bool:
+        """Whether the voters know this site with another store: it lost what that one had."""
+        stores = self._member.layout.stores
+        return self.excludes and stores.get(self._member.name, self.store) != self.store
+
+    def stopped(self) -> bool:
+        """Restarted: what it relayed before it was durable is not known, so it does not go on."""
+        home = self._member.layout.home(self._member.name)
+        return home is not None and home.epoch in self._renewing
+
+    def require_open(self) -> None:
+        member = self._member
+        if not self.takes_part():
+            raise NotInMajority(f"{member.name} is not admitted with this store yet")
+        if member.name in member.layout.absent:
+            raise NotInMajority(f"{member.name} is absent from its groups, and will return")
+        if self.stopped():
+            # What it relayed and had not stored may be in others' logs, under the numbers that it
+            # would give now: the next epoch tells the last.
+            raise NotInMajority(f"{member.name} has restarted, and waits for the next epoch")
+
+    def restarted(self) -> None:
+        """All that was open before this start is known now."""
+        self._replaying = False
+        if self.excludes and self._member.boot > 1:
+            home = self._member.layout.home(self._member.name)
+            if home is not None:
+                self._renewing[home.epoch] = None
+
+    def is_sealed(self, epoch: int) -> bool:
+        member = self._member
+        flush = member.layout.flushing
+        if epoch in self._renewing or (flush is not None and epoch in flush.epochs):
+            return True
+        restarting = self._replaying and self.excludes and member.boot > 1
+        domain = member.layout.domains.get(epoch)
+        return restarting and domain is not None and member.name in domain.sites
+
+    def quiet(self) -> bool:
+        member = self._member
+        if member.name not in member.layout.roster:
+            return True
+        return (
+            member.layout.flushing is None
+            and not self.stopped()
+            and self.takes_part()
+            and member.name not in member.layout.absent
+        )
+
+    # --- what is reported -------------------------------------------------------------------------
+
+    def report(self) -> Logged | None:
+        member = self._member
+        flush = member.layout.flushing
+        if flush is None or member.name not in flush.members:
+            return None
+        counts: list[tuple[int, Group, int, tuple[Site, ...]]] = []
+        lasts: list[tuple[Site, int, Group, int]] = []
+        for epoch in flush.epochs:
+            if member.name in member.layout.domains[epoch].sites:
+                engine = member.engines[epoch]
+                counts += [(epoch, g, n, sites) for g, (n, sites) in engine.counts().items()]
+                lasts += engine.log_seqs()
+        holds = self.missed.places()
+        if self.tail is not None:
+            tail = self.tail
+            holds = tuple(place for place in holds if place[0] != tail.epoch)  # not to its end
+            counts += [(tail.epoch, g, n, sites) for g, (n, sites) in tail.counts.items()]
+            lasts += tail.lasts
+        return Logged(flush.number, tuple(counts), tuple(lasts), holds)
+
+    def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...]]:
+        """What the manager is told at every beat (`wire.epochs.Fed`)."""
+        slow = self.slowness.named()
+        return (self.store, self.stopped(), self._got, self.closing_counts(), slow)
+
+    def tell_log(self) -> None:
+        report = self.report()
+        if report is not None:
+            self._tell(report)
+
+    def _tell(self, frame: FlushFrame) -> None:
+        """The manager; one that is this site itself looks here."""
+        member = self._member
+        if member.manager_at is not None and not member.manager.leads:
+            member.say(member.manager_at, frame)
+
+    def closing_counts(self) -> Counts:
+        """How far this site's log reaches in epochs whose Close it has passed."""
+        member = self._member
+        if not member.layout.absent:
+            return ()
+        return tuple(
+            (epoch, group, number, sites)
+            for closing in member.layout.closing.values()
+            for epoch in closing.epochs
+            if epoch in member.engines and member.engines[epoch].all_logged
+            for group, (number, sites) in member.engines[epoch].counts().items()
+        )
+
+    # --- fetching ---------------------------------------------------------------------------------
+
+    @property
+    def got(self) -> int:
+        return self._got
+
+    def receive(self, peer: Site, frame: FlushFrame) -> None:
+        if isinstance(frame, (Logged, Whole)):
+            self._member.manager.excluding.receive(peer, frame)
+        elif isinstance(frame, Fetch):
+            self._give(peer, frame)
+        elif isinstance(frame, Pages):
+            self._take(frame)
+        else:
+            flush = self._member.layout.flushing
+            if flush is not None and flush.number == frame.flush:
+                self._past = frame
+                self.advance()
+
+    def advance(self) -> None:
+        """Ask for what is lacking; say so when nothing is."""
+        past, member = self._past, self._member
+        if past is None:
+            return
+        lacking = [need for need in past.needs if self._having(need[0], need[1]) < need[2]]
+        for epoch, group, _, _, holder in lacking:
+            if holder and holder != member.name:
+                member.say(holder, Fetch(epoch, group, self._having(epoch, group)))
+        if not any(need[4] for need in lacking):
+            self._confirm(past)
+
+    def _confirm(self, past: Past) -> None:
+        member = self._member
+        if self.confirmed is None or self.confirmed.flush != past.flush:
+            flush = member.layout.flushing
+            assert flush is not None
+            self.confirmed = Confirmed(
+                past.flush, flush.epochs, tuple((e, g, n, m) for e, g, n, m, _ in past.needs)
+            )
+            member.persisting.append(self.confirmed)
+        self._tell(Whole(past.flush))
+
+    def is_whole(self, flush: int) -> bool:
+        return self.confirmed is not None and self.confirmed.flush == flush
+
+    def _having(self, epoch: int, group: Group) -> int:
+        """The number up to which this site has the group's messages of the epoch."""
+        member = self._member
+        having = 0
+        if self.tail is not None and self.tail.epoch == epoch:
+            having = self.tail.counts.get(group, (0, ()))[0]
+        elif epoch in member.engines:
+            having = member.engines[epoch].counts().get(group, (0, ()))[0]
+        return max(having, self._fetched_to.get((epoch, group), 0))
+
+    def _give(self, peer: Site, frame: Fetch) -> None:
+        found = self._shelved(frame.epoch, frame.group)
+        batches: list[Placed] = []
+        size = 0
+        for number in sorted(number for number in found if number > frame.after):
+            if batches and (size > _PAGE_BYTES or len(batches) >= _PAGE_BATCHES):
+                break
+            batches.append(found[number])
+            size += len(found[number].batch.body) + 256
+        if batches:
+            pages = Pages(frame.epoch, frame.group, frame.after, tuple(batches))
+            self._member.say(peer, pages)
+
+    def _shelved(self, epoch: int, group: Group) -> dict[int, Placed]:
+        found = dict(self.missed.of(epoch, group))
+        if self.tail is not None and self.tail.epoch == epoch:
+            log: Iterable[Placed] = self.tail.log
+        elif epoch in self._member.engines and self.is_sealed(epoch):
+            log = self._member.engines[epoch].log()
+        else:
+            log = ()
+        found.update({one.number: one for one in log if one.batch.group == group})
+        return found
+
+    def _take(self, frame: Pages) -> None:
+        flush = self._member.layout.flushing
+        if flush is None or self._member.name not in flush.members:
+            return
+        having = self._having(frame.epoch, frame.group)
+        for placed in frame.batches:
+            if placed.number == having + 1 and placed.batch.group == frame.group:
+                filled = Filled(frame.epoch, placed)
+                self.fill(filled)
+                self._member.persisting.append(filled)
+                having = last_number(placed)
+                self._got += 1
+        self.advance()
+
+    def fill(self, filled: Filled) -> None:
+        epoch, placed = filled.epoch, filled.placed
+        group = placed.batch.group
+        self.fetched.setdefault(epoch, {}).setdefault(group, {})[placed.number] = placed
+        last = max(last_number(placed), self._fetched_to.get((epoch, group), 0))
+        self._fetched_to[epoch, group] = last
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    def admitted(self) -> None:
+        """The voters may have let this site in as a new incarnation: without its past."""
+        member = self._member
+        incarnation = member.layout.roster.get(member.name, member.incarnation)
+        if self.excludes and incarnation != member.incarnation and self.takes_part():
+            member.incarnation = incarnation
+            self.tail, self.confirmed = None, None
+            self.fetched, self._fetched_to = {}, {}
+
+    def leave(
+        self, epoch: int, engine: Engine, mine: Mapping[Group, int], unplaced: list[Batch]
+    ) -> bool:
+        """This site's epoch is gone. False: it was closed in the planned way. Otherwise the past is
+        delivered; where it was closed without this site, its log is kept for the return."""
+        member = self._member
+        if self.stranger():
+            return True
+        if member.layout.absent.get(member.name) == epoch:
+            self.tail = tail_of(engine, epoch)
+            member.position = engine.gate.logged
+            return True
+        if self.confirmed is None or epoch not in self.confirmed.epochs:
+            return False
+        for group, seq in mine.items():
+            engine.own.included(group, seq)
+        member.collect(epoch, engine, engine.drain())
+        self._agree(tail_of(engine, epoch))
+        unplaced.extend(engine.unplaced())
+        return True
+
+    def closed(self, epoch: int, engine: Engine) -> None:
+        """An epoch of this site ended in the planned way."""
+        groups = engine.structure.groups_of[self._member.name]
+        log = [(epoch, placed) for placed in engine.log()]
+        self.missed.keep([(epoch, group) for group in groups], log)
+
+    def come_back(self, unplaced: list[Batch]) -> list[Batch]:
+        """All of the old is gone: deliver what was missed, if an epoch was opened for this site
+        again. Own messages that are to be placed now."""
+        member, tail = self._member, self.tail
+        away_since = member.layout.absent.get(member.name)
+        if self.stranger():
+            self.tail = None
+            return unplaced
+        if tail is not None and member.name not in member.layout.roster:
+            self.tail = None  # retired while it was absent
+            unplaced += tail.kept
+        elif tail is not None and away_since != tail.epoch:
+            self.tail = None
+            self._agree(tail)
+            for batch in tail.kept:
+                stream = (batch.origin, batch.incarnation, batch.group)
+                if batch.seq > member.layout.lasts.get(stream, 0):
+                    unplaced.append(batch)
+                    continue
+                for stage in ("ordered", "stable"):
+                    member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
+        if away_since and self.tail is None:
+            # The epoch was opened for this site, and closed without it, before it heard of either.
+            position = member.position
+            self.tail = Tail(away_since, position, position, (), {}, (), tuple(unplaced))
+            unplaced = []
+        self.missed.prune()
+        return unplaced
+
+    def _agree(self, tail: Tail) -> None:
+        member, confirmed = self._member, self.confirmed
+        assert confirmed is not None
+        counts = {(epoch, group): number for epoch, group, number, _ in confirmed.counts}
+        fetched = {
+            epoch: [placed for batches in groups.values() for placed in batches.values()]
+            for epoch, groups in self.fetched.items()
+        }
+        agreed = agree(tail, counts, fetched, self.attempt)
+        member.position, self.attempt = agreed.position, agreed.attempt
+        member.delivering.extend(agreed.items)
+        self.missed.keep(counts, agreed.log)
+        self.confirmed, self._past = None, None
+        self.fetched, self._fetched_to = {}, {}
+
+    # --- what must be durable ---------------------------------------------------------------------
+
+    def waiting(self) -> list[Batch]:
+        """Own messages that are in no epoch now."""
+        return [*self.parked, *(self.tail.kept if self.tail is not None else ())]
+
+    def aside(self) -> Aside:
+        return Aside(
+            self.attempt, self.tail, packed(self.fetched), packed(self.missed.shelf),
+            self.missed.places(),
+            tuple(self.parked), self.confirmed,
+        )  # fmt: skip
+
+    def restore(self, aside: Aside) -> None:
+        self.attempt, self.tail = aside.attempt, aside.tail
+        self.parked, self.confirmed = list(aside.parked), aside.confirmed
+        self.fetched, self._fetched_to = {}, {}
+        for filled in aside.fetched:
+            self.fill(filled)
+        self.missed.restore(aside.holds, aside.history)
+
+
+def tail_of(engine: Engine, epoch: int) -> Tail:
+    log = tuple(engine.log())
+    position = engine.gate.logged - sum(placed.batch.count for placed in log)
+    return Tail(
+        epoch, position, engine.gate.delivered, log, engine.counts(), engine.log_seqs(),
+        tuple(engine.own.kept),
+    )  # fmt: skip

@@ -1,0 +1,92 @@
+"""What absent members of this site's groups will ask for when they return: the messages of epochs
+that ended without them, from the one that each was last in."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ordercast.core.epochs.layout import Domain
+from ordercast.core.epochs.records import Filled
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Placed
+
+if TYPE_CHECKING:
+    from ordercast.core.epochs.member import Member
+
+Shelf = dict[int, dict[Group, dict[int, Placed]]]
+"""Batches by epoch, group and number."""
+
+
+class Missed:
+    """A group that is on the shelf for an epoch is there with all that may be asked for."""
+
+    def __init__(self, member: "Member") -> None:
+        self._member = member
+        self.shelf: Shelf = {}
+
+    def places(self) -> tuple[tuple[int, Group], ...]:
+        return tuple((epoch, group) for epoch, groups in self.shelf.items() for group in groups)
+
+    def of(self, epoch: int, group: Group) -> dict[int, Placed]:
+        return self.shelf.get(epoch, {}).get(group, {})
+
+    def restore(self, places: Iterable[tuple[int, Group]], batches: Iterable[Filled]) -> None:
+        self.shelf = {}
+        for epoch, group in places:
+            self.shelf.setdefault(epoch, {}).setdefault(group, {})
+        for filled in batches:
+            self.remember(filled.epoch, filled.placed)
+
+    def remember(self, epoch: int, placed: Placed) -> None:
+        shelf = self.shelf.setdefault(epoch, {}).setdefault(placed.batch.group, {})
+        shelf[placed.number] = placed
+
+    def remembering(self, domain: Domain) -> Callable[[Placed], None] | None:
+        """What to do with what an epoch's log forgets."""
+        member = self._member
+        if member.name not in domain.sites:
+            return None
+        missed = tuple(g for g in domain.structure.groups_of[member.name] if self.is_missed(g))
+        return partial(self._remember_of, domain.epoch, missed) if missed else None
+
+    def _remember_of(self, epoch: int, groups: tuple[Group, ...], placed: Placed) -> None:
+        if placed.batch.group in groups:
+            self.remember(epoch, placed)
+
+    def is_missed(self, group: Group, members: Iterable[Site] = ()) -> bool:
+        """Whether the group has absent members."""
+        layout = self._member.layout
+        listed = tuple(members) or layout.groups.get(group, ())
+        return any(site in layout.absent for site in listed)
+
+    def keep(self, places: Iterable[tuple[int, Group]], log: Iterable[tuple[int, Placed]]) -> None:
+        """Of a closed epoch, for groups with absent members."""
+        for epoch, group in places:
+            if self.is_missed(group):
+                self.shelf.setdefault(epoch, {}).setdefault(group, {})
+        for epoch, placed in log:
+            if self.is_missed(placed.batch.group, placed.batch.members):
+                self.remember(epoch, placed)
+
+    def prune(self) -> None:
+        layout = self._member.layout
+        first = min(layout.absent.values(), default=layout.last_epoch + 1)
+        self.shelf = {
+            epoch: kept
+            for epoch, groups in self.shelf.items()
+            if epoch >= first and (kept := {g: b for g, b in groups.items() if self._wanted(g, b)})
+        }
+
+    def _wanted(self, group: Group, batches: dict[int, Placed]) -> bool:
+        if not group.startswith("@"):
+            return self.is_missed(group)
+        return any(self.is_missed(group, placed.batch.members) for placed in batches.values())
+
+
+def packed(shelf: Shelf) -> tuple[Filled, ...]:
+    return tuple(
+        Filled(epoch, placed)
+        for epoch, groups in shelf.items()
+        for batches in groups.values()
+        for placed in batches.values()
+    )

@@ -1,0 +1,130 @@
+"""The past of a flush, from the reports ([GS] §5.2.1): what there is, and who has it.
+
+Of a group in an epoch that is closed the past has as many messages as the longest log reported: the
+members agree on the first so many, and keys merge groups. A frozen group's is told by those of its
+members that return now. Where a past was chosen before, it stands.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ordercast.core.epochs.layout import Flushing, Layout
+from ordercast.model.epochs import Counts, Included
+from ordercast.model.groups import Group, Site
+from ordercast.wire.epochs import Logged, Need
+
+Place: TypeAlias = tuple[int, Group]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    needs: Mapping[Site, tuple[Need, ...]]
+    counts: Counts
+    lasts: Included
+
+
+def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
+    flush = layout.flushing
+    assert flush is not None
+    found = _longest(layout, flush, reports)
+    for (epoch, group), (number, members) in layout.pasts.items():
+        holders = [s for s in sorted(reports) if (epoch, group) in reports[s].holds]
+        nominal = members or layout.groups.get(group, ())
+        holders += [  # of a domain that goes on
+            site
+            for site in layout.counted.get(epoch, ())
+            if site in nominal and site not in flush.absent and site not in flush.fresh
+        ]
+        found[epoch, group] = (number, members, holders[0] if holders else "")
+    needs = {
+        site: tuple(
+            (epoch, group, number, members, holder)
+            for (epoch, group), (number, members, holder) in sorted(found.items())
+            if _concerns(layout, flush, site, epoch, group, members)
+        )
+        for site in flush.members
+    }
+    counts = tuple(
+        (*place, number, members)
+        for place, (number, members, _) in sorted(found.items())
+        if place not in layout.pasts and _will_be_missed(layout, flush, place[1], members)
+    )
+    return Chosen(needs, counts, _lasts(layout, flush, reports))
+
+
+Found: TypeAlias = dict[Place, tuple[int, tuple[Site, ...], Site]]
+
+
+def _longest(layout: Layout, flush: Flushing, reports: Mapping[Site, Logged]) -> Found:
+    found: Found = {}
+    for epoch in flush.epochs:
+        for group, members in layout.domains[epoch].structure.groups.items():
+            there = [site for site in members if site in reports and site not in flush.fresh]
+            if there:
+                found[epoch, group] = (0, (), there[0])
+    for group, (epoch, settlers) in layout.frozen.items():
+        there = [site for site in settlers if site in reports and site not in flush.fresh]
+        if there:
+            found[epoch, group] = (0, (), there[0])
+    for site in sorted(reports):
+        if site in flush.fresh:
+            continue
+        for epoch, group, number, members in reports[site].counts:
+            if _tells(layout, flush, site, epoch, group, members):
+                best = found.get((epoch, group))
+                if best is None or number > best[0]:
+                    found[epoch, group] = (number, members, site)
+    return found
+
+
+def _tells(
+    layout: Layout, flush: Flushing, site: Site, epoch: int, group: Group, members: tuple[Site, ...]
+) -> bool:
+    """Whether the site's log says what the past of the group is."""
+    if epoch in flush.epochs:
+        return True
+    if group in layout.frozen:
+        return layout.frozen[group][0] == epoch and site in layout.frozen[group][1]
+    # A list of sites all of which were absent: nobody else knows of it.
+    return bool(members) and not any(s in layout.counted.get(epoch, ()) for s in members)
+
+
+def _concerns(
+    layout: Layout, flush: Flushing, site: Site, epoch: int, group: Group, members: Iterable[Site]
+) -> bool:
+    if site in flush.fresh:
+        return False
+    away_since = layout.absent.get(site)
+    if away_since is not None:
+        if epoch == away_since and not members and group not in layout.groups:
+            return True  # the group was removed since; what the site has of it stands
+        return epoch >= away_since and site in (tuple(members) or layout.groups.get(group, ()))
+    if epoch not in flush.epochs:
+        return False
+    return site in (tuple(members) or layout.domains[epoch].structure.groups.get(group, ()))
+
+
+def _will_be_missed(
+    layout: Layout, flush: Flushing, group: Group, members: tuple[Site, ...]
+) -> bool:
+    """Whether an absent site will be compared with it; a frozen group is settled by this too."""
+    if group in layout.frozen:
+        return True
+    return any(site in flush.absent for site in members or layout.groups.get(group, ()))
+
+
+def _lasts(layout: Layout, flush: Flushing, reports: Mapping[Site, Logged]) -> Included:
+    lasts: dict[tuple[Site, int, Group], int] = {}
+    for site in sorted(reports):
+        told = {
+            group
+            for epoch, group, _, members in reports[site].counts
+            if site not in flush.fresh and _tells(layout, flush, site, epoch, group, members)
+        }
+        for origin, incarnation, group, seq in reports[site].lasts:
+            if group not in told:
+                continue  # of an epoch whose past was chosen without it
+            stream = (origin, incarnation, group)
+            lasts[stream] = max(seq, lasts.get(stream, 0))
+    return tuple((*stream, lasts[stream]) for stream in sorted(lasts))

@@ -1,0 +1,106 @@
+"""A site's log of a closed epoch against the past that was chosen ([GS] §5.2.1, the rollback).
+
+Of each group a site has the first messages of the epoch, as every member has: more than the past,
+or fewer. It keeps the longest prefix of its log that is also one of the past for it, in key order;
+what it has delivered beyond that is rolled back, and what it lacks it delivers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from ordercast.model.epochs import Included
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, DeliveredBatch, MessageId, Placed
+
+Counted: TypeAlias = Mapping[tuple[int, Group], int]
+"""By epoch and group, the number of the last message that the past has."""
+
+
+class Tail(msgspec.Struct, frozen=True, array_like=True):
+    """What a site has of an epoch that it has left: the end of its log, and its own messages."""
+
+    epoch: int
+    position: int  # of the last message before `log`
+    delivered: int  # the last position handed to the application
+    log: tuple[Placed, ...]
+    counts: dict[Group, tuple[int, tuple[Site, ...]]]  # of the whole log
+    lasts: Included
+    kept: tuple[Batch, ...]
+
+
+class Rollback(msgspec.Struct, frozen=True, array_like=True):
+    """In the stream of deliveries: those at higher positions than `position` never happened. What
+    follows is of another `attempt`; one that was seen before is a restart's repetition."""
+
+    position: int
+    attempt: int
+    epoch: int
+    annulled: tuple[tuple[int, MessageId], ...]  # positions and messages, all of them
+
+
+class Agreed(msgspec.Struct, frozen=True):
+    """What a site makes of the past."""
+
+    position: int
+    attempt: int
+    items: tuple[Rollback | DeliveredBatch, ...]
+    log: tuple[tuple[int, Placed], ...]  # by epoch, in order
+
+
+def last_number(placed: Placed) -> int:
+    return placed.number + placed.batch.count - 1
+
+
+def in_order(placed: Iterable[Placed]) -> list[Placed]:
+    return sorted(placed, key=lambda one: one.key)
+
+
+def agree(
+    tail: Tail, counts: Counted, fetched: Mapping[int, Sequence[Placed]], attempt: int
+) -> Agreed:
+    """`fetched`: by epoch, what others had more than this site."""
+    within = [
+        placed
+        for placed in tail.log
+        if last_number(placed) <= counts.get((tail.epoch, placed.batch.group), 0)
+    ]
+    past = in_order([*within, *_chosen(tail.epoch, counts, fetched)])
+    same = 0
+    while same < min(len(past), len(tail.log)) and past[same].key == tail.log[same].key:
+        same += 1
+    position = tail.position + sum(placed.batch.count for placed in tail.log[:same])
+    items: list[Rollback | DeliveredBatch] = []
+    delivered = tail.delivered
+    if delivered > position:
+        attempt += 1
+        annulled = tuple(_ids(tail.log[same:], position, delivered))
+        items.append(Rollback(position, attempt, tail.epoch, annulled))
+        delivered = position
+    log = [(tail.epoch, placed) for placed in past]
+    for epoch in sorted(epoch for epoch in fetched if epoch > tail.epoch):
+        log += [(epoch, placed) for placed in in_order(_chosen(epoch, counts, fetched))]
+    position = tail.position
+    for epoch, placed in log:
+        if position >= delivered:
+            items.append(DeliveredBatch(position + 1, epoch, placed, attempt))
+        position += placed.batch.count
+    return Agreed(position, attempt, tuple(items), tuple(log))
+
+
+def _chosen(
+    epoch: int, counts: Counted, fetched: Mapping[int, Sequence[Placed]]
+) -> Iterable[Placed]:
+    for placed in fetched.get(epoch, ()):
+        if last_number(placed) <= counts.get((epoch, placed.batch.group), 0):
+            yield placed
+
+
+def _ids(log: Iterable[Placed], position: int, delivered: int) -> Iterable[tuple[int, MessageId]]:
+    for placed in log:
+        batch = placed.batch
+        for seq in range(batch.seq, batch.seq + batch.count):
+            position += 1
+            if position <= delivered:
+                yield position, MessageId(batch.origin, batch.incarnation, batch.group, seq)

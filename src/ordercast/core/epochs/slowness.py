@@ -1,0 +1,45 @@
+"""Who is too slow (`slow_member = "exclude"`): for whom a site's own messages wait for too long.
+
+A message that does not become stable waits for somebody (`core.holders`). When the oldest one has
+been the same for several times as long as a silent site is waited for, that somebody is named to
+the manager, which excludes one such site at a time.
+"""
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from ordercast.core.holders import holders
+from ordercast.model.groups import Group, Site
+
+if TYPE_CHECKING:
+    from ordercast.core.epochs.member import Member
+
+_PATIENCE = 4  # times the timeout of a silent site
+
+Oldest: TypeAlias = tuple[int, Group, int]
+
+
+class Slowness:
+    """State: the oldest own message that is not stable, and since when it has been that."""
+
+    def __init__(self, member: "Member") -> None:
+        self._member = member
+        self._oldest: dict[int, tuple[Oldest, int]] = {}  # by epoch
+
+    def named(self) -> tuple[Site, ...]:
+        member = self._member
+        if member.options.slow_member != "exclude" or not member.flush.excludes:
+            return ()
+        before, self._oldest = self._oldest, {}
+        found: dict[Site, None] = {}
+        for epoch, engine in member.engines.items():
+            own = engine.own
+            if engine.frozen or engine.sealed or not (own.unstable and own.kept):
+                continue
+            first = own.kept[0]
+            oldest: Oldest = (epoch, first.group, own.stable_seq(first.group))
+            same, since = before.get(epoch, (oldest, member.now))
+            self._oldest[epoch] = (oldest, since if same == oldest else member.now)
+            if member.now - self._oldest[epoch][1] > _PATIENCE * member.options.timing.suspect:
+                found.update(dict.fromkeys(holders(engine)))
+        found.pop(member.name, None)
+        return tuple(found)

@@ -1,0 +1,146 @@
+"""What protocols without a tree have in common: the log of a site, and what survives a restart.
+
+A batch passes a site that is its member, in key order; its number is the next of its group, which
+is the same at every member because all of them log all of the group's batches. One member, the
+group's teller, tells origins what is final (`core.tellers`).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import cast
+
+from msgspec import convert
+
+from ordercast.core.order.interface import Environment, State
+from ordercast.core.outbox import Passed
+from ordercast.core.structure import Structure
+from ordercast.core.tellers import Tellers
+from ordercast.model.epochs import Included
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Key, Placed
+from ordercast.wire.frames import Item
+
+Stream = tuple[Site, int, Group]
+Mine = tuple[int, Group, int]
+"""An own batch: incarnation, group, seq."""
+
+NO_KEY = Key((), "")
+
+
+class Direct:
+    """State: the log (`_numbers`, `_seqs`, `last_key`); own batches without a place."""
+
+    def __init__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> None:
+        self.site = site
+        self.structure = cast(Tellers, structure)
+        self.environment = environment
+        self.causal = causal
+        self.last_key = NO_KEY
+        self._numbers: dict[Group, int] = {}  # last group number logged here
+        self._seqs: dict[Stream, int] = {}  # last seq logged here, per origin
+        self._log: deque[Placed] = deque()
+        # The same, folded from the records that were forgotten.
+        self._old_key = NO_KEY
+        self._old_numbers: dict[Group, int] = {}
+        self._old_seqs: dict[Stream, int] = {}
+        self._inherited: dict[Stream, int] = {}  # from the epochs before
+        self._unplaced: dict[tuple[int, Group], dict[int, tuple[Batch, bool]]] = {}
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def members(self, batch: Batch) -> tuple[Site, ...]:
+        return batch.members or self.structure.members(batch.group)
+
+    def is_logged(self, batch: Batch) -> bool:
+        stream = (batch.origin, batch.incarnation, batch.group)
+        return batch.seq <= self._seqs.get(stream, 0)
+
+    def append(self, key: Key, batch: Batch) -> None:
+        """The batch is the next of this site's log."""
+        placed = Placed(key, self._numbers.get(batch.group, 0) + 1, batch)
+        told_elsewhere = self.structure.primary(batch.group, batch.members) != self.site
+        entry = Passed(placed, key.site, told_elsewhere)
+        self.environment.persist(entry)
+        self._pass(entry)
+
+    def _pass(self, entry: Passed) -> None:
+        placed, batch = entry.placed, entry.placed.batch
+        self.last_key = placed.key
+        self._numbers[batch.group] = placed.number + batch.count - 1
+        self._seqs[batch.origin, batch.incarnation, batch.group] = batch.seq + batch.count - 1
+        self._log.append(placed)
+        self.environment.passed(entry, (), mine=True)
+
+    def log(self) -> Sequence[Placed]:
+        return self._log
+
+    def placed_here(self) -> Included:
+        return tuple(
+            (*stream, seq)
+            for stream, seq in sorted(self._seqs.items())
+            if seq > self._inherited.get(stream, 0)
+        )
+
+    # --- own batches, which get their places in any order: the site hears of them in seq order ----
+
+    def expect_place(self, batch: Batch) -> None:
+        stream = (batch.incarnation, batch.group)
+        self._unplaced.setdefault(stream, {})[batch.seq] = (batch, False)
+
+    def has_place(self, batch: Batch) -> None:
+        stream = (batch.incarnation, batch.group)
+        waiting = self._unplaced.get(stream, {})
+        if batch.seq not in waiting:
+            return
+        waiting[batch.seq] = (batch, True)
+        while waiting:
+            seq = next(iter(waiting))
+            first, placed = waiting[seq]
+            if not placed:
+                return
+            del waiting[seq]
+            self.environment.ordered(first)
+        self._unplaced.pop(stream, None)
+
+    # --- what survives a restart ------------------------------------------------------------------
+
+    def restore(self, state: State) -> None:
+        self._inherited = {(o, i, g): seq for o, i, g, seq in state["inherited"]}
+        self._old_numbers = dict(state.get("numbers", {}))
+        self._numbers = dict(self._old_numbers)
+        seqs = state["seqs"] if "seqs" in state else state["inherited"]
+        self._old_seqs = {(o, i, g): seq for o, i, g, seq in seqs}
+        self._seqs = dict(self._old_seqs)
+        if "key" in state:
+            self.last_key = self._old_key = convert(state["key"], Key)
+
+    def replay(self, record: Passed) -> None:
+        self._pass(record)
+
+    def forget(self, record: Passed) -> None:
+        placed, batch = record.placed, record.placed.batch
+        self._old_key = placed.key
+        self._old_numbers[batch.group] = placed.number + batch.count - 1
+        stream = (batch.origin, batch.incarnation, batch.group)
+        self._old_seqs[stream] = batch.seq + batch.count - 1
+        if self._log and self._log[0] is placed:
+            self._log.popleft()
+
+    def journal(self) -> State:
+        return {
+            "key": self._old_key,
+            "numbers": dict(self._old_numbers),
+            "seqs": [(*stream, seq) for stream, seq in self._old_seqs.items()],
+            "inherited": [(*stream, seq) for stream, seq in self._inherited.items()],
+        }
+
+    # --- nothing to do, unless a protocol says otherwise ------------------------------------------
+
+    def acknowledged(self, peer: Site, items: Sequence[Item]) -> None: ...
+
+    def final(self, group: Group, seq: int) -> None: ...
+
+    def waits_on(self, origin: Site) -> bool:  # noqa: ARG002
+        return False

@@ -1,0 +1,345 @@
+"""`symmetric`: every site stamps its own batches, all merge by stamp: Lamport in [GS] §2, [TOM] §4.
+
+A batch gets its sender's next timestamp (clock, name), which is its order key, and goes to the
+members. A member lets the lowest pass when it has heard, without gap, a higher timestamp from
+*every site that may send in the domain*, and from the sender this one. Hearing the members and the
+sender is not enough where anybody may send to any group (ERRATA OTHER-2).
+
+Who is silent is asked for a timestamp above the highest that waits here, one question at a time; it
+answers with a null message, unless it has sent a higher one already. Nulls are not answered. A
+timestamp promises that no lower one follows, so none is given twice, restarts included. One silent
+site stops the domain.
+
+An origin outside the domain hands its batches to one fixed site of it (the root of its tree), which
+stamps them. Clocks run ahead of everything received, so key order is causal; batches that others
+stamp take the origin's clock with them, and it waits for their places before it turns elsewhere.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import convert
+from msgspec.structs import replace
+
+from ordercast.core.order.direct import Direct, Mine, Stream
+from ordercast.core.order.interface import CLOSING, Environment, State
+from ordercast.core.outbox import Clocked, Note, Passed, Stamped
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Key
+from ordercast.wire.frames import DOWN, UP, Final, Item, Null, Offer, Timed, Wanted
+
+Timestamp = tuple[int, Site]
+
+_AHEAD = 1_024  # nulls given for one record of the clock
+
+
+@dataclass(slots=True)
+class _Given:
+    """A batch stamped here, to be sent again after a restart: an own one until it is stable,
+    another's until those who must hear of it have acknowledged it."""
+
+    batch: Batch
+    owed: dict[Site, None] = field(default_factory=dict)
+
+
+class Symmetric(Direct):
+    """State: the clock; what was heard of each site of the domain; what waits; what was stamped."""
+
+    def __init__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> None:
+        super().__init__(site, structure, environment, causal=causal)
+        tellers = self.structure
+        self._domain = tellers.domains[tellers.root_of[site]]
+        self._clock = 0
+        self._durable = 0  # no timestamp up to here is given after a restart
+        self._heard: dict[Site, int] = {peer: 0 for peer in self._domain if peer != site}
+        self._told: dict[Site, int] = {}  # the last timestamp sent to a peer
+        self._asked: dict[Site, Timestamp] = {}  # questions not answered yet
+        self._heap: list[tuple[Timestamp, Batch]] = []
+        self._highest: Timestamp = (0, "")  # that has waited here
+        self._given: dict[int, _Given] = {}  # by clock
+        self._clocks: dict[tuple[int, Group], dict[int, int]] = {}  # of own ones among them, by seq
+        self._through: dict[Stream, int] = {}  # last seq stamped for an origin outside
+        self._handed: dict[Mine, Batch] = {}  # own ones that another site stamps
+        self._incarnation = 0  # of own batches
+        self._before: dict[Mine, int] = {}  # clocks of own batches, before a restart
+        self._was_here = False  # in this epoch, before a restart
+        self._silent = False  # until all is replayed: what was promised first goes first
+        self._advancing = False
+
+    # --- stamping ---------------------------------------------------------------------------------
+
+    def way(self, batch: Batch) -> str:
+        """The site that stamps it: this one within its domain, else the other domain's root."""
+        root = self.structure.root_of[self.members(batch)[0]]
+        return self.site if root == self.structure.root_of[self.site] else root
+
+    def submit(self, batch: Batch) -> None:
+        mine = (batch.incarnation, batch.group, batch.seq)
+        clocks = self._clocks.setdefault(mine[:2], {})
+        if batch.seq in clocks:
+            return  # a Close, which is submitted until it has passed
+        if batch.incarnation != CLOSING:
+            self._incarnation = batch.incarnation
+        self.expect_place(batch)
+        stamper = self.way(batch)
+        if stamper != self.site:
+            self._handed[mine] = batch
+            if not self._silent:
+                self.environment.send(stamper, UP, Offer(batch, self._clock))
+            return
+        clock = self._before.pop(mine, 0)
+        if not clock:
+            clock = self._tick()
+            if self.environment.resumes:  # its payloads are kept with the origin's own batches
+                kept = batch if batch.incarnation == CLOSING else replace(batch, body=b"")
+                self.environment.persist(Stamped(kept, clock, self.site))
+        clocks[batch.seq] = clock
+        self._give(batch, clock)
+        self.has_place(batch)
+
+    def _tick(self, least: int = 0) -> int:
+        self._clock = max(self._clock, least) + 1
+        return self._clock
+
+    def _give(self, batch: Batch, clock: int) -> None:
+        """The batch has its timestamp: to its members, this site among them."""
+        others = self._others(batch)
+        given = self._given[clock] = _Given(batch, dict.fromkeys(others))
+        for member in others:
+            self._send(member, Timed(batch, clock))
+        if batch.origin != self.site:
+            given.owed[batch.origin] = None
+            self._answer(batch, clock)
+        if self.site in self.members(batch) and Key((clock,), self.site) > self.last_key:
+            self._wait((clock, self.site), batch)  # else it was logged before a restart
+        self._advance()
+
+    def _send(self, peer: Site, item: Timed | Null) -> None:
+        if not self._silent:
+            self._told[peer] = item.clock
+            self.environment.send(peer, UP, item)
+
+    def _answer(self, batch: Batch, clock: int) -> None:
+        mine = (batch.incarnation, batch.group, batch.seq)
+        if not self._silent:
+            self.environment.send(batch.origin, DOWN, Final(*mine, clock, self.site))
+
+    def _stamp_for(self, batch: Batch, clock: int) -> None:
+        """An origin outside the domain asks."""
+        stream = (batch.origin, batch.incarnation, batch.group)
+        if batch.seq <= max(self._through.get(stream, 0), self._inherited.get(stream, 0)):
+            self._answer(batch, self._clock)  # a repeat; the answer was lost, or is under way
+            return
+        self._through[stream] = batch.seq + batch.count - 1
+        clock = self._tick(clock)
+        if self.environment.resumes:
+            self.environment.persist(Stamped(batch, clock, self.site))
+        self._give(batch, clock)
+
+    # --- merging ----------------------------------------------------------------------------------
+
+    def receive(self, peer: Site, item: Item) -> None:
+        if isinstance(item, (Timed, Null)) and peer not in self._heard:
+            return  # of another domain
+        if type(item) is Timed:
+            self._clock = max(self._clock, item.clock)
+            if self._hear(peer, item.clock) and Key((item.clock,), peer) > self.last_key:
+                if self.environment.resumes:
+                    self.environment.persist(Stamped(item.batch, item.clock, peer))
+                self._wait((item.clock, peer), item.batch)
+            self._ask(peer)
+            self._advance()
+        elif type(item) is Null:
+            self._hear(peer, item.clock)
+            self._ask(peer)
+            self._advance()
+        elif type(item) is Wanted:
+            self._wanted(peer, (item.clock, item.site))
+        elif type(item) is Offer:
+            self._stamp_for(item.batch, item.clock)
+        elif type(item) is Final:
+            self._clock = max(self._clock, item.clock)
+            batch = self._handed.pop((item.incarnation, item.group, item.seq), None)
+            if batch is not None:
+                self.has_place(batch)
+
+    def _hear(self, peer: Site, clock: int) -> bool:
+        """Whether that is later than all before."""
+        if clock <= self._heard[peer]:
+            return False
+        self._heard[peer] = clock
+        if peer in self._asked and (clock, peer) > self._asked[peer]:
+            del self._asked[peer]
+        return True
+
+    def _wait(self, stamp: Timestamp, batch: Batch) -> None:
+        heapq.heappush(self._heap, (stamp, batch))
+        self._highest = max(self._highest, stamp)
+        for peer in self._heard:
+            self._ask(peer)
+
+    def _ask(self, peer: Site) -> None:
+        """For a timestamp above all that waits here, unless it has been asked for one."""
+        if self._silent or not self._heap or peer in self._asked:
+            return
+        if (self._heard[peer], peer) < self._highest:
+            self._asked[peer] = self._highest
+            self.environment.send(peer, UP, Wanted(*self._highest))
+
+    def _wanted(self, peer: Site, stamp: Timestamp) -> None:
+        self._clock = max(self._clock, stamp[0])
+        if (self._told.get(peer, 0), self.site) <= stamp:
+            self._send_null(peer)
+
+    def _send_null(self, peer: Site) -> None:
+        clock = self._tick()
+        if self.environment.resumes and clock > self._durable:
+            self._durable = clock + _AHEAD
+            self.environment.persist(Clocked(self._durable))
+        self._send(peer, Null(clock))
+
+    def _advance(self) -> None:
+        """Let pass what is lowest, as long as nothing lower can come."""
+        if self._advancing or self._silent or not self._heap:
+            return
+        self._advancing = True
+        while self._heap and self._heap[0][0] <= self._safe_upto() and self.environment.may_log():
+            (clock, site), batch = heapq.heappop(self._heap)
+            self.append(Key((clock,), site), batch)
+        self._advancing = False
+
+    def _safe_upto(self) -> Timestamp:
+        """Whatever comes later is above this. Of this site itself: its clock has passed all."""
+        return min(((clock, peer) for peer, clock in self._heard.items()), default=self._highest)
+
+    def resume(self) -> None:
+        self._advance()
+
+    def held(self) -> int:
+        return len(self._heap)
+
+    # --- what needs no more -----------------------------------------------------------------------
+
+    def final(self, group: Group, seq: int) -> None:
+        clocks = self._clocks.get((self._incarnation, group), {})
+        while clocks and (first := next(iter(clocks))) <= seq:
+            self._given.pop(clocks.pop(first), None)
+
+    def acknowledged(self, peer: Site, items: Sequence[Item]) -> None:
+        for item in items:
+            if not isinstance(item, (Timed, Final)):
+                continue
+            given = self._given.get(item.clock)
+            if given is None or given.batch.origin == self.site:
+                continue
+            if not isinstance(item, Final) or item.seq == given.batch.seq:
+                given.owed.pop(peer, None)
+                if not given.owed:
+                    del self._given[item.clock]
+
+    def waits_for(self, batch: Batch) -> list[Site]:
+        if (batch.incarnation, batch.group, batch.seq) in self._handed:
+            return [self.way(batch)]
+        least = min(self._heard.values(), default=0)
+        return [peer for peer, clock in self._heard.items() if self._heap and clock == least]
+
+    def most_queued(self, window: int, origins: int) -> int:
+        """Own batches and those stamped for others; a question and an answer."""
+        return window * origins + 2
+
+    # --- what survives a restart ------------------------------------------------------------------
+
+    def restarted(self, peer: Site | None) -> None:
+        if peer is not None:
+            self._told.pop(peer, None)
+            self._asked.pop(peer, None)
+            if peer in self._heard:
+                self._ask(peer)
+            return
+        self._silent = False
+        for clock, given in sorted(self._given.items()):
+            for member in self.members(given.batch):
+                if member != self.site:
+                    self._send(member, Timed(given.batch, clock))
+            if given.batch.origin != self.site:
+                self._answer(given.batch, clock)
+        for batch in self._handed.values():
+            self.environment.send(self.way(batch), UP, Offer(batch, self._clock))
+        for other in self._heard:
+            if self._was_here:  # they may wait for an answer to what is forgotten here
+                self._send_null(other)
+            self._ask(other)
+        self._before.clear()
+        self._advance()
+
+    def known(self, batch: Batch) -> bool:
+        return (batch.incarnation, batch.group, batch.seq) in self._before
+
+    def note(self, record: Note) -> None:
+        self._was_here = True
+        if isinstance(record, Clocked):
+            self._durable = record.clock
+            self._clock = max(self._clock, record.clock)
+        elif isinstance(record, Stamped):
+            self._again(record.batch, record.clock, record.site)
+
+    def _again(self, batch: Batch, clock: int, site: Site) -> None:
+        """A batch was stamped here, or received with its timestamp, and may wait."""
+        self._clock = max(self._clock, clock)
+        if site != self.site:
+            self._heard[site] = max(self._heard[site], clock)
+        elif batch.origin != self.site:
+            stream = (batch.origin, batch.incarnation, batch.group)
+            last = batch.seq + batch.count - 1
+            self._through[stream] = max(last, self._through.get(stream, 0))
+            self._given[clock] = _Given(batch, dict.fromkeys([*self._others(batch), batch.origin]))
+        elif batch.incarnation == CLOSING:
+            self._clocks.setdefault((CLOSING, batch.group), {})[batch.seq] = clock
+            self._given[clock] = _Given(batch)
+        else:
+            self._before[batch.incarnation, batch.group, batch.seq] = clock
+            return  # it comes with its payloads when it is submitted again
+        if self.site in self.members(batch) and Key((clock,), site) > self.last_key:
+            self._wait((clock, site), batch)
+
+    def _others(self, batch: Batch) -> list[Site]:
+        return [member for member in self.members(batch) if member != self.site]
+
+    def replay(self, record: Passed) -> None:
+        key = record.placed.key
+        self._clock = max(self._clock, key.path[0])
+        while self._heap and self._heap[0][0] <= (key.path[0], key.site):
+            heapq.heappop(self._heap)
+        super().replay(record)
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._silent = True
+        self._was_here = "clock" in state
+        self._clock = self._durable = state.get("clock", 0)
+        self._through = {(o, i, g): seq for o, i, g, seq in state.get("through", ())}
+        for batch, clock, site in state.get("stamped", ()):
+            self._again(convert(batch, Batch), clock, site)
+
+    def journal(self) -> State:
+        state = super().journal()
+        if self.environment.resumes:
+            state["clock"] = max(self._clock, self._durable)
+            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
+            state["stamped"] = [
+                (self._kept(given.batch), clock, self.site) for clock, given in self._given.items()
+            ]
+            state["stamped"] += [
+                (batch, *stamp)
+                for stamp, batch in self._heap
+                if stamp[1] != self.site or stamp[0] not in self._given
+            ]
+        return state
+
+    def _kept(self, batch: Batch) -> Batch:
+        own = batch.origin == self.site and batch.incarnation != CLOSING
+        return replace(batch, body=b"") if own else batch

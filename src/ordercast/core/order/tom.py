@@ -1,0 +1,358 @@
+"""`tom`: tree-based ordered multicast ([TOM] §3), with the repairs of ERRATA TOM-1 to TOM-7.
+
+An origin spreads a batch straight to its receivers, and to the ordering node: the site whose label
+is the longest common prefix of the *receivers'* labels (TOM-2). The header, a bid, goes from hop to
+hop by labels to the ordering node (TOM-1); hops forward it at once, in one frame with whatever else
+of their subtree goes the same way (TOM-7). When the ordering node has the bid and the body it
+places the batch, each origin's in order, and the final header travels down the label tree, FIFO,
+into the subtrees that hold receivers. Each site merges what it places with what comes down, as in
+[GS]: that is what makes the order total (TOM-3; printed, final headers are multicast directly).
+
+A receiver logs a batch when it has header and body, and never passes a head whose body is missing
+(TOM-4); it forwards headers without waiting for bodies. A body that did not come is fetched from
+the ordering node, which keeps it until it is final. A bid that did not arrive (a hop restarted) is
+sent again by its origin. An origin outside the tree sends to the ordering node: the body is its
+own header.
+
+What is durable: a header whose body is missing, and every later one until it comes, is noted
+(`Headed`) before it is acknowledged or forwarded; `Passed` is written in the same order, complete.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+from msgspec.structs import replace
+
+from ordercast.core.heads import HeadEnvironment, Held
+from ordercast.core.order.bodies import EarlyBodies, name_of
+from ordercast.core.order.interface import CLOSING, Environment, State
+from ordercast.core.order.propagation import Propagation
+from ordercast.core.outbox import Headed, Passed
+from ordercast.core.structure import Structure
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Placed, is_whole
+from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.wire.frames import CONTROL, DOWN, UP, Item, Relay, Submit
+from ordercast.wire.tom import Bid, Body, Fetch, MessageName
+
+NEVER = 1 << 62
+FETCH_AFTER, BID_AFTER = 200 * MILLISECOND, 500 * MILLISECOND
+FETCH_AT_MOST = 4 * SECOND
+MOST_FETCHED = 64  # bodies asked for at once
+MOST_BIDS = 16_384  # that wait for their bodies; what is dropped is bid again
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Headed).decode
+
+
+class _Head:
+    """A header that has passed here and is not in the log: it, or one before it, lacks a body."""
+
+    __slots__ = ("entry", "held", "mine")
+
+    def __init__(self, entry: Passed, held: Held, mine: bool) -> None:
+        self.entry = entry
+        self.held = held
+        self.mine = mine
+
+    @property
+    def complete(self) -> bool:
+        return not self.mine or bool(self.entry.placed.batch.body)
+
+
+class Tom(Propagation):
+    """State beside that of message passing: bids and bodies that came early, heads in order."""
+
+    def __init__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> None:
+        for group in structure.groups_of[site]:
+            require_prefix(structure, group)
+        super().__init__(site, structure, environment, causal=causal)
+        self._labels = structure.labels
+        self._bids: dict[MessageName, None] = {}  # at the ordering node, before the body
+        self._bodies = EarlyBodies()
+        self._heads: deque[_Head] = deque()
+        self._missing: dict[MessageName, _Head] = {}
+        self._bodies_here: dict[MessageName, Batch] = {}  # placed here and not forgotten
+        self._heard: dict[tuple[Site, int, Group], int] = {}  # last seq whose header is for here
+        self._old_heard: dict[tuple[Site, int, Group], int] = {}
+        self._restored: deque[Headed] = deque()  # of a checkpoint, until the records are replayed
+        self._fetch_at, self._fetch_wait = NEVER, FETCH_AFTER
+        self._fetched: dict[MessageName, None] = {}  # asked for, not here yet
+        self._bid_at = NEVER
+        self._bidding = False  # own batches may be without a place
+        # Per ordering node: the oldest of them, and how many looks it has been that one.
+        self._stuck: dict[Site, tuple[MessageName, int]] = {}
+
+    # --- TOM_send: the body to all receivers, the header to the ordering node --------------------
+
+    def submit(self, batch: Batch) -> None:
+        node = self.structure.primary(batch.group, batch.members)
+        receivers = batch.members or self.structure.members(batch.group)
+        if node != self.site:
+            self._bid(Bid(*name_of(batch), node))
+            self.environment.send(node, UP, Submit(batch))
+            self._bidding = True
+            if self.site in receivers:
+                self._keep(batch)
+        for receiver in receivers:
+            if receiver not in (self.site, node):
+                self.environment.send(receiver, CONTROL, Body(batch))
+        if node == self.site:
+            if self.causal and batch.incarnation != CLOSING:
+                self._arrive(self.site, batch)
+            else:
+                self._place(self.site, batch)
+
+    def _bid(self, bid: Bid) -> None:
+        """One hop on, if the ordering node is in this site's tree."""
+        hop = self._labels.next_hop(self.site, bid.to)
+        if hop is not None:
+            self.environment.send(hop, CONTROL, bid)
+
+    # --- TOM_receive ------------------------------------------------------------------------------
+
+    def control(self, peer: Site, item: Item) -> None:
+        if type(item) is Bid:
+            if item.to == self.site:
+                self._bid_arrives(item)
+            else:
+                self._bid(item)
+        elif type(item) is Body:
+            if is_whole(item.batch):
+                self._keep(item.batch)
+        elif type(item) is Fetch:
+            for name in item.wanted:
+                batch = self._bodies_here.get(name)
+                if batch is not None:
+                    self.environment.send(peer, CONTROL, Body(batch))
+
+    def _bid_arrives(self, bid: Bid) -> None:
+        stream = (bid.origin, bid.incarnation, bid.group)
+        if bid.seq > self._seqs.get(stream, 0) and len(self._bids) < MOST_BIDS:
+            self._bids[*stream, bid.seq] = None
+            if self._waiting and not self._releasing:
+                self._release()
+
+    def _arrive(self, peer: Site, batch: Batch) -> None:
+        """A body at the ordering node: it waits for its bid, and for room."""
+        self._waiting.setdefault(peer, deque()).append(batch)
+        if not self._releasing:
+            self._release()
+
+    def _ready(self, origin: Site, batch: Batch) -> bool:
+        name = name_of(batch)
+        if origin != self.site and name not in self._bids and self._bids_for(origin):
+            stream = (batch.origin, batch.incarnation, batch.group)
+            if batch.seq > self._seqs.get(stream, 0):
+                return False
+        return not self.causal or super()._ready(origin, batch)
+
+    def _bids_for(self, origin: Site) -> bool:
+        """Whether the origin is in this tree, so that its bids come by way of it."""
+        label = self._labels.label
+        return origin in label and label[origin][:1] == label[self.site][:1]
+
+    def _place_next(self, origin: Site, batch: Batch) -> None:
+        self._bids.pop(name_of(batch), None)
+        if self.causal:
+            super()._place_next(origin, batch)
+        else:
+            self._place(origin, batch)
+
+    # --- final headers go down, bodies complete them ----------------------------------------------
+
+    def _pass(self, entry: Passed, item: Relay) -> None:
+        placed, batch = entry.placed, entry.placed.batch
+        name = name_of(batch)
+        self._numbers[batch.group] = placed.number + batch.count - 1
+        mine, children = self._routes.get(batch.group) or self._route(batch)
+        relay = Relay(_header(placed)) if item.placed.batch.body else item
+        if mine:
+            self._heard[batch.origin, batch.incarnation, batch.group] = batch.seq + batch.count - 1
+            if not batch.body and (body := self._bodies.take(name)) is not None:
+                entry = _completed(entry, body)
+        if not entry.from_parent:
+            self._bodies_here[name] = batch
+        whole = not mine or bool(entry.placed.batch.body)
+        at_once = whole and not self._heads
+        environment = cast(HeadEnvironment, self.environment)
+        environment.persist(entry if at_once else Headed(*_fields(entry)))
+        for child in children:
+            environment.send(child, DOWN, relay)
+        if at_once:
+            if mine:
+                self._log.append(entry.placed)
+            environment.passed(entry, children, mine=mine)
+        else:
+            head = _Head(entry, environment.heads.headed(entry, children, mine=mine), mine)
+            self._heads.append(head)
+            if not whole:
+                self._missing[name] = head
+        if self._waiting and not self._releasing:
+            self._release()
+
+    def _keep(self, batch: Batch) -> None:
+        """A body: it completes a head that waits for it, or waits for its header."""
+        head = self._missing.pop(name_of(batch), None)
+        if head is not None:
+            head.entry = _completed(head.entry, batch)
+            self._fetch_wait = FETCH_AFTER
+            if self._fetched.pop(name_of(batch), 0) is None and not self._fetched:
+                self._fetch_at = 0  # all that was asked for is here: ask for the rest
+            self._advance()
+        elif batch.seq > self._heard.get((batch.origin, batch.incarnation, batch.group), 0):
+            self._bodies.add(batch)
+
+    def _advance(self) -> None:
+        while self._heads and self._heads[0].complete:
+            head = self._heads.popleft()
+            self.environment.persist(head.entry)
+            self._log_head(head)
+
+    def _log_head(self, head: _Head) -> None:
+        if head.mine:
+            self._log.append(head.entry.placed)
+        cast(HeadEnvironment, self.environment).heads.filled(head.held, head.entry, mine=head.mine)
+
+    def held(self) -> int:
+        """But for bodies of origins outside: one that is gone may have sent nothing but these."""
+        bodies = sum(self._bids_for(origin) for origin in self._bodies.origins())
+        return super().held() + len(self._heads) + bodies + len(self._bids)
+
+    def early(self) -> int:
+        return len(self._bodies)
+
+    # --- what is late is asked for, or told, again -----------------------------------------------
+
+    def flush(self, now: int) -> int:
+        """The end of a burst; when to be called again."""
+        if self._heads:
+            self._advance()
+        if not self._missing:
+            self._fetch_at, self._fetch_wait = NEVER, FETCH_AFTER
+        elif self._fetch_at == NEVER:
+            self._fetch_at = now + self._fetch_wait
+        elif self._fetch_at <= now:
+            self._fetch()
+            self._fetch_at = now + self._fetch_wait
+            self._fetch_wait = min(2 * self._fetch_wait, FETCH_AT_MOST)
+        if self._bid_at <= now:
+            self._bid_again()
+            self._bid_at = now + BID_AFTER if self._bidding else NEVER
+        elif self._bidding and self._bid_at == NEVER:
+            self._bid_at = now + BID_AFTER
+        return min(self._fetch_at, self._bid_at)
+
+    def _fetch(self) -> None:
+        wanted: dict[Site, list[MessageName]] = {}
+        for name, head in self._missing.items():
+            names = wanted.setdefault(head.entry.placed.key.site, [])
+            if len(names) < MOST_FETCHED:
+                names.append(name)
+        self._fetched = {name: None for names in wanted.values() for name in names}
+        for node, names in wanted.items():
+            self.environment.send(node, CONTROL, Fetch(tuple(names)))
+
+    def _bid_again(self) -> None:
+        """Where the oldest own batch without a place is the same as before, bids may be lost: send
+        them again at the second look, the fourth, and every eighth."""
+        before, self._stuck = self._stuck, {}
+        for node, batches in cast(HeadEnvironment, self.environment).heads.unplaced().items():
+            oldest = name_of(batches[0])
+            known, looks = before.get(node, (oldest, 0))
+            looks = looks + 1 if known == oldest else 1
+            self._stuck[node] = (oldest, looks)
+            if looks in (2, 4) or looks % 8 == 0:
+                for batch in batches:
+                    self._bid(Bid(*name_of(batch), node))
+        self._bidding = bool(self._stuck)
+
+    # --- what survives a restart ------------------------------------------------------------------
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        heard = state["heard"] if "heard" in state else state["inherited"]
+        self._old_heard = {(o, i, g): seq for o, i, g, seq in heard}
+        self._heard = dict(self._old_heard)
+        self._restored = deque(_decode(head) for head in state.get("heads", ()))
+
+    def replay(self, record: Passed) -> None:
+        self._replay_heads(record.placed)
+        if self._heads and self._heads[0].entry.placed.key == record.placed.key:
+            head = self._heads.popleft()
+            self._missing.pop(name_of(record.placed.batch), None)
+            head.entry = record
+            self._log_head(head)
+        else:
+            super().replay(record)
+
+    def note(self, record: Headed) -> None:
+        self._replay_heads(record.placed)
+        super().replay(Passed(*_fields(record)))
+
+    def replayed(self) -> None:
+        self._replay_heads(None)
+
+    def completes(self, record: Passed) -> bool:
+        """Whether the record's header was noted before: then it came, and was sent, back then."""
+        key = record.placed.key
+        if self._heads:
+            return self._heads[0].entry.placed.key == key
+        return bool(self._restored) and self._restored[0].placed.key == key
+
+    def heads(self) -> Sequence[Headed]:
+        """Noted before the checkpoint, and to be replayed behind its records."""
+        return self._restored
+
+    def _replay_heads(self, before: Placed | None) -> None:
+        """The heads of the checkpoint are behind all its records, and before all later ones."""
+        if self._restored and (before is None or before.key >= self._restored[0].placed.key):
+            restored, self._restored = self._restored, deque()
+            for record in restored:
+                super().replay(Passed(*_fields(record)))
+
+    def forget(self, record: Passed) -> None:
+        super().forget(record)
+        batch = record.placed.batch
+        stream = (batch.origin, batch.incarnation, batch.group)
+        if not record.from_parent:
+            self._bodies_here.pop(name_of(batch), None)
+        if stream in self._heard:
+            self._old_heard[stream] = batch.seq + batch.count - 1
+
+    def journal(self) -> State:
+        return {
+            **super().journal(),
+            "heard": [(*stream, seq) for stream, seq in self._old_heard.items()],
+            "heads": [_encode(Headed(*_fields(head.entry))) for head in self._heads],
+        }
+
+
+def require_prefix(structure: Structure, group: Group) -> None:
+    """The primary of a group is the longest common prefix of its members' labels."""
+    node = structure.labels.ordering_node(structure.members(group))
+    if node != structure.primary(group):
+        raise ConfigError(
+            f"tom needs primaries by labels (builder 'balanced' or 'greedy'): group {group!r} is"
+            f" ordered by {structure.primary(group)!r}, not by {node!r}"
+        )
+
+
+def _header(placed: Placed) -> Placed:
+    return Placed(placed.key, placed.number, replace(placed.batch, body=b""))
+
+
+def _fields(entry: Passed | Headed) -> tuple[Placed, Site, bool]:
+    return entry.placed, entry.source, entry.from_parent
+
+
+def _completed(entry: Passed, body: Batch) -> Passed:
+    """The header's batch (its past is the ordering node's) with the payloads that came."""
+    placed = entry.placed
+    batch = replace(placed.batch, body=body.body)
+    return Passed(Placed(placed.key, placed.number, batch), entry.source, entry.from_parent)

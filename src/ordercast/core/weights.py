@@ -1,0 +1,25 @@
+"""How heavy an item of a link is."""
+
+from ordercast.model.messages import Batch
+from ordercast.wire.frames import Item, Offer, Relay, Report, Settled, Submit, Timed
+from ordercast.wire.tom import Body, Fetch
+
+
+def weight_of(item: Item) -> int:
+    """Roughly the bytes of an item, so that a frame of many stays below what the wire takes."""
+    if type(item) is Relay:
+        return 8 * len(item.placed.key.path) + _batch_weight(item.placed.batch)
+    if isinstance(item, (Submit, Body)):
+        return _batch_weight(item.batch)
+    if type(item) is Report:
+        return 64 + 96 * len(item.counts)
+    if type(item) is Fetch:
+        return 64 + 160 * len(item.wanted)
+    if type(item) is Settled:
+        return 64 + 96 * len(item.seqs)
+    return 16 + _batch_weight(item.batch) if isinstance(item, (Offer, Timed)) else 192
+
+
+def _batch_weight(batch: Batch) -> int:
+    past = sum(96 + 66 * len(members) for _, _, members in batch.past)
+    return 192 + len(batch.body) + past + 66 * len(batch.members)

@@ -1,0 +1,89 @@
+"""Every broken variant of the protocols without a tree is caught, where the right one passes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from ordercast.core.epochs.engine import Engine
+from ordercast.core.site import Site
+from ordercast.model.messages import Batch
+from ordercast.sim.config import SimConfig
+from ordercast.sim.schedules import LONG_EVERY, schedule
+from ordercast.sim.simulate import simulate
+from ordercast.wire.frames import UP, Item
+from schedules.direct_mutants import DIRECT_MUTANTS, BrokenDirect
+from support.epoch_schedules import schedule as epoch_schedule
+
+SCHEDULES = 200
+ROUND = ("two_phase", "symmetric")
+
+
+def config_of(kind: type[BrokenDirect], seed: int) -> SimConfig:
+    return replace(schedule(kind.protocol(), seed), **kind.focus)
+
+
+def first_caught(kind: type[BrokenDirect]) -> tuple[int, str] | None:
+    for seed in range(1, SCHEDULES + 1):
+        if seed % LONG_EVERY:
+            result = simulate(config_of(kind, seed), seed, make_site=kind)
+            if result.violations:
+                return seed, result.violations[0].check
+    return None
+
+
+@pytest.mark.parametrize("name", DIRECT_MUTANTS)
+def test_a_direct_mutant_is_caught_where_the_protocol_itself_passes(name: str) -> None:
+    kind = DIRECT_MUTANTS[name]
+    caught = first_caught(kind)
+    assert caught is not None, f"{name} survived {SCHEDULES} schedules"
+    assert caught[1] != "breakdown"
+    assert not simulate(config_of(kind, caught[0]), caught[0]).violations
+
+
+# --- closing an epoch: (owner, attribute, replacement) --------------------------------------------
+
+
+def sealed_sites_are_silent() -> tuple[Any, str, Any]:
+    """Who has passed the Close answers nothing: others wait for its numbers for ever."""
+
+    def refuse(self: Engine, peer: str, lane: int, item: Item) -> bool:
+        return not (self.sealed and lane == UP) and Site._take(self, peer, lane, item)
+
+    return Engine, "_take", refuse
+
+
+def sealed_sites_let_pass() -> tuple[Any, str, Any]:
+    """Who has passed the Close goes on logging."""
+    return Engine, "may_log", Site.may_log
+
+
+def sealed_sites_forget_what_they_offered() -> tuple[Any, str, Any]:
+    """A sealed site that restarts does not tell again what others wait for."""
+
+    def order(self: Engine, batch: Batch) -> None:
+        if not self.sealed:
+            self.ordering.submit(batch)
+
+    return Engine, "_order", order
+
+
+CLOSING = (
+    (sealed_sites_are_silent, range(40)),
+    (sealed_sites_let_pass, range(40)),
+    (sealed_sites_forget_what_they_offered, range(80, 200, 4)),
+)
+
+
+@pytest.mark.parametrize(("broken", "seeds"), CLOSING, ids=lambda x: getattr(x, "__name__", ""))
+def test_a_mutant_of_closing_is_caught(broken: Callable[[], Any], seeds: range) -> None:
+    def wrong(seed: int) -> bool:
+        first = seed % 2
+        return bool(epoch_schedule(seed, protocols=(*ROUND[first:], *ROUND[:first])).judge())
+
+    with patch.object(*broken()):
+        caught = next((seed for seed in seeds if wrong(seed)), None)
+    assert caught is not None
+    assert not wrong(caught)

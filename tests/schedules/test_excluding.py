@@ -1,0 +1,102 @@
+"""Random schedules under `exclude`: crashes, lost stores, partitions, changes; no violation."""
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+
+from ordercast.core.epochs.folding import fold
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.history.rows import EXCLUDED, RETURNED
+from ordercast.model.epochs import Begin, UseProtocol
+from ordercast.model.errors import ConfigError
+from ordercast.sim.config import SimConfig
+from ordercast.sim.faults import Fault, total
+from ordercast.sim.members import Epochs, build_forest
+from ordercast.sim.schedules import excluding
+from ordercast.sim.simulate import simulate
+from support import epochs
+from support.exclude_schedules import hard_schedule, schedule
+from support.schedules import failures
+
+CHUNK = 10
+DIRECT = 200
+PROPAGATION, CENTRALIZED = 70, 30
+OTHERS = tuple(
+    name
+    for name, info in PROTOCOLS.items()
+    if info.exclude and name not in ("propagation", "centralized")
+)
+
+
+def all_return(protocol: str, seed: int) -> SimConfig:
+    """Where a site stays away, a group that it was the last of waits for it for ever."""
+    drawn = excluding(protocol, seed)
+    crashes = total(drawn.faults, "crash")
+    faults = (replace(f, count=crashes) if f.kind == "restart" else f for f in drawn.faults)
+    return replace(drawn, faults=tuple(faults))
+
+
+@pytest.mark.parametrize("first", range(0, DIRECT, CHUNK))
+def test_members_keep_the_guarantees_through_failures(first: int) -> None:
+    """A crash may come between any two duties of an outbox."""
+    for seed in range(first, first + CHUNK):
+        assert schedule(seed).judge() == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("first", range(1, PROPAGATION + 1, CHUNK))
+def test_propagation_keeps_its_guarantees_through_failures(first: int) -> None:
+    assert failures("propagation", range(first, first + CHUNK), excluding) == []
+
+
+@pytest.mark.parametrize("first", range(1, CENTRALIZED + 1, CHUNK))
+def test_centralized_keeps_its_guarantees_through_failures(first: int) -> None:
+    assert failures("centralized", range(first, first + CHUNK), excluding) == []
+
+
+@pytest.mark.parametrize("first", [1, 11])
+@pytest.mark.parametrize("protocol", OTHERS)
+def test_so_do_the_others_that_support_it(protocol: str, first: int) -> None:
+    assert failures(protocol, range(first, first + CHUNK), all_return) == []
+
+
+@pytest.mark.parametrize("protocol", OTHERS)
+def test_members_that_run_any_of_them_keep_the_guarantees_through_failures(protocol: str) -> None:
+    every = [protocol, *(name for name in PROTOCOLS if PROTOCOLS[name].exclude)]
+    with patch.object(epochs, "build", build_forest):
+        for seed in range(300, 300 + CHUNK):
+            assert schedule(seed, protocols=every).judge() == [], f"seed {seed}"
+            assert hard_schedule(seed, protocol=protocol).judge() == [], f"hard seed {seed}"
+
+
+def test_two_phase_is_refused_where_sites_may_go_for_good() -> None:
+    """What an origin outside has offered, all its members wait for."""
+    assert OTHERS == ("symmetric", "tom", "metagroup")
+    config = excluding("two_phase", 1)
+    with pytest.raises(ConfigError, match="on-failure: two_phase does not support 'exclude'"):
+        simulate(config, 1)
+    assert simulate(replace(config, faults=()), 1).ok
+    assert simulate(replace(config, faults=(), on_failure="wait"), 1).ok
+
+
+def test_nor_is_it_switched_to() -> None:
+    config = replace(excluding("propagation", 1), faults=(Fault("crash", count=1),))
+    run = Epochs(config, 1)
+    after = fold(run.first, Begin("c", (UseProtocol("two_phase"),)), run.build)
+    assert "does not support on_failure = 'exclude'" in after.outcomes["c"]
+
+
+def test_sites_are_excluded_and_return() -> None:
+    histories = [simulate(excluding("propagation", seed), seed).history for seed in range(1, 11)]
+    kinds = [event.kind for history in histories for event in history.events]
+    assert kinds.count(EXCLUDED) >= 5
+    assert kinds.count(RETURNED) >= 5
+
+
+def test_the_drawn_schedules_roll_back_at_agreed_only() -> None:
+    worlds = [schedule(seed) for seed in ROLLING_BACK]
+    assert all(world.rollbacks for world in worlds)
+    assert {world.options.deliver for world in worlds} == {"agreed"}
+
+
+ROLLING_BACK = (32, 92)

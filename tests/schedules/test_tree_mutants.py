@@ -1,0 +1,44 @@
+"""Every broken variant of the tree protocols is caught, and by what it breaks: the order."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from ordercast.sim.schedules import LONG_EVERY, schedule
+from ordercast.sim.simulate import simulate
+from schedules import tom_mutants
+from schedules.tree_mutants import TREE_MUTANTS
+
+SCHEDULES = 200
+assert tom_mutants.TOM  # imported for its mutants
+
+
+@cache
+def first_caught(name: str) -> tuple[int, set[str]] | None:
+    kind = TREE_MUTANTS[name]
+    for seed in range(1, SCHEDULES + 1):
+        if seed % LONG_EVERY == 0:
+            continue
+        config = replace(schedule("propagation", seed), **kind.focus)
+        result = simulate(config, seed, make_site=kind)
+        if result.violations:
+            return seed, {violation.check for violation in result.violations}
+    return None
+
+
+@pytest.mark.parametrize("name", TREE_MUTANTS)
+def test_a_mutant_is_caught_by_what_it_breaks(name: str) -> None:
+    kind = TREE_MUTANTS[name]
+    caught = first_caught(name)
+    assert caught is not None, f"{name} survived {SCHEDULES} schedules"
+    assert caught[1].intersection(kind.breaks), caught
+
+
+@pytest.mark.parametrize("name", TREE_MUTANTS)
+def test_the_protocol_itself_passes_where_its_mutant_is_caught(name: str) -> None:
+    kind = TREE_MUTANTS[name]
+    caught = first_caught(name)
+    assert caught is not None
+    config = replace(schedule("propagation", caught[0]), **kind.focus)
+    assert not simulate(config, caught[0]).violations

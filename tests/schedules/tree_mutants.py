@@ -1,0 +1,98 @@
+"""Broken variants of the protocols on trees of their own kind: `metagroup`.
+
+Each is a class of sites as in `mutants`; `focus` picks protocol, builder and a table in which the
+mistake can matter, and no faults: the order alone must give it away.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+from unittest.mock import patch
+
+from ordercast.core import site as site_module
+from ordercast.core.order.metagroup import Metagroup
+from ordercast.core.order.propagation import Propagation
+from ordercast.core.order.registry import protocol_named
+from ordercast.core.outbox import Passed
+from ordercast.core.structure import Structure
+from ordercast.model.groups import GroupTable
+from ordercast.model.groups import Site as SiteName
+from ordercast.wire.frames import DOWN, Item, Relay
+from schedules.mutants import TWO_LEVELS, Broken
+
+
+class BrokenTree(Broken):
+    breaks: ClassVar[tuple[str, ...]] = ("pairwise_order",)  # one of these checks must complain
+    tree_kind: ClassVar[type[Propagation] | None] = None
+
+    def __init__(self, name: SiteName, structure: Structure, *args: Any, **options: Any) -> None:
+        info = protocol_named(options["protocol"])
+        if self.tree_kind is not None:
+            info = replace(info, make=self.tree_kind)
+        with patch.object(site_module, "protocol_named", lambda _: info):
+            super().__init__(name, structure, *args, **options)
+
+
+TREE_MUTANTS: dict[str, type[BrokenTree]] = {}
+
+
+def mutant(cls: type[BrokenTree]) -> type[BrokenTree]:
+    TREE_MUTANTS[cls.__name__] = cls
+    return cls
+
+
+def doubled(table: GroupTable) -> GroupTable:
+    """Every site twice: metagroups of two at least."""
+    groups = {g: [f"{s}{i}" for s in members for i in "12"] for g, members in table.groups.items()}
+    return GroupTable.of(groups, rates=table.rates)
+
+
+CALM: dict[str, Any] = {
+    "faults": (),
+    "origins": None,
+    "deliver": "agreed",
+    "causal": False,
+    "messages": 60,
+    "rate": 5000.0,
+}
+
+
+@mutant
+class StraightToTheMembers(BrokenTree):
+    """OTHER-4: a parent sends straight to all members of a child metagroup, whose manager sends
+    them only what it places itself."""
+
+    focus: ClassVar[dict[str, Any]] = {
+        **CALM,
+        "protocol": "metagroup",
+        "builder": "metagroups",
+        "table": doubled(TWO_LEVELS),
+    }
+
+    class tree_kind(Metagroup):  # noqa: N801
+        def _pass(self, entry: Passed, item: Relay) -> None:
+            batch, structure = entry.placed.batch, self.structure
+            members = batch.members or structure.members(batch.group)
+            mine, children = self._route(batch)
+            receivers = [c for c in children if structure.manager(c) == c or not entry.from_parent]
+            for child in list(receivers):
+                if structure.manager(child) == child:
+                    receivers += [
+                        s for s in structure.children[child] if self._ordinary(s, members)
+                    ]
+            self._numbers[batch.group] = entry.placed.number + batch.count - 1
+            self.environment.persist(entry)
+            for receiver in receivers:
+                self.environment.send(receiver, DOWN, item)
+            if mine:
+                self._log.append(entry.placed)
+            self.environment.passed(entry, receivers, mine=mine)
+
+        def _ordinary(self, site: SiteName, members: Sequence[SiteName]) -> bool:
+            return site in members and self.structure.manager(site) != site
+
+    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+        if lane == DOWN:
+            self.ordering.receive(peer, item)
+            return True
+        return super()._take(peer, lane, item)

@@ -1,0 +1,183 @@
+"""What `metagroup` costs, exactly, by running it over random tables with equal sites.
+
+Point to point: one message to the primary's manager, one for each manager on the way down, one for
+each ordinary member. With multicast ([TOM] §4.2.2) a manager's copies to its child managers are one
+transmission, and those to its own members another: the printed s(1 + d + k) counts as many of the
+first as the tree is deep, and one of the second for every metagroup, also one without others.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ordercast.core.outbox import Outbox
+from ordercast.core.site import Site
+from ordercast.core.structure import Structure
+from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
+from ordercast.forest.metrics import measure
+from ordercast.model.groups import GroupTable
+from ordercast.model.groups import Site as SiteName
+from ordercast.plan.tom_costs import Setting, metagroup, metagroup_printed
+from ordercast.sim.config import SimConfig
+from ordercast.sim.simulate import EPOCH
+from ordercast.sim.world import World
+from ordercast.wire.frames import CONTROL, Data
+from support.tables import random_table
+
+OUTSIDE = "outside"
+TABLES = 40
+
+
+def with_equal_sites(seed: int) -> GroupTable:
+    """A random table in which each site is there one to three times, and an origin outside."""
+    rng = random.Random(seed)
+    table = random_table(rng.randint(4, 10), rng.randint(2, 7), rng.randint(1, 4), seed)
+    copies = {s: [f"{s}.{i}" for i in range(rng.randint(1, 3))] for s in table.sites}
+    groups = {g: [c for s in members for c in copies[s]] for g, members in table.groups.items()}
+    return GroupTable.of(groups, sites=[*(c for s in table.sites for c in copies[s]), OUTSIDE])
+
+
+class Traffic:
+    """Data frames by sender and by receiver, and to whom each sent."""
+
+    def __init__(self) -> None:
+        self.sent: Counter[SiteName] = Counter()
+        self.received: Counter[SiteName] = Counter()
+        self.to: dict[SiteName, set[SiteName]] = {}
+
+    def counting(self) -> Any:
+        traffic = self
+
+        class Counted(Site):
+            def drain(self) -> Outbox:
+                box = super().drain()
+                for peer, frame in (*box.send, *box.then_send):
+                    if type(frame) is Data and frame.lane != CONTROL:
+                        traffic.sent[self.name] += 1
+                        traffic.received[peer] += 1
+                        traffic.to.setdefault(self.name, set()).add(peer)
+                return box
+
+        return Counted
+
+
+def one_message(structure: Structure, group: str) -> Traffic:
+    only = {name: float(name == group) for name in structure.groups}
+    config = SimConfig(
+        GroupTable(structure.table.sites, structure.groups, only),
+        protocol="metagroup", messages=1, origins=(OUTSIDE,), durability="memory",
+    )  # fmt: skip
+    traffic = Traffic()
+    world = World(config, structure, 1, traffic.counting())
+    world.start()
+    world.run()
+    assert world.quiet
+    assert sum(len(log) for log in world.recorder.seen.values()) == len(structure.groups[group])
+    return traffic
+
+
+def cases(builder: str) -> Iterator[tuple[int, GroupTable, Structure]]:
+    for seed in range(TABLES):
+        table = with_equal_sites(seed)
+        yield seed, table, Structure(EPOCH, table, build_metagroups(table, builder))
+
+
+def bushes() -> Iterator[tuple[int, GroupTable, Structure]]:
+    """Two managers forward at the same level: x is in all three groups, a and b in two each."""
+    groups = {
+        "all": ["x", "y", "a", "c", "b", "d", "a1", "a2", "b1", "b2"],
+        "left": ["a", "c", "a1", "a2"], "left2": ["a", "c"], "left3": ["a1", "a2"],
+        "right": ["b", "d", "b1", "b2"], "right2": ["b", "d"], "right3": ["b1", "b2"],
+        "top": ["x", "y"], "top2": ["x", "y"], "top3": ["x", "y"],
+    }  # fmt: skip
+    table = GroupTable.of(groups, sites=sorted({s for m in groups.values() for s in m} | {OUTSIDE}))
+    yield 0, table, Structure(EPOCH, table, build_metagroups(table))
+
+
+@pytest.mark.parametrize("builder", [METAGROUPS, BALANCED])
+def test_messages_and_loads_are_those_of_the_quotient_tree(builder: str) -> None:
+    for seed, table, structure in cases(builder):
+        found = quotient(table)
+        inner = found.members()
+        metrics = measure(structure.forest, table)
+        loads: Counter[SiteName] = Counter()
+        for place, group in enumerate(sorted(structure.groups)):
+            traffic = one_message(structure, group)
+            relays = {
+                (structure.parent(site), site)
+                for member in found.table.groups[group]
+                for site in path(structure, member, structure.primary(group))
+            }
+            ordinary = sum(len(inner[manager]) - 1 for manager in found.table.groups[group])
+            total = sum(traffic.sent.values())
+            assert total == 1 + len(relays) + ordinary == metrics.messages[place], (seed, group)
+            loads += traffic.sent + traffic.received
+            del loads[OUTSIDE]
+        names = sorted(table.sites)
+        assert {s: loads[s] for s in names} == dict(zip(names, metrics.load, strict=True)), seed
+        for site, manager in found.manager.items():
+            if site != manager:  # hears of each of its groups once, and sends nothing
+                assert loads[site] == len(structure.groups_of[site])
+
+
+def path(structure: Structure, site: SiteName, top: SiteName) -> list[SiteName]:
+    """From the site up to below `top`."""
+    found = []
+    while site != top:
+        found.append(site)
+        above = structure.parent(site)
+        assert above is not None
+        site = above
+    return found
+
+
+def test_only_managers_receive_from_managers_of_other_metagroups() -> None:
+    heard = 0
+    for seed, table, structure in cases(METAGROUPS):
+        manager = quotient(table).manager
+        for group in structure.groups:
+            for sender, receivers in one_message(structure, group).to.items():
+                for receiver in receivers:
+                    foreign = sender == OUTSIDE or manager[sender] != manager[receiver]
+                    assert not foreign or manager[receiver] == receiver, (seed, group)
+                    heard += 1
+    assert heard > 500
+
+
+def test_with_multicast_the_printed_cost_is_met_missed_and_exceeded() -> None:
+    """Transmissions: the submission, one per manager that has child managers to serve, one per
+    metagroup with others than its manager. The print has a transmission per level and metagroup:
+    too many for metagroups of one, too few where a level has several that forward."""
+    equal = below = above = 0
+    for _, table, structure in (*cases(METAGROUPS), *cases(BALANCED), *bushes()):
+        found = quotient(table)
+        inner = found.members()
+        metrics = measure(structure.forest, table)
+        for place, group in enumerate(sorted(structure.groups)):
+            traffic = one_message(structure, group)
+            transmissions, forwarding = 1, 0
+            for sender, receivers in traffic.to.items():
+                if sender != OUTSIDE:
+                    own = {r for r in receivers if found.manager[r] != r}
+                    transmissions += bool(own) + bool(receivers - own)
+                    forwarding += bool(receivers - own)
+            managers = found.table.groups[group]
+            lone = sum(1 for manager in managers if len(inner[manager]) == 1)
+            depth = max(len(path(structure, m, structure.primary(group))) for m in managers)
+            setting = Setting(
+                1, len(structure.groups[group]), len(table.sites), depth, len(managers),
+                forwarding=forwarding, serving=len(managers) - lone,
+            )  # fmt: skip
+            assert transmissions == metagroup(setting)
+            printed = metagroup_printed(setting)
+            assert transmissions >= printed - lone  # a level has at least one that forwards
+            assert metrics.depth[place] >= depth
+            equal += transmissions == printed
+            below += transmissions < printed
+            above += transmissions > printed
+    assert equal
+    assert below
+    assert above
