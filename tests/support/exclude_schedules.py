@@ -18,12 +18,14 @@ def schedule(seed: int, make: Callable[..., Member] = Member) -> World:
     return world
 
 
-def drawn_world(seed: int, make: Callable[..., Member] = Member) -> World:
+def drawn_world(
+    seed: int, make: Callable[..., Member] = Member, make_world: Callable[..., World] = World
+) -> World:
     """Everything that will happen is in its queue."""
     draw = random.Random(seed * 11 + 3)
     sites = list("abcdefgh")[: draw.randint(3, 7)]
     groups = {f"g{n}": draw.sample(sites, draw.randint(1, 3)) for n in range(draw.randint(2, 4))}
-    world = World(
+    world = make_world(
         groups,
         sites,
         draw.sample(sites, draw.choice([1, 3, 3, 3])),
@@ -68,13 +70,15 @@ def hard_schedule(seed: int, make: Callable[..., Member] = Member) -> World:
     return world
 
 
-def hard_world(seed: int, make: Callable[..., Member] = Member) -> World:
+def hard_world(
+    seed: int, make: Callable[..., Member] = Member, make_world: Callable[..., World] = World
+) -> World:
     """More that is aimed at what is delivered and not agreed: long and flapping partitions, links
     that fail in one direction or without a pattern, sites that go for good and are retired."""
     draw = random.Random(seed * 13 + 5)
     sites = list("abcdefg")[: draw.randint(3, 7)]
     groups = {f"g{n}": draw.sample(sites, draw.randint(2, 3)) for n in range(draw.randint(1, 3))}
-    world = World(
+    world = make_world(
         groups,
         sites,
         draw.sample(sites, 3),

@@ -1,4 +1,5 @@
 """Members through changing epochs, each on a real store beside the simulated disk of its world.
+Under `exclude` too: sites are left out, lose their stores, return, and roll back.
 
 A crash of a site leaves what a SIGKILL would leave: its files as they are then. At each start the
 store must give the very records that the disk has; what the application has not seen although the
@@ -8,23 +9,28 @@ core will not deliver it again, it is given out of the store's log, as a node do
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from ordercast.check.report import check_history
 from ordercast.core.epochs.member import REFUSED
-from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
+from ordercast.core.epochs.records import Caught, EpochOpened, Folded, MemberBox, MemberRecord
+from ordercast.core.epochs.returning import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
 from ordercast.history.rows import BASE, OPEN
+from ordercast.model.epochs import Finish, Open
 from ordercast.model.options import SECOND
 from ordercast.net.config import Retention
 from ordercast.net.export import export
 from ordercast.net.openings import founding_told, open_event
+from ordercast.net.rollbacks import EXCLUDED, RETURNED, rollback_event
 from ordercast.net.store import Store, Written
 from support.epoch_schedules import drawn_world
 from support.epochs import World
+from support.exclude_schedules import drawn_world as excluding_world
+from support.exclude_schedules import hard_world
 from support.stores import ask, flush, kill, open_store
 
 
@@ -39,6 +45,7 @@ class StoredMembers(World):
         self.retention = retention
         self.together = together
         self.compared = self.filled = 0  # records, positions
+        self._away: set[str] = set()
         self._confirming = random.Random(more["seed"])
         self.on_store: dict[str, Store] = {}
         super().__init__(*given, **more)
@@ -49,14 +56,25 @@ class StoredMembers(World):
         if before is not None:
             path = self._killed(before)
         store = self.on_store[site] = open_store(path, site=site, retention=self.retention)
-        epochs = founding_told(self.first) if site in self.first.roster else []
-        store.describe(deliver=self.options.deliver, on_failure="wait", epochs=epochs)
+        founder = site in self.first.roster and site not in self.lost
+        epochs = founding_told(self.first) if founder else []
+        store.describe(
+            deliver=self.options.deliver, on_failure=self.options.on_failure, epochs=epochs
+        )
         restored = store.restored()
         assert _bytes(restored) == _bytes(self.disks[site]), f"{site} gets other records back"
         self.compared += len(restored)
         self.disks[site] = restored
         self._fill(site, store)
         super().start(site)
+
+    def lose(self, site: str, away: int | None = None) -> None:
+        super().lose(site, away)
+        store = self.on_store.pop(site)
+        store.close_sync()
+        for ending in ("", "-wal", "-shm", ".lock"):
+            store.path.with_name(store.path.name + ending).unlink(missing_ok=True)
+        self._away.discard(site)
 
     def _killed(self, store: Store) -> Path:
         flush(store)
@@ -73,6 +91,9 @@ class StoredMembers(World):
     def _fill(self, site: str, store: Store) -> None:
         """The application goes on where it was."""
         seen = self.seen[site]
+        for rollback in store.rollbacks():
+            self._roll_back(site, rollback)
+        assert store.attempt == self.attempts.get(site, 1)
         assert store.logged >= len(seen), "delivered, but not durable"
         position = store.confirmed + 1
         while position <= store.delivered:
@@ -94,11 +115,15 @@ class StoredMembers(World):
 
     def _persist(self, site: str, box: MemberBox) -> None:
         super()._persist(site, box)
-        opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
-        seen = len(self.seen[site])
+        member, seen = self.members[site], len(self.seen[site])
+        attempt = self.attempts.get(site, 1)
         written = Written(
-            box.persist, at_ns=self.now + 1, after_position=seen, delivered=seen, events=opened
-        )
+            box.persist, at_ns=self.now + 1, after_position=seen, delivered=seen,
+            events=[*self._presence(site), *_events(box)], after_attempt=attempt,
+        )  # fmt: skip
+        if any(_ends_epochs(record) for record in box.persist):
+            assert box.forget is not None
+            written.caught, written.logged = box.deliver, member.logged
         if self.together:
             written.forget = box.forget
             super()._forget(site, box)
@@ -112,28 +137,65 @@ class StoredMembers(World):
             if box.forget is not None:
                 self.on_store[site].write(Written(forget=box.forget, at_ns=self.now + 1), None)
 
+    def _presence(self, site: str) -> list[tuple[str, int, str]]:
+        """The site has learned that it is absent, or no more."""
+        layout = self.members[site].layout
+        seen = len(self.seen[site])
+        if site in layout.absent and site not in self._away:
+            self._away.add(site)
+            return [(EXCLUDED, seen, json.dumps({"epoch": layout.absent[site]}))]
+        home = layout.home(site)
+        if site in self._away and site not in layout.absent and home is not None:
+            self._away.remove(site)
+            return [(RETURNED, seen, json.dumps({"epoch": home.epoch}))]
+        return []
+
     def close(self) -> None:
         for site, store in self.on_store.items():
             flush(store, Written(delivered=len(self.seen[site])))
             store.close_sync(quiet=True)
 
 
+Event: TypeAlias = tuple[str, int, str]
+
+
+def _events(box: MemberBox) -> list[Event]:
+    opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
+    return [rollback_event(i) for i in box.deliver if isinstance(i, Rollback)] + opened
+
+
+def _ends_epochs(record: MemberRecord) -> bool:
+    if isinstance(record, Folded):
+        return isinstance(record.record, (Finish, Open))
+    return isinstance(record, Caught)
+
+
 def stored(
-    seed: int, folder: Path, retention: Retention | None = None, *, crash: float | None = None
+    seed: int,
+    folder: Path,
+    retention: Retention | None = None,
+    *,
+    crash: float | None = None,
+    excluding: str = "",
 ) -> StoredMembers:
-    """The schedule of the seed, run to its end on stores under `folder`."""
+    """The schedule of the seed, run to its end on stores under `folder`. `excluding`: "drawn" or
+    "hard", a schedule in which sites are excluded."""
 
     def make(*given: Any, **more: Any) -> StoredMembers:
         if crash is not None:
             more["crash"] = crash
-        return StoredMembers(
-            folder, retention or Retention(), *given, together=seed % 2 == 0, **more
-        )
+        # A log that is replaced is so in one commit with the checkpoint.
+        together = bool(excluding) or seed % 2 == 0
+        return StoredMembers(folder, retention or Retention(), *given, together=together, **more)
 
-    world = drawn_world(seed, make_world=make)
+    if excluding:
+        draw = hard_world if excluding == "hard" else excluding_world
+        world = draw(seed, make_world=make)
+    else:
+        world = drawn_world(seed, make_world=make)
     assert isinstance(world, StoredMembers)
     try:
-        world.run(3 * SECOND)
+        world.run((6 if excluding else 3) * SECOND)
         world.settle()
     finally:
         world.close()

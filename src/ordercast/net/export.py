@@ -10,6 +10,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from ordercast.history.rows import (
     BASE,
     CRASH,
     END,
+    EXCLUDED,
     GAP,
     OPEN,
     RESTART,
+    RETURNED,
+    ROLLBACK,
     Event,
     Meta,
     Sent,
@@ -33,11 +37,12 @@ from ordercast.history.stream import HistoryStream, TableStream, stream_history
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import MessageId
+from ordercast.model.messages import Batch, MessageId
 from ordercast.model.version import __version__
 from ordercast.net.export_epochs import Epochs
 from ordercast.net.export_source import Logged, Source, sources
 from ordercast.net.openings import opened_told
+from ordercast.net.rows import GAPS
 
 _FACTS = ("deliver", "on_failure", "epochs")
 _TELL_EVERY = 65_536  # messages
@@ -57,6 +62,7 @@ class Exported:
     sent: int = 0
     deliveries: int = 0
     gaps: int = 0
+    annulled: int = 0  # `deliveries` that were rolled back
     forgotten: int = 0  # `sent` rows without digest
 
 
@@ -96,6 +102,7 @@ class _Export:
         self.done = Exported([source.site for source in found])
         self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
         self.forgotten = _Forgotten(history, self.done)
+        self.absent = max((source.absent() for source in found), key=itemgetter(0))[1]
 
     def run(self) -> Exported:
         named = self.epochs.sites() | set(self.facts.get("sites", ()))
@@ -119,7 +126,10 @@ class _Export:
         limit, latest = self.limits[source.site], 0
         tell = _TELL_EVERY
         with self.history.table("sent") as table:
-            for at_ns, after, batch, payloads in source.sends.accepted():
+            for at_ns, after, attempt, batch, payloads, refused in source.sends.accepted():
+                self.forgotten.holds(batch)
+                if refused:
+                    continue
                 latest = max(latest, at_ns)  # the clock of the machine may have been set back
                 after = min(after, limit)
                 count = batch.count
@@ -128,13 +138,12 @@ class _Export:
                     {
                         "origin": batch.origin, "incarnation": batch.incarnation,
                         "group_name": batch.group, "seq": _range(batch.seq, count),
-                        "after_position": after, "after_attempt": 1 if after else 0,
+                        "after_position": after, "after_attempt": attempt if after else 0,
                         "sent_ns": latest, "size": [len(payload) for payload in payloads],
                         "digest": [digest(payload) for payload in payloads],
                     },
                 )  # fmt: skip
                 self.epochs.note(batch.group, batch.members)
-                self.forgotten.holds(source.site, batch.incarnation, batch.group, batch.seq)
                 if table.rows >= tell:
                     tell += _TELL_EVERY
                     self.progress(source.site, "sent", table.rows)
@@ -165,8 +174,20 @@ class _Export:
                     self.progress(site, "deliveries", table.rows)
             self.done.deliveries += table.rows
             self.progress(site, "deliveries", table.rows)
+        self._annulled(source)
         self.done.gaps += len(gaps)
         return gaps
+
+    def _annulled(self, source: Source) -> None:
+        """What was rolled back, in a file of its own."""
+        items = sorted(source.log.annulled(), key=attrgetter("position", "attempt"))
+        if not items:
+            return
+        with self.history.table("deliveries") as table:
+            for item in items:
+                self.epochs.note(item.placed.batch.group, item.placed.batch.members, item.epoch)
+                self._rows(table, source.site, item, ())
+            self.done.annulled += table.rows
 
     def _rows(self, table: TableStream, site: Site, item: Logged, hidden: Collection[int]) -> None:
         batch, payloads = item.placed.batch, item.payloads
@@ -178,7 +199,7 @@ class _Export:
         table.extend(
             len(positions),
             {
-                "site": site, "position": positions, "attempt": 1, "epoch": item.epoch,
+                "site": site, "position": positions, "attempt": item.attempt, "epoch": item.epoch,
                 "group_name": batch.group, "origin": batch.origin,
                 "incarnation": batch.incarnation, "seq": seqs, "delivered_ns": item.at_ns,
                 "digest": [digest(payload) for payload in payloads],
@@ -190,8 +211,10 @@ class _Export:
         site, epoch = source.site, self.epochs.founded(source.site)
         kept_after = min(source.log.first_position() - 1, self.limits[site])
         opened = {one.epoch: at_ns for one, at_ns in source.opened()}
+        attempt, away = 1, 0
         rows = source.log.rows("kind, position, at_ns, detail", "events ORDER BY n")
-        if not epoch and opened and not any(kind == BASE for kind, *_ in rows):
+        came_later = not epoch or source.incarnation > 1
+        if came_later and opened and not any(kind == BASE for kind, *_ in rows):
             yield _event(site, BASE, 0, min(opened), 0, '{"reason":"join"}')
         if kept_after:
             first = source.log.epoch_after(kept_after) or max(opened, default=epoch)
@@ -202,12 +225,21 @@ class _Export:
                 if one.epoch in opened:
                     epoch = one.epoch
                     del opened[epoch]
-                    yield _event(site, OPEN, position, epoch, at_ns, "{}")
+                    yield _event(site, OPEN, position, epoch, at_ns, "{}", attempt)
+            elif kind == ROLLBACK:
+                attempt = json.loads(detail)["attempt"]
+                yield _event(site, kind, position, epoch, at_ns, "{}", attempt)
+            elif kind in (EXCLUDED, RETURNED):
+                away = json.loads(detail)["epoch"] if kind == EXCLUDED else 0
+                told = json.loads(detail)["epoch"]
+                yield _event(site, kind, position, told, at_ns, "{}", attempt)
             elif kind in (CRASH, RESTART, BASE):
-                yield _event(site, kind, position, epoch, at_ns, detail)
+                yield _event(site, kind, position, epoch, at_ns, detail, attempt)
+        if site in self.absent and not away:  # it has not heard of it
+            yield _event(site, EXCLUDED, self.limits[site], self.absent[site], 0, "{}", attempt)
         yield from gaps
         if source.ended:
-            yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}")
+            yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}", attempt)
 
     def _groups_and_epochs(self) -> None:
         with self.history.table("groups") as table:
@@ -223,22 +255,27 @@ class _Export:
 
 
 class _Forgotten:
-    """Messages that an origin has forgotten, or whose origin's store is not here, and that some
-    site has delivered: their `sent` rows have no digest, and their time is not known."""
+    """Messages that some site has delivered, but that an origin has forgotten, relayed before they
+    were durable there, or whose origin's store is not here: their `sent` rows have no digest, and
+    their time is not known."""
 
     def __init__(self, history: HistoryStream, done: Exported) -> None:
         self._history = history
         self._done = done
         self._last: dict[Site, tuple[int, dict[Group, int]]] = {}
-        self._kept_from: dict[tuple[Site, int, Group], int] = {}
+        self._held: dict[tuple[Site, int, Group], _Spans] = {}
         self._known: dict[tuple[Site, int, Group], _Spans] = {}
         self._rows: list[Sent] = []
 
-    def holds(self, origin: Site, incarnation: int, group: Group, seq: int) -> None:
-        self._kept_from.setdefault((origin, incarnation, group), seq)
+    def holds(self, batch: Batch) -> None:
+        stream = (batch.origin, batch.incarnation, batch.group)
+        spans = self._held.get(stream)
+        if spans is None:
+            spans = self._held[stream] = _Spans()
+        spans.add(batch.seq, batch.seq + batch.count - 1)
 
     def has(self, origin: Site, incarnation: int, last: dict[Group, int]) -> None:
-        """The origin's store is here, and it may have forgotten so much."""
+        """The origin's store is here; up to there it may have forgotten some, or not stored it."""
         self._last[origin] = (incarnation, last)
 
     def delivered(self, origin: Site, incarnation: int, group: Group, item: Logged) -> None:
@@ -248,7 +285,7 @@ class _Forgotten:
         here = self._last.get(origin)
         if here is not None:
             latest, forgotten = here
-            if last >= self._kept_from.get(stream, last + 1):
+            if stream in self._held and self._held[stream].has(batch.seq):
                 return
             if incarnation == latest and last > forgotten.get(group, 0):
                 return  # never accepted there: a fault that the checkers shall find
@@ -278,6 +315,10 @@ class _Spans:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
+    def has(self, seq: int) -> bool:
+        at = bisect_right(self._starts, seq)
+        return bool(at) and self._ends[at - 1] >= seq
+
     def add(self, first: int, last: int) -> bool:
         """Whether it is news; ranges that touch are joined."""
         at = bisect_right(self._starts, first)
@@ -300,7 +341,7 @@ class _Shed:
     """Positions at which the application was given a gap instead of a message."""
 
     def __init__(self, source: Source) -> None:
-        told = source.log.rows("position, detail", "events WHERE kind = 'gap'")
+        told = source.log.rows("position, detail", GAPS)
         spans = sorted((int(at), int(at) + int(json.loads(text)["count"])) for at, text in told)
         self._starts = [start for start, _ in spans]
         self._ends = [end for _, end in spans]
@@ -324,12 +365,16 @@ def _gaps(site: Site, item: Logged, hidden: Iterable[int]) -> list[Event]:
     for position in sorted(hidden):
         seq = batch.seq + position - item.position
         message = MessageId(batch.origin, batch.incarnation, batch.group, seq)
-        made.append(_event(site, GAP, position, item.epoch, item.at_ns, gap_detail(message)))
+        told = gap_detail(message)
+        made.append(_event(site, GAP, position, item.epoch, item.at_ns, told, item.attempt))
     return made
 
 
-def _event(site: Site, kind: str, position: int, epoch: int, at_ns: int, detail: str) -> Event:
-    return Event(site, 0, kind, position, 1 if position else 0, epoch, at_ns, detail)
+def _event(
+    site: Site, kind: str, position: int, epoch: int, at_ns: int, detail: str, attempt: int = 1
+) -> Event:
+    attempt = attempt if position or kind == ROLLBACK else 0
+    return Event(site, 0, kind, position, attempt, epoch, at_ns, detail)
 
 
 def _range(first: int, count: int) -> list[int]:

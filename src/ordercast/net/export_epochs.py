@@ -4,6 +4,7 @@ A store knows the epochs that its cluster was founded with (unless its site came
 one that its site has opened, with all groups of the domain.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from ordercast.history.rows import EpochRow, GroupRow
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 from ordercast.net.export_source import Source
+from ordercast.net.rows import ABSENT
 
 
 @dataclass(slots=True)
@@ -38,6 +40,7 @@ class Epochs:
         self._known: dict[int, Known] = {}
         self._implicit: dict[Group, tuple[Site, ...]] = {}
         self._used: set[tuple[Group, int]] = set()
+        self._absent: set[tuple[int, Group, Site]] = set()
         started = min(int(source.log.state["created_ns"]) for source in found)
         for source in found:
             for told in source.founding:
@@ -45,6 +48,10 @@ class Epochs:
                 self._add(told["epoch"], Known(told["protocol"], members, (), started, source))
             for opened, at_ns in source.opened():
                 self._add(opened.epoch, _known(opened, at_ns, source))
+            for (detail,) in source.log.rows("detail", f"events WHERE kind = '{ABSENT}'"):
+                told = json.loads(detail)
+                for group, away in told["absent"].items():
+                    self._absent.update((told["epoch"], group, site) for site in away)
 
     def _add(self, epoch: int, one: Known) -> None:
         known = self._known.setdefault(epoch, one)
@@ -86,6 +93,11 @@ class Epochs:
             if group not in placed
         }
         rows += [GroupRow(epoch, group, s) for group, epoch in used for s in self._implicit[group]]
+        rows += [
+            GroupRow(epoch, group, site, live=False)
+            for epoch, group, site in self._absent
+            if epoch in self._known
+        ]
         return sorted(rows, key=lambda row: (row.site, row.epoch, row.group_name))
 
     def _last(self, members: Iterable[Site]) -> int:

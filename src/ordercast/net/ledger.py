@@ -11,18 +11,32 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ordercast.core.epochs.packing import included_in
-from ordercast.core.epochs.records import REFUSED, Anew, EngineState, Kept
+from ordercast.core.epochs.packing import absences_in, included_in
+from ordercast.core.epochs.records import (
+    NOTHING_ASIDE,
+    REFUSED,
+    Anew,
+    Aside,
+    EngineState,
+    EpochOpened,
+    Filled,
+    Kept,
+)
+from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit
-from ordercast.model.messages import Batch, Placed, Vector
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
 from ordercast.net.found import Found, Own
+from ordercast.net.relogging import Cut, Floor, Item, Place, Told, place_of, still
 from ordercast.net.rows import (
+    ABSENT,
     ACCEPTED,
+    CAUGHT,
     MINE,
     OTHER,
     PASSED,
+    AsideRows,
     EngineRows,
     Marked,
     Value,
@@ -39,6 +53,7 @@ class Commit:
     """The rows of one transaction."""
 
     batches: list[tuple[int | bytes, ...]] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
     checkpoint: tuple[int | bytes, ...] | None = None
     state: list[tuple[str, Value, int]] = field(default_factory=list)
     requests: list[tuple[bytes, int, Group, int, int, int]] = field(default_factory=list)
@@ -49,6 +64,7 @@ class Commit:
     def __bool__(self) -> bool:
         return bool(
             self.batches
+            or self.cuts
             or self.checkpoint
             or self.state
             or self.requests
@@ -58,7 +74,8 @@ class Commit:
 
 
 class Ledger:
-    """`logged`, `delivered`, `confirmed`: the last positions, durable once the commit is."""
+    """`logged`, `delivered`, `confirmed`: the last positions, durable once the commit is; `attempt`
+    and `confirmed_attempt`: of the log, and of what was confirmed."""
 
     def __init__(self, site: Site, found: Found) -> None:
         self._site = site
@@ -66,26 +83,38 @@ class Ledger:
         self.logged = found.logged
         self.delivered = self.delivered_on_disk = int(found.state["delivered"])
         self.confirmed = int(found.state["confirmed"])
+        self.attempt = int(found.state["attempt"])
+        self.confirmed_attempt = int(found.state["confirmed_attempt"])
+        self._floors = found.floors
         # Rows that the core may still need: of each own batch that was accepted, with the past that
         # the row says; of the batches that passed in each epoch.
         self._accepted = found.accepted
         self._passed = {epoch: deque(rows) for epoch, rows in found.passed.items()}
+        # Of batches that passed, or were fetched or caught up with: the row, and the position in
+        # the log, 0 if it is not in it. `_aside`: rows needed for what lies beside the engines.
+        self._places = found.places
+        self._pruned = len(self._places)
+        self._aside = found.aside
         self._open: tuple[int, deque[int]] = (0, deque())
         self._own = found.own  # rows of own batches that are expected back, the oldest first
         self._elsewhere: set[Group] = set()  # groups whose messages do not come back here
         self.upto = found.mark.upto
 
     def take(self, boxes: Sequence[Written], commit: Commit) -> None:
-        confirmed = self.confirmed
+        before = self.confirmed_attempt, self.confirmed
+        delivered, attempt = self.delivered, self.attempt
         for box in boxes:
-            if box.records:
+            if box.records or box.caught:
                 self._records(box, commit)
             if box.forget is not None:
                 self._forget(box.forget, commit, box.at_ns)
+                if box.caught:
+                    self._tell_absences(box.forget, commit, box.at_ns)
             if box.delivered > self.delivered:
-                self.delivered = box.delivered
-            if box.confirmed is not None and box.confirmed > confirmed:
-                confirmed = box.confirmed
+                seen = still(box.delivered, box.after_attempt, self._floors)
+                self.delivered = max(seen, self.delivered)
+            if box.confirmed is not None:
+                self._confirm(box.confirmed, box.confirmed_attempt or box.after_attempt)
             if box.requests:
                 at = box.at_ns
                 commit.requests.extend((*request, at) for request in box.requests)
@@ -93,11 +122,17 @@ class Ledger:
                 commit.answered.extend(box.answered)
             if box.events:
                 at = box.at_ns
-                commit.events.extend((kind, place, at, told) for kind, place, told in box.events)
-        if confirmed > self.confirmed:
-            self.confirmed = confirmed
-            commit.state.append(state_row("confirmed", confirmed))
-        if commit and self.delivered > self.delivered_on_disk:
+                commit.events.extend(
+                    (kind, place, at, told)
+                    for kind, place, told in box.events
+                    if kind != "gap" or still(place, box.after_attempt, self._floors) == place
+                )
+        if (self.confirmed_attempt, self.confirmed) != before:
+            commit.state.append(state_row("confirmed", self.confirmed))
+            commit.state.append(state_row("confirmed_attempt", self.confirmed_attempt))
+        if self.attempt != attempt:
+            commit.state.append(state_row("attempt", self.attempt))
+        if self.delivered < delivered or (commit and self.delivered > self.delivered_on_disk):
             self.cursor(commit)
 
     def cursor(self, commit: Commit) -> None:
@@ -105,11 +140,11 @@ class Ledger:
         self.delivered_on_disk = self.delivered
         commit.state.append(state_row("delivered", self.delivered))
 
-    def low(self) -> int:
-        """No row written from now on refers to one before this."""
-        for n in self._own.values():
-            return n
-        return self.last + 1
+    def low(self, n: int | None = None) -> int:
+        """No row written from now on, that is from `n` on, refers to one before this."""
+        for own in self._own.values():
+            return own
+        return self.last + 1 if n is None else n
 
     def needed(self) -> int:
         """The first row that the core may still need, or the next one."""
@@ -121,12 +156,23 @@ class Ledger:
         for rows in self._passed.values():
             if rows and rows[0] < first:
                 first = rows[0]
-        return first
+        return min(first, self._aside)
+
+    def _confirm(self, position: int, attempt: int) -> None:
+        """A rollback annuls confirmations; to confirm again, in its attempt, is news."""
+        position = still(position, attempt, self._floors)
+        if attempt > self.confirmed_attempt:
+            self.confirmed_attempt, self.confirmed = attempt, max(position, self.confirmed)
+        elif position > self.confirmed:
+            self.confirmed = position
 
     def _records(self, box: Written, commit: Commit) -> None:
         own, accepted = self._own, self._accepted
+        told = Told(box.caught) if box.caught else None
+        places = self._places
         oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
-        at, after, add = box.at_ns, box.after_position, commit.batches.append
+        after = still(box.after_position, box.after_attempt, self._floors)
+        at, add = box.at_ns, commit.batches.append
         records = box.records
         n, logged = self.last, self.logged
         size = skip = 0
@@ -135,6 +181,10 @@ class Ledger:
             if skip:
                 skip = 0
                 continue
+            if told is not None and type(record) is Kept and told.opens(record.epoch):
+                self.last, self.logged = n, logged
+                self._relog(told.upto(record.epoch), box, commit)
+                n, logged = self.last, self.logged
             n += 1
             position, ref = logged + 1, 0
             low = oldest or n
@@ -177,12 +227,72 @@ class Ledger:
                 if kept.mine:
                     kind |= MINE
                     logged += count
+                    places[of, batch.group, kept.passed.placed.number] = n, position
+            if type(record) is Filled:
+                places[place_of(record.epoch, record.placed)] = n, 0
             body = encode(written)
-            crc = checksum(n, kind, of, position, count, at, after, low, ref, body)
-            add((n, kind, of, position, count, at, after, low, ref, crc, body))
+            crc = checksum(n, kind, of, position, count, at, after, low, ref, self.attempt, body)
+            add((n, kind, of, position, count, at, after, low, ref, self.attempt, crc, body))
             size += len(body)
         self.last, self.logged = n, logged
         commit.size += size
+        if told is not None:
+            self._relog(told.rest(), box, commit)
+            self._cut(box.logged, 0, commit)
+            if self.logged != box.logged:
+                raise AssertionError(f"the log ends at {self.logged}, not {box.logged}")
+
+    # --- a log that is replaced -------------------------------------------------------------------
+
+    def _relog(self, items: Iterable[Item], box: Written, commit: Commit) -> None:
+        """What stands at another place than the log has it, or not in it, takes its place."""
+        for item in items:
+            if isinstance(item, Rollback):
+                if item.attempt > self.attempt:
+                    self._cut(item.position, item.annulled[-1][0], commit)
+                    self.attempt = item.attempt
+                    self._floors.append(Floor(item.attempt, item.position))
+                    self.delivered = min(self.delivered, item.position)
+                    self.confirmed = min(self.confirmed, item.position)
+            elif isinstance(item, EpochOpened):
+                self._cut(item.position, 0, commit)
+            elif self._places.get(place_of(item.epoch, item.placed), (0, 0))[1] != item.position:
+                self._cut(item.position - 1, 0, commit)
+                self._append(item, box, commit)
+
+    def _cut(self, position: int, annulled: int, commit: Commit) -> None:
+        if position >= self.logged:
+            return
+        commit.cuts.append(Cut(self.last, len(commit.batches), position, annulled))
+        self.logged = position
+        for place, (n, at) in self._places.items():
+            if at > position:
+                self._places[place] = n, 0
+
+    def _append(self, item: DeliveredBatch, box: Written, commit: Commit) -> None:
+        """A batch of the log that no engine of this site has passed; with its payloads, although a
+        row of what was fetched may have them."""
+        if item.position != self.logged + 1:
+            raise AssertionError(f"position {item.position} comes after {self.logged}")
+        placed = item.placed
+        self.last = n = self.last + 1
+        body, count = encode(Filled(item.epoch, placed)), placed.batch.count
+        header = (
+            n, MINE | CAUGHT, item.epoch, item.position, count, box.at_ns, 0, self.low(n), 0,
+            item.attempt,
+        )  # fmt: skip
+        commit.batches.append((*header, checksum(*header, body), body))
+        commit.size += len(body)
+        self.logged += count
+        self._places[place_of(item.epoch, placed)] = n, item.position
+
+    def _tell_absences(self, anew: Anew, commit: Commit, at: int) -> None:
+        """Who of the groups' members is absent in the epochs that are open now."""
+        for epoch, absent in absences_in(anew.layout).items():
+            detail = json.dumps({"epoch": epoch, "absent": absent}, separators=(",", ":"))
+            commit.events.append((ABSENT, self.logged, at, detail))
+
+    # --- what the core needs ----------------------------------------------------------------------
 
     def _may_come_back(self, batch: Batch) -> bool:
         if batch.members:
@@ -209,16 +319,61 @@ class Ledger:
             _keep_last(held, len(checkpoint.records) - len(taken))
             engines.append(EngineState(epoch, Checkpoint(checkpoint.state, ())))
             rows.append(EngineRows(_steps(taken), _steps(held)))
+        stripped, aside = self._set_aside(anew.aside, accepted, pasts)
         for key in self._lost(anew, accepted):
             commit.events.append(self._refused(self._accepted[key][0], key, at))
         self._accepted = dict(sorted(accepted.items(), key=_row))
         self._passed, self._open = passed, (0, deque())
         self.upto = self.last
         self._expect_back()
-        state = encode(Marked(replace(anew, engines=tuple(engines)), tuple(rows), pasts))
+        self._prune()
+        anew = replace(anew, engines=tuple(engines), aside=stripped)
+        state = encode(Marked(anew, tuple(rows), pasts, aside))
         marks = (self.upto, self.needed(), self.logged)
         commit.checkpoint = (*marks, checkpoint_checksum(*marks, state), state)
         commit.size += len(state)
+
+    def _set_aside(
+        self, aside: Aside, accepted: dict[Own, tuple[int, Vector]], pasts: dict[int, Vector]
+    ) -> tuple[Aside, AsideRows]:
+        """What lies beside the engines, without its batches, and their rows."""
+        self._aside = self.last + 1
+        if aside == NOTHING_ASIDE:
+            return aside, AsideRows()
+
+        def own(batches: Iterable[Batch]) -> list[int]:
+            taken = []
+            for batch in batches:
+                key = batch.group, batch.seq
+                n, past = accepted[key] = self._accepted[key]
+                if past != batch.past:
+                    pasts[n] = batch.past
+                taken.append(n)
+            return _steps(taken)
+
+        def placed(places: Iterable[Place]) -> list[int]:
+            taken = [self._places[place][0] for place in places]
+            self._aside = min([self._aside, *taken])
+            return _steps(taken)
+
+        def filled(batches: Iterable[Filled]) -> list[int]:
+            return placed(place_of(one.epoch, one.placed) for one in batches)
+
+        tail = aside.tail
+        rows = AsideRows(
+            own(tail.kept) if tail else [],
+            placed(place_of(tail.epoch, one) for one in tail.log) if tail else [],
+            own(aside.parked), filled(aside.fetched), filled(aside.history),
+        )  # fmt: skip
+        tail = replace(tail, log=(), kept=()) if tail else None
+        return replace(aside, tail=tail, fetched=(), history=(), parked=()), rows
+
+    def _prune(self) -> None:
+        """Of rows that are not needed any more nothing is asked; now and then is enough."""
+        if len(self._places) > 1_000 + 2 * self._pruned:
+            first = self.needed()
+            self._places = {place: at for place, at in self._places.items() if at[0] >= first}
+            self._pruned = len(self._places)
 
     def _lost(self, anew: Anew, kept: Container[Own]) -> list[Own]:
         """Own batches that no epoch has taken and none will: their groups are gone."""

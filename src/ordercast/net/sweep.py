@@ -61,6 +61,7 @@ class Sweep:
         upto = self._deletable(ledger, most)
         if upto > self.first:
             self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
+            self._db.execute("DELETE FROM annulled WHERE n < ?", (upto,))
             self._forget_gaps()
         self._worth = upto > self.first
         return max(upto, self.first)
