@@ -19,7 +19,7 @@ from ordercast.core.epochs.records import Caught, EpochOpened, Folded, MemberBox
 from ordercast.core.epochs.returning import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
-from ordercast.history.rows import BASE, OPEN
+from ordercast.history.rows import BASE, OPEN, ROLLBACK, History
 from ordercast.model.epochs import Finish, Open
 from ordercast.model.options import SECOND
 from ordercast.net.config import Retention
@@ -120,6 +120,7 @@ class StoredMembers(World):
         written = Written(
             box.persist, at_ns=self.now + 1, after_position=seen, delivered=seen,
             events=[*self._presence(site), *_events(box)], after_attempt=attempt,
+            refused=[(r.group, r.seq) for r in box.receipts if r.stage == REFUSED],
         )  # fmt: skip
         if any(_ends_epochs(record) for record in box.persist):
             assert box.forget is not None
@@ -152,8 +153,13 @@ class StoredMembers(World):
 
     def close(self) -> None:
         for site, store in self.on_store.items():
-            flush(store, Written(delivered=len(self.seen[site])))
-            store.close_sync(quiet=True)
+            attempt = self.attempts.get(site, 1)
+            flush(store, Written(delivered=len(self.seen[site]), after_attempt=attempt))
+            store.close_sync(quiet=site in self.members and not self._has_left(site))
+
+    def _has_left(self, site: str) -> bool:
+        """It is not asked to have everything: it was retired, or is away for good."""
+        return self.left(site) or bool(self.members[site].flush.waiting())
 
 
 Event: TypeAlias = tuple[str, int, str]
@@ -220,11 +226,41 @@ def judge_export(world: StoredMembers) -> int:
         for position, (epoch, message, payload) in enumerate(rows, 1)
         if position > bases.get(site, 0)
     }
-    found = {(r.site, r.position): (r.epoch, r.id, r.digest) for r in history.deliveries}
+    annulled = _annulled(world, history)
+    found = {
+        (r.site, r.position): (r.epoch, r.id, r.digest)
+        for r in history.deliveries
+        if (r.site, r.position, r.attempt) not in annulled
+    }
+    for site in world.down:  # its application saw some of what is in its log
+        found = {at: row for at, row in found.items() if at[0] != site or at in wanted}
     assert found == wanted
     opened = [(event.site, event.epoch) for event in history.events if event.kind == OPEN]
     assert sorted(opened) == sorted((s, o.epoch) for s in world.opened for o in world.opened[s])
     return sum(position > 0 for position in bases.values())
+
+
+def _annulled(world: StoredMembers, history: History) -> set[tuple[str, int, int]]:
+    """Rows that were rolled back: those that the applications were told of."""
+    told = {
+        (site, position, message)
+        for site, rollback in world.rollbacks
+        for position, message in rollback.annulled
+    }
+    gone = set()
+    for event in history.events:
+        if event.kind == ROLLBACK:
+            gone |= {
+                (row.site, row.position, row.attempt, row.id)
+                for row in history.deliveries
+                if row.site == event.site
+                and row.attempt < event.attempt
+                and row.position > event.position
+            }
+    if world.retention.kind == "size":
+        lost = {(site, at, message) for site, at, message in told if site in world.lost}
+        assert {(site, at, message) for site, at, _, message in gone} == told - lost
+    return {(site, at, attempt) for site, at, attempt, _ in gone}
 
 
 def _bytes(records: list[MemberRecord]) -> bytes:

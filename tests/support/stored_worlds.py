@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ordercast.core.epochs.records import Anew, EpochOpened, MemberBox, MemberRecord
+from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberBox, MemberRecord
 from ordercast.core.structure import Structure
 from ordercast.model.messages import Delivery
 from ordercast.net.config import Retention
@@ -53,7 +53,10 @@ class StoreDisk(Disk):
         opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
         forget, box.forget = box.forget, None
         self._waiting.append(
-            Written(records, 1, seen, delivered=seen, forget=forget, events=opened)
+            Written(
+                records, 1, seen, delivered=seen, forget=forget, events=opened,
+                refused=[(r.group, r.seq) for r in box.receipts if r.stage == REFUSED],
+            )  # fmt: skip
         )
 
     def begin_sync(self, slow: int) -> int:

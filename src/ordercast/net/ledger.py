@@ -6,12 +6,12 @@ plain data that can be tried again when the disk is full.
 
 import json
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ordercast.core.epochs.packing import absences_in, included_in
+from ordercast.core.epochs.packing import absences_in
 from ordercast.core.epochs.records import (
     NOTHING_ASIDE,
     REFUSED,
@@ -106,8 +106,11 @@ class Ledger:
         for box in boxes:
             if box.records or box.caught:
                 self._records(box, commit)
+            for key in box.refused:
+                if key in self._accepted:
+                    commit.events.append(self._refused(self._accepted[key][0], key, box.at_ns))
             if box.forget is not None:
-                self._forget(box.forget, commit, box.at_ns)
+                self._forget(box.forget, commit)
                 if box.caught:
                     self._tell_absences(box.forget, commit, box.at_ns)
             if box.delivered > self.delivered:
@@ -299,7 +302,7 @@ class Ledger:
             return self._site in batch.members
         return batch.group not in self._elsewhere
 
-    def _forget(self, anew: Anew, commit: Commit, at: int) -> None:
+    def _forget(self, anew: Anew, commit: Commit) -> None:
         """The core needs the rows of the records that its engines hold, and what comes later."""
         accepted: dict[Own, tuple[int, Vector]] = {}
         passed: dict[int, deque[int]] = {}
@@ -320,8 +323,6 @@ class Ledger:
             engines.append(EngineState(epoch, Checkpoint(checkpoint.state, ())))
             rows.append(EngineRows(_steps(taken), _steps(held)))
         stripped, aside = self._set_aside(anew.aside, accepted, pasts)
-        for key in self._lost(anew, accepted):
-            commit.events.append(self._refused(self._accepted[key][0], key, at))
         self._accepted = dict(sorted(accepted.items(), key=_row))
         self._passed, self._open = passed, (0, deque())
         self.upto = self.last
@@ -374,24 +375,6 @@ class Ledger:
             first = self.needed()
             self._places = {place: at for place, at in self._places.items() if at[0] >= first}
             self._pruned = len(self._places)
-
-    def _lost(self, anew: Anew, kept: Container[Own]) -> list[Own]:
-        """Own batches that no epoch has taken and none will: their groups are gone."""
-        stable: dict[Group, int] = {}
-        for engine in anew.engines:
-            seqs: dict[Group, int] = engine.checkpoint.state["own_seqs"]  # type: ignore[assignment]
-            for group, seq in seqs.items():
-                stable[group] = max(seq, stable.get(group, 0))
-        gone = [key for key in self._accepted if key not in kept]
-        lost = [(group, seq) for group, seq in gone if seq > stable.get(group, 0)]
-        if not lost:
-            return []
-        included = {
-            group: seq
-            for origin, incarnation, group, seq in included_in(anew.layout)
-            if (origin, incarnation) == (self._site, anew.incarnation)
-        }
-        return [(group, seq) for group, seq in lost if seq > included.get(group, 0)]
 
     def _refused(self, n: int, own: Own, at: int) -> tuple[str, int, int, str]:
         told = {"row": n, "group": own[0], "seq": own[1]}

@@ -16,6 +16,7 @@ class Written(msgspec.Struct):
     `at_ns` is wall-clock time; `after_position` the last delivery that the application was handed
     when it sent what is accepted here; `delivered` the last position released to the application
     (it alone causes no commit); `confirmed` what the application has confirmed, if that is news.
+    `refused` are group and seq of own batches that no epoch takes (the outbox's receipts say so).
     `requests` are (client, number, group, seq, count); a client will not repeat those up to the
     number it `answered`. `events` are (kind, position, detail): a gap
     (`gaps.tell_gap`), an epoch opened (`openings.open_event`), a rollback
@@ -44,3 +45,4 @@ class Written(msgspec.Struct):
     logged: int = 0
     after_attempt: int = 1
     confirmed_attempt: int = 0
+    refused: Sequence[tuple[Group, int]] = ()
