@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ordercast.check.report import check_history
-from ordercast.core.epochs.member import REFUSED
+from ordercast.core.epochs.member import REFUSED, Member
 from ordercast.core.epochs.records import Caught, EpochOpened, Folded, MemberBox, MemberRecord
 from ordercast.core.epochs.returning import Rollback
 from ordercast.history.digest import digest
@@ -112,6 +112,12 @@ class StoredMembers(World):
             stages = self.stages.get((site, told["group"], told["seq"]))
             if stages is not None:
                 stages.add(REFUSED)
+
+    def _danger(self, member: Member, box: MemberBox) -> float:
+        """Most where a log is replaced, if anything is in danger at all."""
+        if self.crash_chance and any(isinstance(item, Rollback) for item in box.deliver):
+            return 0.7
+        return super()._danger(member, box)
 
     def _persist(self, site: str, box: MemberBox) -> None:
         super()._persist(site, box)

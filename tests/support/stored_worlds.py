@@ -52,12 +52,10 @@ class StoreDisk(Disk):
         seen = len(self._seen)
         opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
         forget, box.forget = box.forget, None
-        self._waiting.append(
-            Written(
-                records, 1, seen, delivered=seen, forget=forget, events=opened,
-                refused=[(r.group, r.seq) for r in box.receipts if r.stage == REFUSED],
-            )  # fmt: skip
-        )
+        refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
+        written = Written(records, 1, seen, delivered=seen, forget=forget, events=opened)
+        written.refused = refused
+        self._waiting.append(written)
 
     def begin_sync(self, slow: int) -> int:
         self._hand_over(len(self._waiting))

@@ -9,7 +9,6 @@ import json
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
@@ -30,40 +29,25 @@ from ordercast.history.rows import (
     ROLLBACK,
     Event,
     Meta,
-    Sent,
     gap_detail,
 )
 from ordercast.history.stream import HistoryStream, TableStream, stream_history
-from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, MessageId
+from ordercast.model.groups import Site
+from ordercast.model.messages import MessageId
 from ordercast.model.version import __version__
 from ordercast.net.export_epochs import Epochs
+from ordercast.net.export_forgotten import Exported as Exported
+from ordercast.net.export_forgotten import Forgotten
 from ordercast.net.export_source import Logged, Source, sources
 from ordercast.net.openings import opened_told
 from ordercast.net.rows import GAPS
 
 _FACTS = ("deliver", "on_failure", "epochs")
 _TELL_EVERY = 65_536  # messages
-_PIECE = 100_000  # rows of forgotten messages before they go into a file
 
 Progress = Callable[[Site, str, int], None]
 """(site, table, rows so far)"""
-
-
-@dataclass(slots=True)
-class Exported:
-    """How much was written. `missing`: sites of the cluster whose stores are not in the folder."""
-
-    sites: list[Site] = field(default_factory=list)
-    missing: list[Site] = field(default_factory=list)
-    ended: list[Site] = field(default_factory=list)
-    sent: int = 0
-    deliveries: int = 0
-    gaps: int = 0
-    annulled: int = 0  # `deliveries` that were rolled back
-    forgotten: int = 0  # `sent` rows without digest
 
 
 def export(
@@ -101,7 +85,7 @@ class _Export:
         self.epochs = Epochs(found)
         self.done = Exported([source.site for source in found])
         self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
-        self.forgotten = _Forgotten(history, self.done)
+        self.forgotten = Forgotten(history, self.done)
         self.absent = max((source.absent() for source in found), key=itemgetter(0))[1]
 
     def run(self) -> Exported:
@@ -252,89 +236,6 @@ class _Export:
     def _meta(self) -> Meta:
         told = {"cluster": self.found[0].cluster, **self.facts, "missing": self.done.missing}
         return Meta(code_version=__version__, config=told, clock="utc")
-
-
-class _Forgotten:
-    """Messages that some site has delivered, but that an origin has forgotten, relayed before they
-    were durable there, or whose origin's store is not here: their `sent` rows have no digest, and
-    their time is not known."""
-
-    def __init__(self, history: HistoryStream, done: Exported) -> None:
-        self._history = history
-        self._done = done
-        self._last: dict[Site, tuple[int, dict[Group, int]]] = {}
-        self._held: dict[tuple[Site, int, Group], _Spans] = {}
-        self._known: dict[tuple[Site, int, Group], _Spans] = {}
-        self._rows: list[Sent] = []
-
-    def holds(self, batch: Batch) -> None:
-        stream = (batch.origin, batch.incarnation, batch.group)
-        spans = self._held.get(stream)
-        if spans is None:
-            spans = self._held[stream] = _Spans()
-        spans.add(batch.seq, batch.seq + batch.count - 1)
-
-    def has(self, origin: Site, incarnation: int, last: dict[Group, int]) -> None:
-        """The origin's store is here; up to there it may have forgotten some, or not stored it."""
-        self._last[origin] = (incarnation, last)
-
-    def delivered(self, origin: Site, incarnation: int, group: Group, item: Logged) -> None:
-        batch = item.placed.batch
-        stream = (origin, incarnation, group)
-        last = batch.seq + batch.count - 1
-        here = self._last.get(origin)
-        if here is not None:
-            latest, forgotten = here
-            if stream in self._held and self._held[stream].has(batch.seq):
-                return
-            if incarnation == latest and last > forgotten.get(group, 0):
-                return  # never accepted there: a fault that the checkers shall find
-        if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
-            return
-        self._done.forgotten += batch.count
-        for seq, payload in enumerate(item.payloads, batch.seq):
-            self._rows.append(Sent(origin, incarnation, group, seq, 0, 0, 0, len(payload)))
-        if len(self._rows) >= _PIECE:
-            self.write()
-
-    def write(self) -> None:
-        """A file of those gathered so far."""
-        if not self._rows:
-            return
-        with self._history.table("sent") as table:
-            for row in sorted(self._rows, key=TABLES["sent"].order):
-                table.append(row)
-            self._done.sent += table.rows
-        self._rows.clear()
-
-
-class _Spans:
-    """Ranges of seqs that were seen; batches are the same ranges everywhere."""
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    def has(self, seq: int) -> bool:
-        at = bisect_right(self._starts, seq)
-        return bool(at) and self._ends[at - 1] >= seq
-
-    def add(self, first: int, last: int) -> bool:
-        """Whether it is news; ranges that touch are joined."""
-        at = bisect_right(self._starts, first)
-        if at and self._ends[at - 1] >= first:
-            return False
-        starts, ends = self._starts, self._ends
-        if at and ends[at - 1] == first - 1:
-            at -= 1
-            ends[at] = last
-        else:
-            starts.insert(at, first)
-            ends.insert(at, last)
-        if at + 1 < len(starts) and starts[at + 1] == last + 1:
-            ends[at] = ends[at + 1]
-            del starts[at + 1], ends[at + 1]
-        return True
 
 
 class _Shed:

@@ -8,15 +8,14 @@ import json
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from ordercast.core.epochs.packing import absences_in
 from ordercast.core.epochs.records import (
-    NOTHING_ASIDE,
     REFUSED,
     Anew,
-    Aside,
     EngineState,
     EpochOpened,
     Filled,
@@ -28,7 +27,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
 from ordercast.net.found import Found, Own
-from ordercast.net.relogging import Cut, Floor, Item, Place, Told, place_of, still
+from ordercast.net.relogging import Cut, Floor, Item, Told, place_of, still
 from ordercast.net.rows import (
     ABSENT,
     ACCEPTED,
@@ -36,7 +35,6 @@ from ordercast.net.rows import (
     MINE,
     OTHER,
     PASSED,
-    AsideRows,
     EngineRows,
     Marked,
     Value,
@@ -45,7 +43,10 @@ from ordercast.net.rows import (
     encode,
     state_row,
 )
+from ordercast.net.set_aside import first_beside, set_aside, steps
 from ordercast.net.written import Written
+
+Rows: TypeAlias = dict[Own, tuple[int, Vector]]
 
 
 @dataclass(slots=True)
@@ -304,70 +305,44 @@ class Ledger:
 
     def _forget(self, anew: Anew, commit: Commit) -> None:
         """The core needs the rows of the records that its engines hold, and what comes later."""
-        accepted: dict[Own, tuple[int, Vector]] = {}
+        accepted: Rows = {}
         passed: dict[int, deque[int]] = {}
         engines, rows = [], []
         pasts: dict[int, Vector] = {}
         for epoch, checkpoint in ((state.epoch, state.checkpoint) for state in anew.engines):
-            taken = []
-            for record in checkpoint.records:
-                if type(record) is Accepted:
-                    batch = record.batch
-                    key = batch.group, batch.seq
-                    n, past = accepted[key] = self._accepted[key]
-                    taken.append(n)
-                    if past != batch.past:
-                        pasts[n] = batch.past
+            taken = [
+                self._needed_for(record.batch, accepted, pasts)
+                for record in checkpoint.records
+                if type(record) is Accepted
+            ]
             held = passed[epoch] = self._passed.get(epoch) or deque()
             _keep_last(held, len(checkpoint.records) - len(taken))
             engines.append(EngineState(epoch, Checkpoint(checkpoint.state, ())))
-            rows.append(EngineRows(_steps(taken), _steps(held)))
-        stripped, aside = self._set_aside(anew.aside, accepted, pasts)
+            rows.append(EngineRows(steps(taken), steps(held)))
+        stripped, beside = set_aside(
+            anew.aside,
+            lambda batch: self._needed_for(batch, accepted, pasts),
+            lambda place: self._places[place][0],
+        )
+        self._aside = first_beside(beside, self.last + 1)
         self._accepted = dict(sorted(accepted.items(), key=_row))
         self._passed, self._open = passed, (0, deque())
         self.upto = self.last
         self._expect_back()
         self._prune()
         anew = replace(anew, engines=tuple(engines), aside=stripped)
-        state = encode(Marked(anew, tuple(rows), pasts, aside))
+        state = encode(Marked(anew, tuple(rows), pasts, beside))
         marks = (self.upto, self.needed(), self.logged)
         commit.checkpoint = (*marks, checkpoint_checksum(*marks, state), state)
         commit.size += len(state)
 
-    def _set_aside(
-        self, aside: Aside, accepted: dict[Own, tuple[int, Vector]], pasts: dict[int, Vector]
-    ) -> tuple[Aside, AsideRows]:
-        """What lies beside the engines, without its batches, and their rows."""
-        self._aside = self.last + 1
-        if aside == NOTHING_ASIDE:
-            return aside, AsideRows()
-
-        def own(batches: Iterable[Batch]) -> list[int]:
-            taken = []
-            for batch in batches:
-                key = batch.group, batch.seq
-                n, past = accepted[key] = self._accepted[key]
-                if past != batch.past:
-                    pasts[n] = batch.past
-                taken.append(n)
-            return _steps(taken)
-
-        def placed(places: Iterable[Place]) -> list[int]:
-            taken = [self._places[place][0] for place in places]
-            self._aside = min([self._aside, *taken])
-            return _steps(taken)
-
-        def filled(batches: Iterable[Filled]) -> list[int]:
-            return placed(place_of(one.epoch, one.placed) for one in batches)
-
-        tail = aside.tail
-        rows = AsideRows(
-            own(tail.kept) if tail else [],
-            placed(place_of(tail.epoch, one) for one in tail.log) if tail else [],
-            own(aside.parked), filled(aside.fetched), filled(aside.history),
-        )  # fmt: skip
-        tail = replace(tail, log=(), kept=()) if tail else None
-        return replace(aside, tail=tail, fetched=(), history=(), parked=()), rows
+    def _needed_for(self, batch: Batch, accepted: Rows, pasts: dict[int, Vector]) -> int:
+        """The row of an own batch that the core still has."""
+        key = batch.group, batch.seq
+        n, past = accepted[key] = self._accepted[key]
+        if past != batch.past:
+            pasts[n] = batch.past
+        return n
 
     def _prune(self) -> None:
         """Of rows that are not needed any more nothing is asked; now and then is enough."""
@@ -399,15 +374,6 @@ def _keep_last(rows: deque[int], count: int) -> None:
         raise AssertionError(f"a checkpoint keeps {count} records of {len(rows)}")
     while len(rows) > count:
         rows.popleft()
-
-
-def _steps(rows: Iterable[int]) -> list[int]:
-    before = 0
-    steps = []
-    for n in rows:
-        steps.append(n - before)
-        before = n
-    return steps
 
 
 def _without_payloads(record: Passed) -> Passed:
