@@ -34,6 +34,9 @@ from support.exclude_schedules import hard_world
 from support.stores import ask, flush, kill, open_store
 
 
+KEEP_ALL = Retention("size", 1 << 40)
+
+
 class StoredMembers(World):
     """`together`: a checkpoint is committed with the records it follows, as a driver does it; else
     as the last of an outbox's duties."""
@@ -211,6 +214,28 @@ def stored(
         world.settle()
     finally:
         world.close()
+    return world
+
+
+def cut_off(folder: Path, deliver: str) -> StoredMembers:
+    """The root of three sites is alone for a second, and orders what its application sends."""
+    world = StoredMembers(
+        folder, KEEP_ALL, {"g": "abc", "h": "ab"}, "abc", "abc", seed=3, deliver=deliver,
+        policy="exclude", together=True,
+    )  # fmt: skip
+    world.run(SECOND)
+    root = world.members["a"].layout.domains[1].root
+    for number in range(9):
+        world.submit("abc"[number % 3], "g", b"before %d" % number)
+    world.run(2 * SECOND)
+    world.partition([root])
+    for number in range(4):
+        world.submit(root, "g", b"alone %d" % number)
+    for number in range(4):
+        other = next(site for site in "ab" if site != root)
+        world.submit(other, "h", b"together %d" % number)
+    world.run(4 * SECOND)
+    assert root in next(m for s, m in world.members.items() if s != root).layout.absent
     return world
 
 
