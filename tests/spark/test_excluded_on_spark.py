@@ -2,6 +2,7 @@
 them alike."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ def on_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judged_alike(spark: SparkSession, history: History) -> tuple[int, int]:
     """Unagreed and annulled rows."""
-    tables = {
+    tables: dict[str, Any] = {
         name: spark.createDataFrame(arrow_table(name, rows))
         for name, rows in history.tables().items()
     }

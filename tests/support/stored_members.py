@@ -33,7 +33,6 @@ from support.exclude_schedules import drawn_world as excluding_world
 from support.exclude_schedules import hard_world
 from support.stores import ask, flush, kill, open_store
 
-
 KEEP_ALL = Retention("size", 1 << 40)
 
 
