@@ -21,7 +21,7 @@ from ordercast.model.errors import Error
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.openings import open_event
-from ordercast.net.rollbacks import rollback_event
+from ordercast.net.rollbacks import RETURNED, rollback_event
 from ordercast.net.written import Written
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
@@ -114,6 +114,7 @@ class Driver:
     def start(self) -> None:
         self.fed_at = now = time.monotonic_ns()
         self.member.start(now)
+        self.member.raft.hurry(now)
         self.wake()
 
     def close(self) -> None:
@@ -230,7 +231,8 @@ class Driver:
     def _ended(self, written: Written, box: MemberBox) -> None:
         """Rollbacks, and epochs that opened, as events of the store: durable with the records that
         opened them. A restart may repeat some. What was fetched from others is in no record."""
-        events = list(written.events)
+        events = [event for event in written.events if event[0] != RETURNED]
+        returned = [event for event in written.events if event[0] == RETURNED]
         for item in box.deliver:
             if isinstance(item, Rollback):
                 events.append(rollback_event(item))
@@ -238,7 +240,7 @@ class Driver:
             elif isinstance(item, EpochOpened) and item.epoch > self._last_opened:
                 self._last_opened = item.epoch
                 events.append(open_event(item))
-        written.events = events
+        written.events = [*events, *returned]
         if _ends_an_epoch(box):
             written.caught, written.logged = box.deliver, self.member.logged
 

@@ -14,7 +14,7 @@ from ordercast.model.errors import NotInMajority
 from ordercast.net.rollbacks import EXCLUDED, RETURNED
 
 PATIENCE = 10  # times the timeout of a silent site
-_LEAST = 5_000_000_000  # nanoseconds: processes that start together are not there together
+_LEAST = 3_000_000_000  # nanoseconds: processes that start together are not there together
 
 
 class Standing:
