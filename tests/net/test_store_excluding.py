@@ -11,6 +11,7 @@ import pytest
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.history.rows import EXCLUDED, RETURNED, ROLLBACK
+from ordercast.model.options import SECOND
 from ordercast.net.config import Retention
 from ordercast.net.export import export
 from support.stored_members import KEEP_ALL, cut_off, judge_export, stored
@@ -72,3 +73,24 @@ def test_an_export_tells_what_was_rolled_back(tmp_path: Path) -> None:
     assert kinds == [EXCLUDED, ROLLBACK, RETURNED] or kinds == [EXCLUDED, RETURNED, ROLLBACK]
     again = [row for row in history.deliveries if row.attempt == 2]
     assert {row.id for row in again} >= {message for _, message in rollback.annulled}
+
+
+def test_a_crash_while_a_log_is_replaced_leaves_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    """Between any two duties of the outbox that rolls back."""
+    crashes = filled = 0
+    for seed in range(8):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        world = cut_off(folder, "agreed", seed)
+        world.crash_chance = 1e-9  # but for the one that rolls back
+        world.partition([])
+        world.run(world.now + 5 * SECOND)
+        world.settle()
+        world.close()
+        assert world.judge() == []
+        assert len(world.rollbacks) == 1
+        judge_export(world)
+        crashes += world.crashes
+        filled += world.filled
+    assert crashes > 3
+    assert filled, "no application had to be told by its store"

@@ -216,10 +216,10 @@ def stored(
     return world
 
 
-def cut_off(folder: Path, deliver: str) -> StoredMembers:
+def cut_off(folder: Path, deliver: str, seed: int = 3) -> StoredMembers:
     """The root of three sites is alone for a second, and orders what its application sends."""
     world = StoredMembers(
-        folder, KEEP_ALL, {"g": "abc", "h": "ab"}, "abc", "abc", seed=3, deliver=deliver,
+        folder, KEEP_ALL, {"g": "abc", "h": "ab"}, "abc", "abc", seed=seed, deliver=deliver,
         policy="exclude", together=True,
     )  # fmt: skip
     world.run(SECOND)
