@@ -134,8 +134,9 @@ def test_a_log_may_end_where_nothing_opens(store: AnyStore) -> None:
     done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
     done(store, change(DeliveredBatch(3, 1, passed(3).passed.placed), logged=3))
     assert [row[0] for row in log(store)] == [1, 2, 3]
+    done(store, change(logged=2))
     done(store, Written([passed(9, epoch=4)], at_ns=1))
-    assert log(store, 4) == [(4, 1, "g", 9, 4)]
+    assert log(store, 2) == [(2, 1, "g", 2, 1), (3, 1, "g", 9, 4)]
 
 
 def test_a_planned_change_leaves_the_log_as_it_is(store: AnyStore) -> None:

@@ -105,14 +105,14 @@ class Ledger:
         before = self.confirmed_attempt, self.confirmed
         delivered, attempt = self.delivered, self.attempt
         for box in boxes:
-            if box.records or box.caught:
+            if box.records or box.logged is not None:
                 self._records(box, commit)
             for key in box.refused:
                 if key in self._accepted:
                     commit.events.append(self._refused(self._accepted[key][0], key, box.at_ns))
             if box.forget is not None:
                 self._forget(box.forget, commit)
-                if box.caught:
+                if box.logged is not None:
                     self._tell_absences(box.forget, commit, box.at_ns)
             if box.delivered > self.delivered:
                 seen = still(box.delivered, box.after_attempt, self._floors)
@@ -172,7 +172,7 @@ class Ledger:
 
     def _records(self, box: Written, commit: Commit) -> None:
         own, accepted = self._own, self._accepted
-        told = Told(box.caught) if box.caught else None
+        told = None if box.logged is None else Told(box.caught)
         places = self._places
         oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
         after = still(box.after_position, box.after_attempt, self._floors)
@@ -240,7 +240,7 @@ class Ledger:
             size += len(body)
         self.last, self.logged = n, logged
         commit.size += size
-        if told is not None:
+        if told is not None and box.logged is not None:
             self._relog(told.rest(), box, commit)
             self._cut(box.logged, 0, commit)
             if self.logged != box.logged:

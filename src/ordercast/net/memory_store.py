@@ -72,7 +72,7 @@ class MemoryStore:
         if self._closed:
             raise Error("the store is closed")
         self._requests.note(box)
-        if box.records or box.events or box.caught:
+        if box.records or box.events or box.logged is not None:
             with self._lock:
                 self._log(box)
         self.delivered = max(self.delivered, still(box.delivered, box.after_attempt, self._floors))
@@ -130,7 +130,7 @@ class MemoryStore:
                 placed = record.passed.placed
                 at = self.logged + 1
                 self._append(DeliveredBatch(at, record.epoch, placed, self.attempt))
-        if box.caught:
+        if box.logged is not None:
             self._relog(told.rest())
             self._cut(box.logged)
         for kind, position, detail in box.events:

@@ -23,8 +23,8 @@ class Written(msgspec.Struct):
     (`rollbacks.rollback_event`), a base, excluded, returned; see docs/store.md.
 
     An outbox that ends epochs (its records have a Finish, an Open, or a layout caught up with) may
-    replace the end of the ordered log: then `caught` is all that it delivers, `logged` where the
-    log of the member ends after it, and its `forget` goes with it.
+    replace the end of the ordered log: then `logged` is where the log of the member ends after it,
+    `caught` all that it delivers, and its `forget` goes with it.
 
     `after_attempt`: the attempt that the application has come to; `delivered` and `after_position`
     are of it. A rollback counts when the application has been told. `confirmed_attempt` is that of
@@ -42,7 +42,7 @@ class Written(msgspec.Struct):
     answered: Sequence[tuple[bytes, int]] = ()
     events: Sequence[tuple[str, int, str]] = ()
     caught: Sequence[DeliveredBatch | EpochOpened | Rollback] = ()
-    logged: int = 0
+    logged: int | None = None
     after_attempt: int = 1
     confirmed_attempt: int = 0
     refused: Sequence[tuple[Group, int]] = ()
