@@ -355,3 +355,52 @@ async def _beyond_a_rollback(cluster: LocalCluster, replica: ordercast.Replica[i
         await replica.reach(4)
         cluster.heal()
         await replica.reach(100)
+
+
+@pytest.mark.parametrize("deliver", ["safe", "agreed"])
+@in_loop
+async def test_all_sites_are_killed_at_once_and_go_on(tmp_path: Path, deliver: str) -> None:
+    async with cluster_of(tmp_path, deliver) as cluster:
+        await (await cluster["a"].multicast("alpha", b"one")).stable()
+        receipts = [await cluster[site].multicast("alpha", site.encode()) for site in "abc"]
+        await asyncio.gather(*(receipt.accepted() for receipt in receipts))
+        for site in "abc":
+            await cluster.kill(site)
+        for site in "abc":
+            await cluster.start(site)
+        await (await cluster["b"].multicast("alpha", b"two")).stable()
+        orders = [await collected(cluster[site], 5, start=1) for site in "abc"]
+        payloads = [item.payload for item in orders[0]]
+        assert sorted(payloads[1:]) == [b"a", b"b", b"c", b"two"]
+        for order in orders[1:]:
+            assert [item.id for item in order] == [item.id for item in orders[0]]
+
+
+@in_loop
+async def test_a_site_without_its_store_returns_and_is_handed_the_state(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "safe") as cluster:
+        states = {site: _Sum() for site in "abc"}
+
+        def replica(site: str) -> ordercast.Replica[int]:
+            state = states[site]
+            return ordercast.Replica(
+                cluster[site], "alpha", state.apply, snapshot=state.dump, restore=state.load
+            )
+
+        async with replica("a") as a, replica("b") as b:
+            async with replica("c") as c:
+                await c.submit(b"from c")
+                await a.submit(b"from a")
+            await cluster.kill("c")
+            for path in tmp_path.glob("c.*"):
+                path.unlink()
+            await b.submit(b"without c")
+            states["c"] = _Sum()
+            node = await cluster.start("c")
+            await until(lambda: node.standing.state() == "present")
+            assert node.incarnation > 1
+            async with replica("c") as c:
+                assert await c.submit(b"again") == 4
+                await asyncio.gather(a.read(lambda: None), b.read(lambda: None))
+        assert states["c"].seen == [b"from c", b"from a", b"without c", b"again"]
+        assert states["a"].seen == states["b"].seen == states["c"].seen
