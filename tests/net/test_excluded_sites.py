@@ -242,7 +242,9 @@ async def _read_on(node: Node) -> None:
 @pytest.mark.parametrize("kept", [True, False])
 @in_loop
 async def test_a_client_hears_of_a_rollback_from_its_daemon(tmp_path: Path, kept: bool) -> None:
-    options: dict[str, Any] = {} if kept else {"dir": None, "durability": "memory"}
+    options: dict[str, Any] = {"on_failure": "exclude"}
+    if not kept:
+        options |= {"dir": None, "durability": "memory"}
     async with served(tmp_path, GROUPS, deliver="agreed", timeouts=QUICK, **options) as sites:
         cluster = sites.cluster
         await (await cluster["a"].multicast("alpha", b"zero")).stable()
