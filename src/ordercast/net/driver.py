@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ordercast.core.epochs.member import Member
-from ordercast.core.epochs.records import Caught, EpochOpened, Folded, MemberBox
+from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import Receipt
 from ordercast.model.epochs import Edit, Finish, Open
@@ -223,6 +223,8 @@ class Driver:
         # told yet, positions above all, is in the store's log, where the node finds it again.
         written = Written(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
         self.application.annotate(written)
+        if box.receipts:
+            written.refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
         if box.forget is not None:  # so it is when an epoch opened, and no restart repeats that
             self._ended(written, box)
         self.commits += 1
