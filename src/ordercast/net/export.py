@@ -9,7 +9,7 @@ import json
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ class _Export:
         self.done = Exported([source.site for source in found])
         self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
         self.forgotten = Forgotten(history, self.done)
-        self.absent = max((source.absent() for source in found), key=itemgetter(0))[1]
+        self.excludes = self.facts["on_failure"] == "exclude"
 
     def run(self) -> Exported:
         named = self.epochs.sites() | set(self.facts.get("sites", ()))
@@ -111,7 +111,8 @@ class _Export:
         tell = _TELL_EVERY
         with self.history.table("sent") as table:
             for at_ns, after, attempt, batch, payloads, refused in source.sends.accepted():
-                self.forgotten.holds(batch)
+                # Refused: an excluded site may have delivered it, before it was.
+                self.forgotten.holds(batch, sent=not (refused and self.excludes))
                 if refused:
                     continue
                 latest = max(latest, at_ns)  # the clock of the machine may have been set back
@@ -133,7 +134,9 @@ class _Export:
                     self.progress(source.site, "sent", table.rows)
             self.done.sent += table.rows
             self.progress(source.site, "sent", table.rows)
-        self.forgotten.has(source.site, source.incarnation, source.forgotten())
+        # Under `exclude` a site relays before it has stored: a crash may lose what others have.
+        surely = source.ended or not self.excludes
+        self.forgotten.has(source.site, source.incarnation, source.forgotten() if surely else None)
 
     def _deliveries(self, source: Source) -> list[Event]:
         """Writes the rows; the gaps among them."""
@@ -219,8 +222,9 @@ class _Export:
                 yield _event(site, kind, position, told, at_ns, "{}", attempt)
             elif kind in (CRASH, RESTART, BASE):
                 yield _event(site, kind, position, epoch, at_ns, detail, attempt)
-        if site in self.absent and not away:  # it has not heard of it
-            yield _event(site, EXCLUDED, self.limits[site], self.absent[site], 0, "{}", attempt)
+        closed = self.epochs.left_since(site, epoch)
+        if closed and not away:  # it has not heard of it
+            yield _event(site, EXCLUDED, self.limits[site], closed, 0, "{}", attempt)
         yield from gaps
         if source.ended:
             yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}", attempt)

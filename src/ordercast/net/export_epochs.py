@@ -4,7 +4,6 @@ A store knows the epochs that its cluster was founded with (unless its site came
 one that its site has opened, with all groups of the domain.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,6 @@ from ordercast.history.rows import EpochRow, GroupRow
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 from ordercast.net.export_source import Source
-from ordercast.net.rows import ABSENT
 
 
 @dataclass(slots=True)
@@ -41,6 +39,7 @@ class Epochs:
         self._implicit: dict[Group, tuple[Site, ...]] = {}
         self._used: set[tuple[Group, int]] = set()
         self._absent: set[tuple[int, Group, Site]] = set()
+        self._since: dict[Site, set[int]] = {}
         started = min(int(source.log.state["created_ns"]) for source in found)
         for source in found:
             for told in source.founding:
@@ -48,10 +47,12 @@ class Epochs:
                 self._add(told["epoch"], Known(told["protocol"], members, (), started, source))
             for opened, at_ns in source.opened():
                 self._add(opened.epoch, _known(opened, at_ns, source))
-            for (detail,) in source.log.rows("detail", f"events WHERE kind = '{ABSENT}'"):
-                told = json.loads(detail)
-                for group, away in told["absent"].items():
-                    self._absent.update((told["epoch"], group, site) for site in away)
+            for told in source.absent():
+                for site, epoch in told["since"].items():
+                    self._since.setdefault(site, set()).add(epoch)
+                for epoch, groups in told["in"].items():
+                    for group, away in groups.items():
+                        self._absent.update((int(epoch), group, site) for site in away)
 
     def _add(self, epoch: int, one: Known) -> None:
         known = self._known.setdefault(epoch, one)
@@ -71,6 +72,10 @@ class Epochs:
             if not known.after and site in known.sites:
                 return epoch
         return 0
+
+    def left_since(self, site: Site, last: int) -> int:
+        """The epoch that was closed without the site, if it has opened none since `last`."""
+        return max((epoch for epoch in self._since.get(site, ()) if epoch >= last), default=0)
 
     def note(self, group: Group, members: tuple[Site, ...], epoch: int = 0) -> None:
         """A message to listed sites; the epoch, if it was delivered."""

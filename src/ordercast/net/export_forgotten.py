@@ -35,20 +35,24 @@ class Forgotten:
     def __init__(self, history: HistoryStream, done: Exported) -> None:
         self._history = history
         self._done = done
-        self._last: dict[Site, tuple[int, dict[Group, int]]] = {}
+        self._last: dict[Site, tuple[int, dict[Group, int] | None]] = {}
         self._held: dict[tuple[Site, int, Group], _Spans] = {}
+        self._unsent: dict[tuple[Site, int, Group], _Spans] = {}
         self._known: dict[tuple[Site, int, Group], _Spans] = {}
         self._rows: list[Sent] = []
 
-    def holds(self, batch: Batch) -> None:
+    def holds(self, batch: Batch, *, sent: bool) -> None:
+        """Not sent, as far as the origin knows: it is if somebody has delivered it."""
         stream = (batch.origin, batch.incarnation, batch.group)
-        spans = self._held.get(stream)
+        held = self._held if sent else self._unsent
+        spans = held.get(stream)
         if spans is None:
-            spans = self._held[stream] = _Spans()
+            spans = held[stream] = _Spans()
         spans.add(batch.seq, batch.seq + batch.count - 1)
 
-    def has(self, origin: Site, incarnation: int, last: dict[Group, int]) -> None:
-        """The origin's store is here; up to there it may have forgotten some, or not stored it."""
+    def has(self, origin: Site, incarnation: int, last: dict[Group, int] | None) -> None:
+        """The origin's store is here; up to there it may have forgotten some, or not stored it.
+        None: that is not known."""
         self._last[origin] = (incarnation, last)
 
     def delivered(self, origin: Site, incarnation: int, group: Group, item: Logged) -> None:
@@ -60,7 +64,9 @@ class Forgotten:
             latest, forgotten = here
             if stream in self._held and self._held[stream].has(batch.seq):
                 return
-            if incarnation == latest and last > forgotten.get(group, 0):
+            unsent = stream in self._unsent and self._unsent[stream].has(batch.seq)
+            sure = forgotten is not None and last > forgotten.get(group, 0) and not unsent
+            if sure and incarnation == latest:
                 return  # never accepted there: a fault that the checkers shall find
         if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
             return

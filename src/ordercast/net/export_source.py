@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ordercast.core.epochs.packing import absent_in, included_in
+from ordercast.core.epochs.packing import included_in
 from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
 from ordercast.core.outbox import Accepted
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
@@ -18,6 +18,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, payloads_of
 from ordercast.net.openings import OPEN, opened_told
 from ordercast.net.rows import (
+    ABSENT,
     ACCEPTED,
     FIRST_AND_LAST,
     MINE,
@@ -221,9 +222,10 @@ class Source:
         folded = 0 if anew is None else anew.position
         return max(int(state["delivered"]), int(state["confirmed"]), folded)
 
-    def absent(self) -> tuple[int, dict[Site, int]]:
-        """How many decisions the site knows, and who is absent by them, since which epoch."""
-        return (0, {}) if self.log.anew is None else absent_in(self.log.anew.layout)
+    def absent(self) -> Iterator[dict[str, Any]]:
+        """Who was absent, by and by (`ledger.Ledger` tells it)."""
+        for (detail,) in self.log.rows("detail", f"events WHERE kind = '{ABSENT}' ORDER BY n"):
+            yield json.loads(detail)
 
     def forgotten(self) -> dict[Group, int]:
         """Per group the last own seq that was stable and may have been forgotten."""

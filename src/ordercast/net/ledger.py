@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ordercast.core.epochs.packing import absences_in
+from ordercast.core.epochs.packing import absences_in, absent_in
 from ordercast.core.epochs.records import (
     REFUSED,
     Anew,
@@ -291,9 +291,11 @@ class Ledger:
         self._places[place_of(item.epoch, placed)] = n, item.position
 
     def _tell_absences(self, anew: Anew, commit: Commit, at: int) -> None:
-        """Who of the groups' members is absent in the epochs that are open now."""
-        for epoch, absent in absences_in(anew.layout).items():
-            detail = json.dumps({"epoch": epoch, "absent": absent}, separators=(",", ":"))
+        """Who is absent, since which epoch, and in which groups of the epochs that are open now."""
+        since = absent_in(anew.layout)
+        if since:
+            told = {"since": since, "in": absences_in(anew.layout)}
+            detail = json.dumps(told, separators=(",", ":"))
             commit.events.append((ABSENT, self.logged, at, detail))
 
     # --- what the core needs ----------------------------------------------------------------------

@@ -48,7 +48,7 @@ CREATE TABLE requests(
 """
 
 ABSENT = "absent"
-"""The kind of an event: which members of an epoch's groups are absent in it."""
+"""The kind of an event: who is absent, and which members of the open epochs' groups."""
 
 GAPS = (
     "events AS gap WHERE kind = 'gap' AND NOT EXISTS (SELECT 1 FROM events WHERE kind = 'rollback'"

@@ -120,10 +120,9 @@ def absences_in(data: bytes) -> dict[int, dict[Group, list[Site]]]:
     return found
 
 
-def absent_in(data: bytes) -> tuple[int, dict[Site, int]]:
-    """How many records are folded, and who is absent then, since which epoch."""
-    packed = _read(data)
-    return packed.count, packed.absent
+def absent_in(data: bytes) -> dict[Site, int]:
+    """Who is absent, and the epoch that was closed without each."""
+    return _read(data).absent
 
 
 def _read(data: bytes) -> _Layout:
