@@ -150,7 +150,7 @@ class _Export:
                     break
                 batch = item.placed.batch
                 self.epochs.note(batch.group, batch.members, item.epoch)
-                self.forgotten.delivered(batch.origin, batch.incarnation, batch.group, item)
+                self.forgotten.delivered(item, agreed=source.ended or not self.excludes)
                 if shed and (hidden := shed.within(item)):
                     gaps.extend(_gaps(site, item, hidden))
                     self._rows(table, site, item, hidden)

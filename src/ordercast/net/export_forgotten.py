@@ -55,18 +55,19 @@ class Forgotten:
         None: that is not known."""
         self._last[origin] = (incarnation, last)
 
-    def delivered(self, origin: Site, incarnation: int, group: Group, item: Logged) -> None:
+    def delivered(self, item: Logged, *, agreed: bool) -> None:
+        """Not `agreed`: perhaps by a site that was excluded, and of a message refused since."""
         batch = item.placed.batch
-        stream = (origin, incarnation, group)
+        origin, incarnation, group = stream = (batch.origin, batch.incarnation, batch.group)
         last = batch.seq + batch.count - 1
         here = self._last.get(origin)
         if here is not None:
             latest, forgotten = here
             if stream in self._held and self._held[stream].has(batch.seq):
                 return
-            unsent = stream in self._unsent and self._unsent[stream].has(batch.seq)
-            sure = forgotten is not None and last > forgotten.get(group, 0) and not unsent
-            if sure and incarnation == latest:
+            refused = stream in self._unsent and self._unsent[stream].has(batch.seq)
+            never = forgotten is not None and last > forgotten.get(group, 0) and not refused
+            if never and agreed and incarnation == latest:
                 return  # never accepted there: a fault that the checkers shall find
         if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
             return
