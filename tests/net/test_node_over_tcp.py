@@ -31,7 +31,9 @@ async def opened(path: Path, sites: str, folder: Path) -> AsyncIterator[dict[str
 def test_sites_of_a_cluster_file_deliver_in_one_order(
     protocol: str, tls: bool, tmp_path: Path
 ) -> None:
-    path = write_cluster(tmp_path, GROUPS, {"protocol": protocol, "durability": "os"}, tls=tls)
+    path = write_cluster(
+        tmp_path, GROUPS, {"protocol": protocol, "durability": "os", "on_failure": "wait"}, tls=tls
+    )
 
     @in_loop
     async def run() -> None:
@@ -54,7 +56,7 @@ def test_sites_of_a_cluster_file_deliver_in_one_order(
 
 @in_loop
 async def test_a_site_that_comes_later_gets_everything(tmp_path: Path) -> None:
-    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": "wait"}, tls=False)
     async with opened(path, "ac", tmp_path) as nodes:
         for n in range(20):
             await (await nodes["a"].multicast("alpha", b"%d" % n)).accepted()
@@ -95,7 +97,7 @@ async def test_sites_that_leave_one_after_another_owe_each_other_nothing(tmp_pat
 
 @in_loop
 async def test_opening_refuses_with_one_line(tmp_path: Path) -> None:
-    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": "wait"}, tls=False)
     wrong = [
         (tmp_path / "none.toml", "a", "none.toml: no such file"),
         (path, "z", "there is no site 'z'"),
@@ -117,7 +119,7 @@ def test_an_error_of_the_application_is_not_hidden_by_what_was_not_flushed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Node.close, "__kwdefaults__", {"timeout_s": 0.05})
-    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": "wait"}, tls=False)
 
     @in_loop
     async def run() -> None:

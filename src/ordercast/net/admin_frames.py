@@ -89,7 +89,7 @@ class Subscribe(_Frame, frozen=True, tag=4):
     id: Number
     start: Number | None
     observe: bool
-    attempt: Count
+    attempt: Count = 0
 
 
 class Grant(_Frame, frozen=True, tag=5):
@@ -110,7 +110,7 @@ class Confirm(_Frame, frozen=True, tag=7):
 
     id: Number
     position: Count
-    attempt: Count
+    attempt: Count = 0
 
 
 class Status(_Frame, frozen=True, tag=8):

@@ -22,6 +22,7 @@ from ordercast.net.peers import LinkStatus
 from ordercast.wire.codec import WireFrame
 
 NO_ADDRESS = "127.0.0.1:0"  # nobody dials it
+_LOOK_S = 0.005
 
 
 class LocalCluster:
@@ -50,6 +51,8 @@ class LocalCluster:
         try:
             for site in self.cluster.sites:
                 await self.start(site)
+            while not all(node.standing.takes() for node in self.nodes.values()):
+                await asyncio.sleep(_LOOK_S)  # the voters have yet to find each other
         except BaseException:
             await self._abandon()
             raise
