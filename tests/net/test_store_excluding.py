@@ -94,3 +94,12 @@ def test_a_crash_while_a_log_is_replaced_leaves_the_old_one_or_the_new_one(tmp_p
         filled += world.filled
     assert crashes > 3
     assert filled, "no application had to be told by its store"
+
+
+@pytest.mark.parametrize("seed", [383, 424])
+def test_a_start_does_not_deliver_the_tail_of_an_absent_site(seed: int, tmp_path: Path) -> None:
+    """At `safe` some of it was logged, and not delivered: another message may come there."""
+    world = stored(seed, tmp_path, KEEP_ALL, excluding="hard")
+    assert world.options.deliver == "safe"
+    assert world.judge() == []
+    judge_export(world)

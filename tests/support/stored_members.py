@@ -294,8 +294,10 @@ def _annulled(world: StoredMembers, history: History) -> set[tuple[str, int, int
                 and row.position > event.position
             }
     if world.retention.kind == "size":
-        lost = {(site, at, message) for site, at, message in told if site in world.lost}
-        assert {(site, at, message) for site, at, _, message in gone} == told - lost
+        found = {(site, at, message) for site, at, _, message in gone}
+        assert {one for one in found if one[0] not in world.lost} == {
+            one for one in told if one[0] not in world.lost
+        }
     return {(site, at, attempt) for site, at, attempt, _ in gone}
 
 

@@ -27,6 +27,7 @@ from ordercast.net.rows import (
     Row,
     Value,
 )
+from ordercast.net.set_aside import delivered_by
 from ordercast.net.store_file import (
     connect_to_read,
     logged_in,
@@ -219,7 +220,7 @@ class Source:
         if level == "agreed" or self.ended:
             return self.log.last_position()
         state, anew = self.log.state, self.log.anew
-        folded = 0 if anew is None else anew.position
+        folded = 0 if anew is None else delivered_by(anew)
         return max(int(state["delivered"]), int(state["confirmed"]), folded)
 
     def absent(self) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from ordercast.core.epochs.records import NOTHING_ASIDE, Aside, Filled
+from ordercast.core.epochs.records import NOTHING_ASIDE, Anew, Aside, Filled
 from ordercast.model.messages import Batch
 from ordercast.net.relogging import Place, place_of
 from ordercast.net.rows import AsideRows
@@ -35,6 +35,12 @@ def set_aside(
     )
     tail = replace(tail, log=(), kept=()) if tail else None
     return replace(aside, tail=tail, fetched=(), history=(), parked=()), rows
+
+
+def delivered_by(anew: Anew) -> int:
+    """The last position that a restart does not deliver again; of a tail more may be logged."""
+    tail = anew.aside.tail
+    return anew.position if tail is None else min(anew.position, tail.delivered)
 
 
 def first_beside(rows: AsideRows, otherwise: int) -> int:

@@ -25,6 +25,7 @@ from ordercast.net.found import Found, find
 from ordercast.net.idempotency import Requests
 from ordercast.net.ledger import Ledger
 from ordercast.net.rows import GAPS, INSERT_EVENT, PUT_STATE, Value, state_row
+from ordercast.net.set_aside import delivered_by
 from ordercast.net.store_file import (
     connect,
     lock,
@@ -288,7 +289,7 @@ def _recover(
     state = found.state
     if found.anew is not None:
         # What is folded was released before, and the core will not deliver it again.
-        state["delivered"] = max(int(state["delivered"]), found.anew.position)
+        state["delivered"] = max(int(state["delivered"]), delivered_by(found.anew))
     machine = machine_start()
     boot = state["boot"] = int(state["boot"]) + 1
     events = []
