@@ -427,7 +427,7 @@ def test_commands_go_on_while_a_snapshot_is_written_and_the_next_follows_it(
         assert may_write.wait(20)
         write_snapshot(path, snapshot)
 
-    monkeypatch.setattr("ordercast.net.replica.write_snapshot", write_late)
+    monkeypatch.setattr("ordercast.net.replica_past.write_snapshot", write_late)
 
     @in_loop
     async def run() -> None:
