@@ -103,3 +103,15 @@ def test_a_start_does_not_deliver_the_tail_of_an_absent_site(seed: int, tmp_path
     assert world.options.deliver == "safe"
     assert world.judge() == []
     judge_export(world)
+
+
+def test_an_absent_site_knows_what_it_has_delivered_of_its_tail(tmp_path: Path) -> None:
+    world = cut_off(tmp_path, "safe")
+    away = next(s for s in "abc" if any(s in m.layout.absent for m in world.members.values()))
+    world.partition([])
+    while world.members[away].flush.tail is None:
+        world.run(world.now + SECOND // 2_000)
+        assert world.now < 10 * SECOND
+    member = world.members[away]
+    assert member.delivered == len(world.seen[away]) < member.logged
+    world.close()

@@ -158,7 +158,7 @@ class Member:
     def delivered(self) -> int:
         """The last position that was given to the application, or need not be any more."""
         home = self.layout.home(self.name)
-        return self.position if home is None else self.engines[home.epoch].position
+        return self.flush.delivered if home is None else self.engines[home.epoch].position
 
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
         """Want a change; its outcome comes in an outbox; after a restart ask again."""
