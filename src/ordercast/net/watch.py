@@ -52,7 +52,7 @@ class Watcher:
         standing = node.standing.state()
         if standing != self._standing:
             before, self._standing = self._standing, standing
-            if before or standing not in ("present", "flushing"):
+            if before:  # at the start nobody is there yet
                 say = _log.info if standing in ("present", "flushing") else _log.warning
                 say("this site: %s%s", standing, _because(node.standing.why_not()))
                 self.tell("standing", {"standing": standing})
