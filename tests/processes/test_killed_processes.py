@@ -1,8 +1,8 @@
 """Both protocols over real processes and TLS: [GS] Figure 3's nine sites send 10,000 messages each
 time, twenty times one of them is killed with SIGKILL (a leaf, an inner site, the root, any origin,
-the manager, if it is known then) and restarted on its store; under `exclude` the others go on without it. Nothing that
-was accepted is lost, nothing is doubled or reordered, and every application finds again what it has
-not confirmed, and only that."""
+the manager, if it is known then) and restarted on its store; under `exclude` the others go on
+without it. Nothing that was accepted is lost, nothing is doubled or reordered, and every
+application finds again what it has not confirmed, and only that."""
 
 from pathlib import Path
 
