@@ -206,3 +206,11 @@ def test_a_log_that_does_not_end_where_the_member_says_stops_the_store(tmp_path:
     store._writer.join(30)
     assert "the log ends at 5, not 6" in str(store.failed)
     store.close_sync()
+
+
+def test_what_the_next_epoch_passes_stands_where_the_log_was_cut(store: AnyStore) -> None:
+    """At `safe`, where nothing of the end was delivered, nor comes again."""
+    done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
+    three, new = DeliveredBatch(3, 1, passed(3).passed.placed), passed(8, epoch=3)
+    done(store, change(three, opened(3, 3), logged=4, records=(new,)))
+    assert log(store, 3) == [(3, 1, "g", 3, 1), (4, 1, "g", 8, 3)]
