@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.model.messages import Delivery
 from ordercast.net import processes
 from ordercast.net.certs import write_certificates
 from ordercast.net.client import Client, connect
 from ordercast.net.config import Cluster, read_cluster
-from ordercast.net.gaps import Gap
 
 GROUPS = {"alpha": ["a", "b"], "gamma": ["d", "e"]}
 SITES = ("a", "b", "c", "d", "e")
@@ -83,7 +83,7 @@ class Domain:
             now = time.perf_counter()
             if isinstance(item, EpochOpened):
                 self.opened.append(now)
-            elif not isinstance(item, Gap):
+            elif isinstance(item, Delivery):
                 self.arrived.append(now)
                 self.latency.append(now - float(item.payload))
 

@@ -6,9 +6,11 @@ group, overlapping the first. What an operation does depends on those before it:
 of a deposit overdraws the account, and the penalty is that of the table in force. So the main
 computers stay equal only if both take everything in one order, whichever group it was sent to.
 
-Every machine is a process; one branch is killed half-way and restarted. Then the same operations
-are sent again without ordercast, over plain connections from every sender to every main computer:
-nothing is lost, each sender's operations arrive in its order, and still the books come apart.
+Every machine is a process. Half-way a branch and one of the main computers are killed; the other
+goes on without it. When both are back, the machine that manages the cluster is killed: whichever
+it is, another takes its place. Then the same operations are sent again without ordercast, over
+plain connections (bank_unordered.py): nothing is lost, each sender's operations arrive in its
+order, a branch is killed, and still the books come apart.
 
     python examples/bank.py
 """
@@ -22,12 +24,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import ordercast
-from workers import ending, orders, say, workers, write_cluster
+from workers import Workers, ending, orders, say, workers, write_cluster
 
 MAINS = ("main1", "main2")
 BRANCHES = ("branch1", "branch2", "branch3")
@@ -36,6 +38,7 @@ SITES = (*MAINS, *BRANCHES, DEVELOPMENT)
 GROUPS = {"accounts": MAINS, "charges": (*MAINS, DEVELOPMENT)}
 
 KILLED = "branch2"
+LOST = "main2"
 DOWN_S = 0.5
 ACCOUNTS = 40
 TABLES = 50  # one operation in so many is a new table of charges
@@ -118,9 +121,11 @@ class Books:
         return {name: getattr(self, name) for name in names}
 
 
-async def main_computer(source: AsyncIterator[Operation], operations: int) -> None:
+async def main_computer(
+    source: AsyncIterator[Operation], operations: int, books: Books | None = None
+) -> None:
     """Take operations until all have come, and report the books."""
-    books = Books()
+    books = books or Books()
     async for operation in source:
         books.apply(operation)
         if books.applied == operations:
@@ -136,22 +141,32 @@ async def ordered_site(site: str, folder: Path, operations: int, seed: int) -> N
         told = orders()
         say(ready=True)
         go = await anext(told)
+        books = Books()
+        # Until the example closes our input: others still need this site.
+        answering = asyncio.create_task(_answer(node, told, books))
         if site in MAINS:
-            await main_computer(_delivered(node), operations)
+            await main_computer(_delivered(node), operations, books)
         else:
             mine = operations_of(site, operations, seed)
             await _send(node, site, folder / f"{site}.sent", mine, go["until"])
         if site == DEVELOPMENT:
             await _last_table(node, mine)
-        async for _ in told:  # until the example closes our input: others still need this site
-            pass
+        await answering
+
+
+async def _answer(node: ordercast.Node, told: AsyncIterator[dict[str, Any]], books: Books) -> None:
+    """How this site sees the cluster, whenever the example asks."""
+    async for _ in told:
+        status = await node.status()
+        seen = {name: status[name] for name in ("manager", "excluded", "standing")}
+        say(seen={**seen, "applied": books.applied})
 
 
 async def _delivered(node: ordercast.Node) -> AsyncIterator[Operation]:
     """From the first position: a main computer that restarts makes its books anew."""
     async for item in node.deliveries(start=1):
-        assert isinstance(item, ordercast.Delivery)  # no gaps: slow members are waited for
-        yield json.loads(item.payload)
+        if isinstance(item, ordercast.Delivery):  # else an epoch opens; at "safe" that is all
+            yield json.loads(item.payload)
 
 
 async def _send(
@@ -168,21 +183,21 @@ async def _send(
         if done >= until:
             # The worst moment: these are durable, and the journal does not say so yet. They are
             # sent again after the restart, and the main computers must notice.
-            await _wait_for_the_end(done)
+            await wait_for_the_end(done)
         beside = journal.with_suffix(".new")
         beside.write_text(str(done))
         beside.replace(journal)
-        await _pause(site)
+        await pause(site)
     await node.flush("stable")
     say(done=done)
 
 
-async def _wait_for_the_end(done: int) -> None:
+async def wait_for_the_end(done: int) -> None:
     say(sent=done)
     await asyncio.Event().wait()
 
 
-async def _pause(site: str) -> None:
+async def pause(site: str) -> None:
     """New tables are rare: spread them over the run."""
     if site == DEVELOPMENT:
         await asyncio.sleep(0.02)
@@ -195,87 +210,11 @@ async def _last_table(node: ordercast.Node, mine: list[Operation]) -> None:
             return
 
 
-# --- without --------------------------------------------------------------------------------------
-
-
-async def unordered_site(site: str, operations: int, seed: int) -> None:
-    told = orders()
-    if site not in MAINS:
-        say(ready=True)
-        go = await anext(told)
-        mine = operations_of(site, operations, seed)
-        await _send_plainly(site, mine, go["ports"], go["until"])
-        async for _ in told:
-            pass
-        return
-    arrived = Arrivals()
-    server = await asyncio.start_server(arrived.connection, "127.0.0.1", 0)
-    async with server:
-        say(ready=server.sockets[0].getsockname()[1])
-        await main_computer(arrived.operations(), operations)
-        async for _ in told:
-            pass
-
-
-class Arrivals:
-    """A main computer's end of the plain connections: one queue, in order of arrival."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[Operation] = asyncio.Queue()
-        self._have: Counter[str] = Counter()
-        self._locks: dict[str, asyncio.Lock] = {}
-
-    async def operations(self) -> AsyncIterator[Operation]:
-        while True:
-            yield await self._queue.get()
-
-    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Says how many it has of this sender, and again after each part that it takes."""
-        sender = (await reader.readline()).decode().strip()
-        # A restarted sender waits until all of its last connection has been taken.
-        async with self._locks.setdefault(sender, asyncio.Lock()):
-            try:
-                writer.write(f"{self._have[sender]}\n".encode())
-                while (line := await reader.readline()).endswith(b"\n"):
-                    part: list[Operation] = json.loads(line)
-                    for operation in part:
-                        self._queue.put_nowait(operation)
-                    self._have[sender] += len(part)
-                    writer.write(f"{self._have[sender]}\n".encode())
-            except ConnectionError:
-                pass  # the sender was killed
-            finally:
-                writer.close()
-
-
-async def _send_plainly(site: str, mine: list[Operation], ports: list[int], until: int) -> None:
-    """A stream to each main computer, at the pace of that one."""
-    have = [0] * len(ports)
-    links = [await asyncio.open_connection("127.0.0.1", port) for port in ports]
-    for index, (reader, writer) in enumerate(links):
-        writer.write(f"{site}\n".encode())
-        have[index] = int(await reader.readline())
-
-    async def stream(index: int) -> None:
-        reader, writer = links[index]
-        while have[index] < len(mine):
-            part = mine[have[index] : have[index] + AT_ONCE]
-            writer.write(json.dumps(part).encode() + b"\n")
-            have[index] = int(await reader.readline())
-            if min(have) >= until:
-                await _wait_for_the_end(min(have))
-            await _pause(site)
-        writer.close()
-
-    await asyncio.gather(*(stream(index) for index in range(len(ports))))
-    say(done=len(mine))
-
-
 # --- the example ----------------------------------------------------------------------------------
 
 
 async def run_bank(operations: int, seed: int, *, ordered: bool) -> dict[str, Any]:
-    """Run all machines until both main computers have everything, with a branch killed half-way."""
+    """Run all machines until both main computers have everything; some are killed half-way."""
     with tempfile.TemporaryDirectory(prefix="bank-") as name:
         folder = Path(name)
         write_cluster(folder / "bank.toml", "bank", SITES, GROUPS)
@@ -289,16 +228,56 @@ async def run_bank(operations: int, seed: int, *, ordered: bool) -> dict[str, An
             for name, worker in running.by_name.items():
                 worker.tell(ports=ports, until=half if name == KILLED else operations + 1)
             killed_after = await running[KILLED].hears("sent")
+            again = {"ports": ports, "until": operations + 1}
             await running[KILLED].kill()
-            await asyncio.sleep(DOWN_S)
-            await running.start(KILLED)
-            await running[KILLED].hears("ready")
-            running[KILLED].tell(ports=ports, until=operations + 1)
+            survived = await _lose(running, again) if ordered else {}
+            if not ordered:
+                await asyncio.sleep(DOWN_S)
+                await _restart(running, KILLED, again)
             books = await running.all("books", MAINS)
             seconds = time.monotonic() - begun
             await running.all("done", (*BRANCHES, DEVELOPMENT))
             tables = await running.all("table", [DEVELOPMENT]) if ordered else {}
-    return {**compared(books, tables), "killed_after": killed_after, "seconds": round(seconds, 2)}
+    found = {**compared(books, tables), "killed_after": killed_after, **survived}
+    return {**found, "seconds": round(seconds, 2)}
+
+
+async def _restart(running: Workers, site: str, told: dict[str, Any]) -> None:
+    await running.start(site)
+    await running[site].hears("ready")
+    running[site].tell(**told)
+
+
+async def _lose(running: Workers, told: dict[str, Any]) -> dict[str, Any]:
+    """A branch is down. Lose a main computer for a while, and then the manager."""
+    await running[LOST].kill()
+    begun = await _sees(running, "main1", lambda seen: LOST in seen["excluded"])
+    await _restart(running, KILLED, told)
+    await asyncio.sleep(DOWN_S)
+    alone = await _sees(running, "main1", lambda seen: seen["manager"] is not None)
+    await _restart(running, LOST, told)
+    whole = await _sees(running, LOST, lambda seen: seen["standing"] == "present")
+    manager = whole["manager"]
+    await running[manager].kill()
+    other = next(main for main in MAINS if main != manager)
+    after = await _sees(running, other, lambda seen: seen["manager"] not in (None, manager))
+    await _restart(running, manager, told)
+    return {
+        "applied_alone": alone["applied"] - begun["applied"],
+        "managers": [manager, after["manager"]],
+    }
+
+
+async def _sees(
+    running: Workers, site: str, wanted: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """Ask a site again and again how it sees the cluster."""
+    while True:
+        running[site].tell(ask=True)
+        seen: dict[str, Any] = await running[site].hears("seen")
+        if wanted(seen):
+            return seen
+        await asyncio.sleep(0.05)
 
 
 def compared(books: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
@@ -326,8 +305,14 @@ def compared(books: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
 def told(mode: str, found: dict[str, Any]) -> str:
     lines = [
         f"{mode} ({found['seconds']:.1f} s; {KILLED} killed after {found['killed_after']:,} of its"
-        f" operations, restarted {DOWN_S} s later)"
+        " operations, and restarted)"
     ]
+    if "managers" in found:
+        before, after = found["managers"]
+        lines.append(
+            f"  {LOST} was killed too: main1 took {found['applied_alone']:,} operations without it;"
+            f" then the manager, {before}: {after} took its place; both came back"
+        )
     for main, has in found["mains"].items():
         again = f", {has['repeated']} sent twice and ignored" if has["repeated"] else ""
         lines.append(
@@ -375,6 +360,8 @@ def main() -> int:
         if mode == "ordered":
             asyncio.run(ordered_site(site, Path(folder), int(operations), int(seed)))
         else:
+            from bank_unordered import unordered_site
+
             asyncio.run(unordered_site(site, int(operations), int(seed)))
         return 0
     parser = argparse.ArgumentParser(description="A bank with two main computers.")

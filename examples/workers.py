@@ -58,6 +58,7 @@ class Worker:
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self.name = name
         self._process = process
+        self._passed: list[dict[str, Any]] = []
 
     @classmethod
     async def start(cls, name: str, script: str, *arguments: str) -> "Worker":
@@ -78,11 +79,16 @@ class Worker:
         return found
 
     async def hears(self, key: str) -> Any:
-        """The first value it says under this key; what it says before is passed over."""
+        """The first value it says under this key; what it says before is kept for who asks."""
+        for found in self._passed:
+            if key in found:
+                self._passed.remove(found)
+                return found[key]
         while True:
             found = await self.heard()
             if key in found:
                 return found[key]
+            self._passed.append(found)
 
     def tell(self, **fields: Any) -> None:
         assert self._process.stdin is not None

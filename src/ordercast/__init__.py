@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ordercast.net.node import Node
     from ordercast.net.receipts import Receipt
     from ordercast.net.replica import Replica
-    from ordercast.net.stream import EpochOpened, Gap, GapBatch
+    from ordercast.net.stream import EpochOpened, Gap, GapBatch, Rollback
 
 __all__ = [
     "ConfigError",
@@ -46,6 +46,7 @@ __all__ = [
     "PeerRefused",
     "Receipt",
     "Replica",
+    "Rollback",
     "StoreCorrupt",
     "TooLarge",
     "UnknownGroup",
@@ -63,6 +64,7 @@ _RUNTIME = {
     "Node": "node",
     "Receipt": "receipts",
     "Replica": "replica",
+    "Rollback": "stream",
     "blocking": "blocking",
     "connect": "client",
     "local_cluster": "local",

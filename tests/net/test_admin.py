@@ -123,7 +123,7 @@ async def test_garbage_ends_that_connection_and_nothing_else(
 async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         for hello, why in (
-            (Hello(99, "local", "a", CLIENT), "speaks version 2, not 99"),
+            (Hello(99, "local", "a", CLIENT), "speaks version 3, not 99"),
             (Hello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
             (Hello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
         ):

@@ -15,6 +15,7 @@ from ordercast.core.order.registry import PROTOCOLS
 from ordercast.forest.forest import problems
 from ordercast.model.errors import ConfigError, CrossDomain
 from ordercast.model.groups import GroupTable
+from ordercast.model.options import SECOND
 from ordercast.net.config import Cluster, Retention, parse_cluster, read_cluster
 from support.layouts import structure_of
 
@@ -111,7 +112,11 @@ def test_a_retention_may_be_a_size() -> None:
         ('"demo"', '"demo"\ndeliver = 3', "cluster.deliver: must be one of safe, agreed, not 3"),
         ('"demo"', '"demo"\ncausal = "yes"', "cluster.causal: must be true or false, not 'yes'"),
         ('"demo"', '"demo"\nstability = "train"', "'train' is not built yet; there is 'plain'"),
-        ('"demo"', '"demo"\nslow_member = "exclude"', "'exclude' is not built yet"),
+        (
+            '"demo"',
+            '"demo"\non_failure = "wait"\nslow_member = "exclude"',
+            "'exclude' needs on_failure = 'exclude'",
+        ),
         ('"demo"', '"demo"\nvoters = ["a", "d"]', "cluster.voters: there is no site 'd'"),
         ('"demo"', '"demo"\nvoters = ["a", "a"]', "cluster.voters: 'a' is listed twice"),
         ('"demo"', '"demo"\nvoters = []', "cluster.voters: must be a list of sites"),
@@ -189,12 +194,13 @@ def test_other_machines_need_certificates_or_an_explicit_word(where: str) -> Non
     assert parse_cluster(with_tls, source="x").tls is not None
 
 
-def test_a_killed_site_is_waited_for_when_there_is_a_store() -> None:
-    """No epoch is ever closed yet, so `exclude` acts as `wait` wherever a restart can go on."""
-    stored = Cluster.of({"g": ["a", "b"]})
-    assert stored.on_failure == "exclude"
-    assert stored.options().on_failure == "wait"
-    assert Cluster.of({"g": ["a", "b"]}, durability="memory").options().on_failure == "exclude"
+def test_a_failed_site_is_excluded_after_the_timeout_or_waited_for() -> None:
+    default = Cluster.of({"g": ["a", "b"]}, timeouts={"suspect": "2s"}, slow_member="exclude")
+    options = default.options()
+    assert (options.on_failure, options.slow_member) == ("exclude", "exclude")
+    assert options.timing.suspect == 2 * SECOND
+    waiting = Cluster.of({"g": ["a", "b"]}, on_failure="wait", slow_member="shed").options()
+    assert (waiting.on_failure, waiting.slow_member) == ("wait", "wait")
 
 
 def test_the_default_tracker_is_the_one_that_exists() -> None:

@@ -100,7 +100,9 @@ def test_what_no_epoch_took_is_not_sent(cluster: Cluster) -> None:
     cluster.accept(waiting)
     cluster.change({"h": ("b", "c"), "k": ("a", "b", "c")})
     lasts = {("a", 1, "g"): last, ("a", 1, "h"): 1}
-    write(cluster.stores["a"], forget=anew(3, engine(2, own_seqs={"h": 1}), lasts=lasts), at_ns=1)
+    folded = anew(3, engine(2, own_seqs={"h": 1}), lasts=lasts)
+    refused = [(waiting.group, waiting.seq)]
+    write(cluster.stores["a"], forget=folded, refused=refused, at_ns=1)
     cluster.close()
     assert cluster.judge().ok
     assert waiting.seq not in {

@@ -17,7 +17,7 @@ from support.loops import in_loop
 from support.processes import free_ports, write_cluster
 from support.sites import GROUPS, read, until
 
-QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}, "durability": "os"}
+QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}, "durability": "os", "on_failure": "wait"}
 
 
 def changed(directory: Path, **other: Any) -> LocalCluster:
@@ -104,11 +104,16 @@ async def test_founders_with_different_files_do_not_meet(tmp_path: Path) -> None
     ports = free_ports(2)
     addresses = {site: f"127.0.0.1:{port}" for site, port in zip("ab", ports, strict=True)}
     one = write_cluster(
-        tmp_path, {"alpha": ["a", "b"]}, {"durability": "os"}, tls=False, addresses=addresses
+        tmp_path,
+        {"alpha": ["a", "b"]},
+        {"durability": "os", "on_failure": "wait"},
+        tls=False,
+        addresses=addresses,
     )
     two = write_cluster(
-        tmp_path, {"alpha": ["a", "b"], "beta": ["a"]}, {"durability": "os"}, tls=False,
-        addresses=addresses, name="other.toml",
+        tmp_path, {"alpha": ["a", "b"], "beta": ["a"]},
+        {"durability": "os", "on_failure": "wait"}, tls=False, addresses=addresses,
+        name="other.toml",
     )  # fmt: skip
     async with contextlib.AsyncExitStack() as stack:
         a = await stack.enter_async_context(ordercast.Node.open(one, "a", dir=tmp_path))

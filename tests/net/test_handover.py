@@ -72,7 +72,9 @@ async def send(node: Node, group: str, first: int, count: int) -> None:
 
 
 def cluster(tmp_path: Path, **options: str) -> Path:
-    return write_cluster(tmp_path, GROUPS, {"durability": "os", **options}, tls=False)
+    return write_cluster(
+        tmp_path, GROUPS, {"durability": "os", "on_failure": "wait", **options}, tls=False
+    )
 
 
 @pytest.mark.parametrize("padding", [0, 1_000_000], ids=["small", "many pieces"])
@@ -177,7 +179,7 @@ async def test_without_anybody_who_gives_the_state_the_joiner_is_told(
 
 @in_loop
 async def test_memory_sites_hand_over_too_and_a_wait_can_be_cancelled(tmp_path: Path) -> None:
-    path = cluster(tmp_path, durability="memory")
+    path = cluster(tmp_path, durability="memory", on_failure="exclude")
     mine, donor = Ledger(), Ledger()
     async with (
         running(path, "b", tmp_path, None),

@@ -150,7 +150,8 @@ async def test_without_the_extra_metrics_name_it_and_health_works(
 
 @in_loop
 async def test_status_names_the_site_that_holds_the_window(tmp_path: Path) -> None:
-    async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
+    waits = {"durability": "os", "on_failure": "wait"}
+    async with local_cluster(GROUPS, dir=tmp_path, **waits) as cluster:
         assert status_of(cluster["a"])["window"]["held_by"] == []
         primary = primary_of(cluster.cluster, "alpha")
         other = "a" if primary == "b" else "b"
@@ -178,7 +179,8 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
         "site", "cluster", "boot", "incarnation", "admitted", "epoch", "epochs", "records",
         "voters", "manager", "changes", "suspects", "protocol", "deliver", "on_failure",
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
-        "store", "quiet", "holds_others", "uptime_s",
+        "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",
+        "rolled_back", "settled", "excluded", "frozen", "flush",
     } == set(status)  # fmt: skip
     assert set(status["window"]) == {
         "messages", "bytes", "limit_messages", "limit_bytes", "held_by",

@@ -62,7 +62,8 @@ def test_leaving_names_the_sites_whose_messages_are_not_ordered(
 
     @in_loop
     async def run() -> None:
-        async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
+        waits = {"durability": "os", "on_failure": "wait"}
+        async with local_cluster(GROUPS, dir=tmp_path, **waits) as cluster:
             primary = primary_of(cluster.cluster, "beta")
             await cluster.kill(primary)
             await cluster["c"].multicast("beta", b"x")
@@ -72,7 +73,8 @@ def test_leaving_names_the_sites_whose_messages_are_not_ordered(
 
     @in_loop
     async def again() -> None:
-        async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
+        waits = {"durability": "os", "on_failure": "wait"}
+        async with local_cluster(GROUPS, dir=tmp_path, **waits) as cluster:
             assert [item.payload for item in await read(cluster["c"], 1)] == [b"x"]
 
     again()

@@ -66,7 +66,9 @@ def test_each_kind_of_change_opens_an_epoch_in_which_messages_flow(
 ) -> None:
     @in_loop
     async def run() -> None:
-        options: dict[str, Any] = {"dir": tmp_path, "durability": "os"} if stored else {}
+        options: dict[str, Any] = (
+            {"dir": tmp_path, "durability": "os", "on_failure": "wait"} if stored else {}
+        )
         async with local_cluster(GROUPS, **QUICK, **options) as cluster:
             a, b, c = cluster["a"], cluster["b"], cluster["c"]
             await b.add_group("gamma", ["a", "c"])
@@ -149,7 +151,9 @@ async def test_what_cannot_be_is_refused_and_nothing_happens() -> None:
 async def test_messages_are_accepted_while_a_change_waits_and_ordered_behind_it(
     tmp_path: Path,
 ) -> None:
-    async with local_cluster(GROUPS, dir=tmp_path, durability="os", **QUICK) as cluster:
+    async with local_cluster(
+        GROUPS, dir=tmp_path, durability="os", on_failure="wait", **QUICK
+    ) as cluster:
         a, b = cluster["a"], cluster["b"]
         await say(a, "alpha", b"before")
         await founded(cluster)
@@ -182,7 +186,9 @@ async def test_what_no_epoch_takes_raises_unknown_group_and_its_numbers_begin_an
     tmp_path: Path,
 ) -> None:
     groups = {**GROUPS, "gamma": ["a", "b"]}
-    async with local_cluster(groups, dir=tmp_path, durability="os", **QUICK) as cluster:
+    async with local_cluster(
+        groups, dir=tmp_path, durability="os", on_failure="wait", **QUICK
+    ) as cluster:
         a = cluster["a"]
         kept = await a.multicast("gamma", b"in time")
         await kept.stable()
@@ -220,7 +226,9 @@ async def test_what_no_epoch_takes_raises_unknown_group_and_its_numbers_begin_an
 
 @in_loop
 async def test_epochs_are_read_again_after_a_restart_at_their_places(tmp_path: Path) -> None:
-    async with local_cluster(GROUPS, dir=tmp_path, durability="os", **QUICK) as cluster:
+    async with local_cluster(
+        GROUPS, dir=tmp_path, durability="os", on_failure="wait", **QUICK
+    ) as cluster:
         a, b = cluster["a"], cluster["b"]
         for n in range(3):
             await say(a, "alpha", b"%d" % n)
@@ -261,7 +269,9 @@ def test_all_sites_killed_within_a_change_finish_it_when_they_are_back(
 ) -> None:
     @in_loop
     async def run() -> None:
-        async with local_cluster(GROUPS, dir=tmp_path, durability="os", **QUICK) as cluster:
+        async with local_cluster(
+            GROUPS, dir=tmp_path, durability="os", on_failure="wait", **QUICK
+        ) as cluster:
             a = cluster["a"]
             await say(a, "alpha", b"before")
             receipt = await a.multicast("alpha", b"under way")
@@ -307,7 +317,9 @@ async def test_a_change_waits_for_a_majority_and_a_cancelled_one_may_be_done() -
 def test_a_site_is_added_joins_restarts_and_is_retired(stored: bool, tmp_path: Path) -> None:
     @in_loop
     async def run() -> None:
-        options: dict[str, Any] = {"dir": tmp_path, "durability": "os"} if stored else {}
+        options: dict[str, Any] = (
+            {"dir": tmp_path, "durability": "os", "on_failure": "wait"} if stored else {}
+        )
         async with local_cluster(GROUPS, **QUICK, **options) as cluster:
             a = cluster["a"]
             d = await cluster.add("d")
@@ -366,7 +378,7 @@ async def test_a_window_that_is_full_opens_again_when_its_messages_are_refused(
     groups = {**GROUPS, "gamma": ["a", "b"]}
     limits = {"window_messages": 2}
     async with local_cluster(
-        groups, dir=tmp_path, durability="os", limits=limits, **QUICK
+        groups, dir=tmp_path, durability="os", on_failure="wait", limits=limits, **QUICK
     ) as cluster:
         a = cluster["a"]
         await say(a, "gamma", b"x")

@@ -81,7 +81,7 @@ class Sites:
 def test_every_guarantee_holds_when_nodes_are_abandoned_within_changes(
     deliver: str, seed: int, tmp_path: Path
 ) -> None:
-    options = {"durability": "os", "deliver": deliver}
+    options = {"durability": "os", "on_failure": "wait", "deliver": deliver}
     path = write_cluster(tmp_path, GROUPS, options, tls=False)
     text = path.read_text().replace("[groups]", '[timeouts]\nsuspect = "200ms"\n[groups]')
     path.write_text(text)

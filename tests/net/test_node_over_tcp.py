@@ -1,10 +1,10 @@
 """`Node.open`: sites that read a cluster file and meet over real connections, with and without TLS;
 what opening refuses."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +31,9 @@ async def opened(path: Path, sites: str, folder: Path) -> AsyncIterator[dict[str
 def test_sites_of_a_cluster_file_deliver_in_one_order(
     protocol: str, tls: bool, tmp_path: Path
 ) -> None:
-    path = write_cluster(tmp_path, GROUPS, {"protocol": protocol, "durability": "os"}, tls=tls)
+    path = write_cluster(
+        tmp_path, GROUPS, {"protocol": protocol, "durability": "os", "on_failure": "wait"}, tls=tls
+    )
 
     @in_loop
     async def run() -> None:
@@ -54,7 +56,7 @@ def test_sites_of_a_cluster_file_deliver_in_one_order(
 
 @in_loop
 async def test_a_site_that_comes_later_gets_everything(tmp_path: Path) -> None:
-    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": "wait"}, tls=False)
     async with opened(path, "ac", tmp_path) as nodes:
         for n in range(20):
             await (await nodes["a"].multicast("alpha", b"%d" % n)).accepted()
@@ -64,7 +66,8 @@ async def test_a_site_that_comes_later_gets_everything(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_restarted_site_goes_on_over_new_connections(tmp_path: Path) -> None:
-    path = write_cluster(tmp_path, GROUPS, {"durability": "sync"}, tls=True)
+    options = {"durability": "sync", "on_failure": "wait"}
+    path = write_cluster(tmp_path, GROUPS, options, tls=True)
     async with opened(path, "ac", tmp_path) as nodes:
         for life in range(3):
             async with opened(path, "b", tmp_path) as again:
@@ -95,7 +98,7 @@ async def test_sites_that_leave_one_after_another_owe_each_other_nothing(tmp_pat
 
 @in_loop
 async def test_opening_refuses_with_one_line(tmp_path: Path) -> None:
-    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": "wait"}, tls=False)
     wrong = [
         (tmp_path / "none.toml", "a", "none.toml: no such file"),
         (path, "z", "there is no site 'z'"),
@@ -117,7 +120,7 @@ def test_an_error_of_the_application_is_not_hidden_by_what_was_not_flushed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Node.close, "__kwdefaults__", {"timeout_s": 0.05})
-    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": "wait"}, tls=False)
 
     @in_loop
     async def run() -> None:
@@ -132,18 +135,23 @@ def test_an_error_of_the_application_is_not_hidden_by_what_was_not_flushed(
 
 
 @in_loop
-async def test_a_site_without_a_store_does_not_come_back_while_others_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_site_without_a_store_comes_back_without_its_past(tmp_path: Path) -> None:
     path = write_cluster(tmp_path, GROUPS, {"durability": "memory", "deliver": "agreed"}, tls=False)
     async with opened(path, "ac", tmp_path) as nodes:
         async with opened(path, "b", tmp_path) as first:
             await (await nodes["a"].multicast("alpha", b"1")).stable()
             assert [item.payload for item in await read(first["b"], 1)] == [b"1"]
-        again = await ordercast.Node.open(path, "b", dir=tmp_path).__aenter__()
-        receipt = await again.multicast("alpha", b"2")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(receipt.stable(), 0.5)
-        await again.abandon()
-        assert [item.payload for item in await read(nodes["a"], 1)] == [b"1"]
-    assert "does not come back without its own store" in caplog.text
+        async with opened(path, "b", tmp_path) as again:
+            await (await again["b"].multicast("alpha", b"2")).stable()
+            assert again["b"].incarnation > 1
+            items = [item async for item in _first(again["b"], 2)]
+            assert isinstance(items[0], ordercast.EpochOpened)
+            assert (items[1].position, items[1].payload) == (1, b"2")
+
+
+async def _first(node: Node, count: int) -> AsyncIterator[Any]:
+    async for item in node.deliveries():
+        yield item
+        count -= 1
+        if not count:
+            return

@@ -111,11 +111,11 @@ def test_a_batch_of_an_earlier_epoch_loses_its_past_and_not_its_payload(tmp_path
 
 
 def test_what_no_epoch_takes_is_told_as_refused(tmp_path: Path) -> None:
-    """Its group is gone: it is neither held by an engine, nor stable, nor in a closed epoch."""
+    """Its group is gone, says the core: the store cannot tell it from what is stable."""
     store = open_store(tmp_path / "a.db")
     write(store, *(accepted(seq, group="gone") for seq in (1, 2, 3)), accepted(1), at_ns=1)
-    lasts = {("a", 1, "gone"): 1, ("b", 1, "gone"): 9}
-    write(store, forget=anew(0, engine(2, own_seqs={"g": 1}), lasts=lasts), at_ns=1)
+    gone = [("gone", 2), ("gone", 3)]
+    write(store, forget=anew(0, engine(2, own_seqs={"g": 1})), refused=gone, at_ns=1)
     assert refused(store) == [("gone", 2), ("gone", 3)]
     assert ask(store, "SELECT detail FROM events WHERE kind = 'refused'")[0].startswith('{"row":2')
     store.close_sync()
@@ -124,9 +124,10 @@ def test_what_no_epoch_takes_is_told_as_refused(tmp_path: Path) -> None:
 def test_what_was_refused_is_forgotten_with_its_rows(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     write(store, accepted(1, group="gone"), at_ns=1)
-    write(store, forget=anew(0, engine(2), lasts={}), at_ns=1)
+    write(store, forget=anew(0, engine(2)), refused=[("gone", 1)], at_ns=1)
     write(store, accepted(2, group="gone"), accepted(1), at_ns=1)
-    write(store, forget=anew(0, engine(2, [accepted(1)], own_seqs={}), lasts={}), at_ns=1)
+    left = anew(0, engine(2, [accepted(1)], own_seqs={}))
+    write(store, forget=left, refused=[("gone", 2)], at_ns=1)
     assert refused(store) == [("gone", 1), ("gone", 2)]
     flush(store)
     store = reopened(store)

@@ -1,4 +1,5 @@
-"""Any sequence of boxes, epochs, confirmations, checkpoints and kills, beside a store of lists."""
+"""Any sequence of boxes, epochs, confirmations, checkpoints, logs that are replaced, and kills,
+beside a store of lists."""
 
 import random
 import shutil
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from ordercast.core.epochs.records import Anew, Folded, Kept, MemberRecord
+from ordercast.core.epochs.records import Anew, Filled, Folded, Kept, MemberRecord
+from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.voters_log import Ballot
 from ordercast.core.outbox import Accepted, Passed
-from ordercast.model.epochs import Finish
+from ordercast.model.epochs import Finish, Open
 from ordercast.model.errors import ConfigError
-from ordercast.model.messages import Batch, Key, Placed
+from ordercast.model.messages import Batch, DeliveredBatch, Key, MessageId, Placed
+from ordercast.net.relogging import Item
+from ordercast.net.rollbacks import rollback_event
 from ordercast.net.store import Store, Written
 from support.stores import anew, batch, engine, flush, kill, open_store
 
@@ -38,7 +42,9 @@ class Model(RuleBasedStateMachine):
         self.accepted: dict[int, list[Batch]] = {1: [], 2: []}  # by epoch: that the core needs
         self.passed: dict[int, list[Kept]] = {1: [], 2: []}
         self.log: list[tuple[int, int, Batch]] = []  # (first position, epoch, batch)
+        self.placed: dict[Batch, Placed] = {}
         self.logged = self.confirmed = 0
+        self.attempt = 1
         self.seqs: dict[tuple[str, str], int] = {}
         self.own: list[tuple[int, Batch]] = []  # accepted, not yet back: with its epoch
         self.lasts: dict[tuple[str, int, str], int] = {}
@@ -68,7 +74,7 @@ class Model(RuleBasedStateMachine):
 
     def _place(self, epoch: int, one: Batch, source: str) -> Kept:
         self.number += 1
-        placed = Placed(Key((0, self.number), "r"), self.number, one)
+        placed = self.placed[one] = Placed(Key((0, self.number), "r"), self.number, one)
         mine = one.group != "elsewhere"
         record = Kept(epoch, Passed(placed, source, source == "r"), mine)
         self.passed[epoch].append(record)
@@ -79,9 +85,10 @@ class Model(RuleBasedStateMachine):
 
     def _write(self, *records: MemberRecord, **given: object) -> None:
         assert self.store is not None
-        self.later.extend(records)
+        self.later = [] if "forget" in given else [*self.later, *records]
         self.written += 1
         box = Written(records=records, at_ns=1, **given)  # type: ignore[arg-type]
+        box.after_attempt = self.attempt
         self.store.write(box, self._tell)
         if self.states:
             self.states.append(self.copied())
@@ -152,6 +159,48 @@ class Model(RuleBasedStateMachine):
         if anew_with_it:
             self.fold()
 
+    @rule(
+        keep=st.integers(0, 20),
+        rolls_back=st.booleans(),
+        again=st.integers(0, 3),
+        new=st.integers(0, 3),
+    )
+    def flushed(self, keep: int, rolls_back: bool, again: int, new: int) -> None:
+        """The end of the log is replaced by some of what was in it, later, and by what was fetched;
+        where nothing was delivered of it, without a rollback."""
+        epoch = max(self.passed)
+        fetched = [self._batch("b", "g", 2) for _ in range(new)]
+        for one in fetched:
+            self.number += 1
+            self.placed[one] = Placed(Key((0, self.number), "r"), self.number, one)
+        self._write(*[Filled(epoch, self.placed[one]) for one in fetched[1:]])
+        kept, gone = self.log[:keep], self.log[keep:]
+        position = gone[0][0] - 1 if gone else self.logged
+        if not rolls_back and position < self.confirmed:
+            return
+        items: list[Item] = []
+        if gone and rolls_back:
+            ids = [
+                (at + n, MessageId(one.origin, 1, one.group, one.seq + n))
+                for at, _, one in gone
+                for n in range(one.count)
+            ]
+            items.append(Rollback(position, self.attempt + 1, epoch, tuple(ids)))
+        attempt = self.attempt + len(items)
+        self.log, self.logged = kept, position
+        back = [(of, one) for _, of, one in gone[1 : 1 + again]]
+        for of, one in [*back, *((epoch, one) for one in fetched)]:
+            items.append(DeliveredBatch(self.logged + 1, of, self.placed[one], attempt))
+            self.log.append((self.logged + 1, of, one))
+            self.logged += one.count
+        if attempt > self.attempt:
+            self.confirmed = min(self.confirmed, position)
+        self.fold(
+            Folded(Open(self.number, (), ())), caught=items, logged=self.logged,
+            events=[rollback_event(item) for item in items if isinstance(item, Rollback)],
+        )  # fmt: skip
+        self.attempt = attempt
+
     @rule(data=st.data())
     def confirm(self, data: st.DataObject) -> None:
         self.confirmed = data.draw(st.integers(self.confirmed, self.logged))
@@ -165,15 +214,14 @@ class Model(RuleBasedStateMachine):
             del self.passed[epoch][: data.draw(st.integers(0, len(self.passed[epoch])))]
         self.fold()
 
-    def fold(self) -> None:
+    def fold(self, *before: MemberRecord, **given: object) -> None:
         engines = []
         for epoch, batches in self.accepted.items():
             records: list[Accepted | Kept] = [Accepted(one) for one in batches]
             records.extend(self.passed[epoch])
             engines.append(engine(epoch, records, own_seqs=dict(_last(self.seqs)), n=self.number))
         self.folded = anew(0, *engines, lasts=self.lasts)
-        self.later = []
-        self._write(forget=self.folded)
+        self._write(*before, forget=self.folded, **given)
 
     @rule()
     def wait(self) -> None:
@@ -195,7 +243,8 @@ class Model(RuleBasedStateMachine):
     def copied(self) -> dict[str, Any]:
         """Of what the store should have."""
         kept: dict[str, Any] = {
-            name: getattr(self, name) for name in ("folded", "logged", "number")
+            name: getattr(self, name)
+            for name in ("folded", "logged", "number", "confirmed", "attempt")
         }
         for name in ("later", "log", "own", "seqs", "lasts"):
             kept[name] = getattr(self, name).copy()
@@ -210,6 +259,7 @@ class Model(RuleBasedStateMachine):
             return
         flush(store)
         assert (store.logged, store.confirmed) == (self.logged, self.confirmed)
+        assert store.attempt == self.attempt
         wanted = [
             (position, epoch, one)
             for position, epoch, one in self.log
@@ -236,6 +286,9 @@ class Model(RuleBasedStateMachine):
     def _read(self, start: int) -> list[tuple[int, int, Batch]]:
         assert self.store is not None
         found = self.store.read(start, 1_000_000)
+        attempts = [one.attempt for one in found]
+        assert attempts == sorted(attempts)
+        assert not attempts or attempts[-1] <= self.attempt
         return [(one.position, one.epoch, one.placed.batch) for one in found]
 
 
@@ -270,7 +323,7 @@ def _kill_amid(model: Model, draw: random.Random) -> None:
     before, states = model.written, [model.copied()]
     model.states = states
     for _ in range(draw.randint(1, 40)):
-        kind = draw.randrange(8)
+        kind = draw.randrange(9)
         if kind < 2:
             model.accept(draw.randrange(2), draw.choice(GROUPS), 2, causal=kind == 0)
         elif kind < 4:
@@ -281,6 +334,9 @@ def _kill_amid(model: Model, draw: random.Random) -> None:
             model.vote(model.written)
         elif kind == 6:
             model.open_next(draw.randrange(2), anew_with_it=draw.random() < 0.5)
+        elif kind == 7:
+            most = len(model.log)
+            model.flushed(draw.randint(most // 2, most), True, draw.randrange(3), draw.randrange(3))
         else:
             model.fold()
         if draw.random() < 0.05:

@@ -54,6 +54,7 @@ def test_nothing_acknowledged_is_lost_by_changes_and_kills(
     tmp_path: Path, deliver: str, durability: str, seed: int
 ) -> None:
     options = {"deliver": deliver, "durability": durability, "voters": VOTERS, "tls": True}
+    options["on_failure"] = "wait"
     with up(tmp_path, groups=GROUPS, **options) as daemons:
         asyncio.run(_change_under_load(daemons, seed))
 
@@ -72,7 +73,9 @@ async def _change_under_load(daemons: Daemons, seed: int) -> None:
 @pytest.mark.parametrize("seed", [3])
 def test_all_killed_at_once_and_restarted_in_any_order_go_on(tmp_path: Path, seed: int) -> None:
     """A cold start, three times: in the middle of a change, of its load, and at rest."""
-    with up(tmp_path, groups=GROUPS, durability="sync", voters=VOTERS) as daemons:
+    with up(
+        tmp_path, groups=GROUPS, durability="sync", voters=VOTERS, on_failure="wait"
+    ) as daemons:
         asyncio.run(_cold_starts(daemons, seed))
 
 

@@ -18,7 +18,7 @@ async def test_a_client_survives_kills_of_its_daemon(tmp_path: Path) -> None:
     """One application sends through a and reads at a, another reads at b; a is killed at random
     moments. Both see every message once, in the order of sending."""
     chance = random.Random(11)
-    with up(tmp_path, durability="os") as daemons:
+    with up(tmp_path, durability="os", on_failure="wait") as daemons:
         cluster = read_cluster(daemons.file)
         async with (
             connect(cluster, "a", daemons.dir) as sender,

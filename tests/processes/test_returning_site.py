@@ -24,19 +24,19 @@ def test_a_site_that_returns_to_much_gets_all_of_it_on_one_connection(
     path = write_cluster(
         tmp_path,
         {"alpha": ["a", "b"]},
-        {"durability": "memory", "deliver": "agreed"},
+        {"durability": "os", "deliver": "agreed", "on_failure": "wait"},
         tls=False,
         limits={"message_bytes": 2_000_000, "window_bytes": "200MB", "unread_bytes": "200MB"},
     )
 
     @in_loop
     async def run() -> None:
-        async with ordercast.Node.open(path, "a") as a:
+        async with ordercast.Node.open(path, "a", dir=tmp_path) as a:
             assert primary_of(a.cluster, "alpha") == "a"
             for n in range(COUNT):
                 await a.multicast("alpha", bytes([n]) * SIZE)
             await a.flush("ordered")
-            async with ordercast.Node.open(path, "b") as b:
+            async with ordercast.Node.open(path, "b", dir=tmp_path) as b:
                 items = await read(b, COUNT)
                 assert [item.payload[0] for item in items] == list(range(COUNT))
                 await a.flush("stable")

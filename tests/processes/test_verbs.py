@@ -160,7 +160,7 @@ def test_unknown_names_are_the_users_mistake(cluster: Daemons) -> None:
 
 
 def test_a_killed_site_is_waited_for_and_told(tmp_path: Path) -> None:
-    with up(tmp_path, metrics=True) as daemons:
+    with up(tmp_path, metrics=True, on_failure="wait") as daemons:
         daemons.good("send", "cluster.toml", "alpha", "before", "--until", "stable")
         killed = daemons.json("cluster", "kill", "cluster.toml", "b")
         assert soon(lambda: not is_running(killed["killed"]))

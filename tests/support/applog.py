@@ -13,7 +13,8 @@ from ordercast.net.gaps import Gap
 
 Note: TypeAlias = tuple[Any, ...]
 """("open",), ("saw", position, group, origin, incarnation, seq, digest), ("confirming", position),
-("confirmed", position), ("accepted", group, first seq, [digests])."""
+("confirmed", position), ("accepted", group, first seq, [digests]), ("rolled", position, how many)
+where deliveries were taken back."""
 
 
 def saw(item: Any) -> Note:
@@ -53,6 +54,12 @@ def judge(site: str, notes: Iterable[Note]) -> list[str]:
             maybe = max(maybe, note[1])
         elif kind == "confirmed":
             surely = max(surely, note[1])
+        elif kind == "rolled":
+            position = note[1]
+            if expected is not None and position >= expected:
+                wrong.append(f"{site}: rolled back to {position}, it had {expected - 1}")
+            told = {at: seen for at, seen in told.items() if at <= position}
+            surely, maybe, expected = min(surely, position), min(maybe, position), position + 1
         elif kind == "saw":
             position = note[1]
             if expected is None:
@@ -73,6 +80,16 @@ def judge(site: str, notes: Iterable[Note]) -> list[str]:
     return wrong
 
 
+def standing(notes: list[Note]) -> list[Note]:
+    """Without what was taken back."""
+    found: list[Note] = []
+    for note in notes:
+        if note[0] == "rolled":
+            found = [one for one in found if one[0] != "saw" or one[1] <= note[1]]
+        found.append(note)
+    return found
+
+
 def compare(notes: dict[str, list[Note]], history: History) -> list[str]:
     """Whether applications saw what the stores say, and stores have what applications sent."""
     wrong: list[str] = []
@@ -80,7 +97,7 @@ def compare(notes: dict[str, list[Note]], history: History) -> list[str]:
         (row.site, row.position): (
             row.group_name, row.origin, row.incarnation, row.seq, row.digest,
         )
-        for row in history.deliveries
+        for row in sorted(history.deliveries, key=lambda row: row.attempt)  # the last stands
     }  # fmt: skip
     sent = {
         (row.origin, row.group_name, row.seq): row.digest
@@ -89,7 +106,7 @@ def compare(notes: dict[str, list[Note]], history: History) -> list[str]:
     }
     for site, noted in notes.items():
         last, shed = 0, False
-        for note in noted:
+        for note in standing(noted):
             if note[0] == "saw":
                 last = max(last, note[1])
                 shed = shed or note[-1] is None

@@ -13,10 +13,11 @@ from typing import Any
 
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, NotInMajority
 from ordercast.net.export import export
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.node import Node
+from ordercast.net.stream import EpochOpened, Rollback
 from support.applog import Note, accepted, compare, judge, saw
 from support.tables import FIGURE_3, random_table
 
@@ -34,11 +35,13 @@ class Case:
     messages: int = 40  # sent by each site, at least
     unread: tuple[int, ...] = (10, 100_000)  # what an application may lag behind
     slow_member: str = "wait"
+    policy: str = "wait"
 
     def __str__(self) -> str:
         causal = "-causal" if self.causal else ""
         shed = "-shed" if self.slow_member == "shed" else ""
-        return f"{self.protocol}-{self.deliver}-{self.durability}{causal}{shed}-{self.seed}"
+        how = "" if self.policy == "wait" else f"-{self.policy}"
+        return f"{self.protocol}-{self.deliver}-{self.durability}{causal}{shed}{how}-{self.seed}"
 
 
 @dataclass
@@ -46,6 +49,7 @@ class Found:
     wrong: list[str] = field(default_factory=list)
     kills: int = 0
     disturbances: int = 0
+    rollbacks: int = 0
     sent: int = 0
     delivered: int = 0
 
@@ -67,6 +71,8 @@ def run_case(case: Case, directory: Path) -> Found:
 
 
 class Campaign:
+    pauses, pause_s = 0.3, 0.01  # how often who sends pauses, and for how long at most
+
     def __init__(self, case: Case, directory: Path) -> None:
         self.case = case
         self.directory = directory
@@ -101,6 +107,7 @@ class Campaign:
             "durability": case.durability,
             "causal": case.causal,
             "slow_member": case.slow_member,
+            "on_failure": case.policy,
             "limits": {
                 "window_messages": self.rng.choice([3, 50, 10_000]),
                 "unread_messages": self.rng.choice(case.unread),
@@ -136,11 +143,16 @@ class Campaign:
             self.left[site] -= len(payloads)
             group = rng.choice(list(self.groups))
             way = rng.random()
-            if way < 0.6:
-                receipt = await node.multicast_many(group, payloads)
-            elif way < 0.8:
-                receipt = await node.multicast(group, payloads[0])
-                payloads = payloads[:1]
+            if way < 0.8:
+                payloads = payloads if way < 0.6 else payloads[:1]
+                try:
+                    if way < 0.6:
+                        receipt = await node.multicast_many(group, payloads)
+                    else:
+                        receipt = await node.multicast(group, payloads[0])
+                except NotInMajority:  # nothing was sent
+                    await asyncio.sleep(0.01)
+                    continue
             else:
                 sites = rng.sample(domain, rng.randrange(1, min(4, len(domain)) + 1))
                 try:
@@ -150,13 +162,19 @@ class Campaign:
             if rng.random() < 0.5:
                 await receipt.accepted()
                 self.notes[site].append(accepted(receipt, payloads))
-            if rng.random() < 0.3:
-                await asyncio.sleep(rng.random() * 0.01)
+            if rng.random() < self.pauses:
+                await asyncio.sleep(rng.random() * self.pause_s)
 
     async def _read(self, site: str, node: Node) -> None:
         rng = random.Random(f"{self.case} {site} {node.boot} reads")
         notes = self.notes[site]
         async for item in node.deliveries():
+            if isinstance(item, EpochOpened):
+                continue
+            if isinstance(item, Rollback):
+                notes.append(("rolled", item.position, len(item.annulled)))
+                self.found.rollbacks += 1
+                continue
             notes.append(saw(item))
             if rng.random() < 0.05:
                 await asyncio.sleep(rng.random() * 0.005)

@@ -22,13 +22,16 @@ def schedule(
 
 
 def drawn_world(
-    seed: int, make: Callable[..., Member] = Member, protocols: Sequence[str] = ON_TREES
+    seed: int,
+    make: Callable[..., Member] = Member,
+    protocols: Sequence[str] = ON_TREES,
+    make_world: Callable[..., World] = World,
 ) -> World:
     """Everything that will happen is in its queue."""
     draw = random.Random(seed * 11 + 3)
     sites = list("abcdefgh")[: draw.randint(3, 7)]
     groups = {f"g{n}": draw.sample(sites, draw.randint(1, 3)) for n in range(draw.randint(2, 4))}
-    world = World(
+    world = make_world(
         groups,
         sites,
         draw.sample(sites, draw.choice([1, 3, 3, 3])),
@@ -78,14 +81,17 @@ def hard_schedule(
 
 
 def hard_world(
-    seed: int, make: Callable[..., Member] = Member, protocol: str = ON_TREES[0]
+    seed: int,
+    make: Callable[..., Member] = Member,
+    protocol: str = ON_TREES[0],
+    make_world: Callable[..., World] = World,
 ) -> World:
     """More that is aimed at what is delivered and not agreed: long and flapping partitions, links
     that fail in one direction or without a pattern, sites that go for good and are retired."""
     draw = random.Random(seed * 13 + 5)
     sites = list("abcdefg")[: draw.randint(3, 7)]
     groups = {f"g{n}": draw.sample(sites, draw.randint(2, 3)) for n in range(draw.randint(1, 3))}
-    world = World(
+    world = make_world(
         groups,
         sites,
         draw.sample(sites, 3),

@@ -149,7 +149,7 @@ class Processes:
                 stderr=log,
                 env={
                     **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(ROOT / d) for d in ("tests", "src")]),
+                    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
                 },
             )
 
@@ -177,16 +177,28 @@ class Processes:
             roles["leaf" if not below else "root" if above is None else "inner"].append(site)
         return {**{role: sites for role, sites in roles.items() if sites}, "origin": self.sites}
 
+    def manager(self) -> str | None:
+        """Who leads the voters, as most of the running sites say."""
+        said: Counter[str] = Counter()
+        for site, process in self._running.items():
+            if process.poll() is None and self._has(site):
+                told = [note[1] for note in read_notes(self.notes(site)) if note[0] == "manager"]
+                said.update(name for name in told[-1:] if name)
+        return max(sorted(said), key=said.__getitem__, default=None)
+
     def kill_at_random(self, kills: int, *, pause_s: float = 0.9, down_s: float = 0.5) -> None:
-        """In turn a leaf, an inner site, the root, any origin; sometimes two are down at a time."""
+        """In turn a leaf, an inner site, the root, any origin, the manager; sometimes two are down
+        at a time."""
         rng = random.Random(f"kills {self.seed}")
-        roles = self.roles()
+        roles = {**self.roles(), "manager": []}
         order = [role for _ in range(kills) for role in rng.sample(list(roles), len(roles))]
         down: list[str] = []
         for role in order:
             if sum(self.verdict.kills.values()) == kills:
                 break
             time.sleep(rng.random() * 2 * pause_s)
+            if role == "manager":
+                roles[role] = [site for site in (self.manager(),) if site is not None]
             up = [site for site in roles[role] if site not in down]
             if up:
                 site = rng.choice(up)

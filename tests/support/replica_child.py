@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ordercast
-from ordercast.net import replica, snapshot_file
+from ordercast.net import replica_past, snapshot_file
 from ordercast.net.node import Node
 
 STEPS = (
@@ -84,7 +84,7 @@ def watch_the_steps(directory: Path) -> None:
 
     replace, written = Path.replace, snapshot_file.write_snapshot
     Path.replace = rename  # type: ignore[method-assign, assignment]
-    setattr(replica, "write_snapshot", write)  # noqa: B010
+    setattr(replica_past, "write_snapshot", write)  # noqa: B010
     os.fsync = before(
         lambda: "before syncing the directory" if renamed else "before syncing", os.fsync
     )

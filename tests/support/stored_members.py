@@ -1,4 +1,5 @@
 """Members through changing epochs, each on a real store beside the simulated disk of its world.
+Under `exclude` too: sites are left out, lose their stores, return, and roll back.
 
 A crash of a site leaves what a SIGKILL would leave: its files as they are then. At each start the
 store must give the very records that the disk has; what the application has not seen although the
@@ -9,24 +10,31 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from ordercast.check.report import check_history
-from ordercast.core.epochs.member import REFUSED
-from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
+from ordercast.core.epochs.member import REFUSED, Member
+from ordercast.core.epochs.records import Caught, EpochOpened, Folded, MemberBox, MemberRecord
+from ordercast.core.epochs.returning import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
-from ordercast.history.rows import BASE, OPEN
+from ordercast.history.rows import BASE, OPEN, ROLLBACK, History
+from ordercast.model.epochs import Finish, Open
 from ordercast.model.options import SECOND
 from ordercast.net.config import Retention
 from ordercast.net.export import export
 from ordercast.net.openings import founding_told, open_event
+from ordercast.net.rollbacks import EXCLUDED, RETURNED, rollback_event
 from ordercast.net.store import Store, Written
 from support.epoch_schedules import ON_TREES, drawn_world
 from support.epochs import World
+from support.exclude_schedules import drawn_world as excluding_world
+from support.exclude_schedules import hard_world
 from support.stores import ask, flush, kill, open_store
+
+KEEP_ALL = Retention("size", 1 << 40)
 
 
 class StoredMembers(World):
@@ -40,6 +48,7 @@ class StoredMembers(World):
         self.retention = retention
         self.together = together
         self.compared = self.filled = 0  # records, positions
+        self._away: set[str] = set()
         self._confirming = random.Random(more["seed"])
         self.on_store: dict[str, Store] = {}
         super().__init__(*given, **more)
@@ -50,14 +59,25 @@ class StoredMembers(World):
         if before is not None:
             path = self._killed(before)
         store = self.on_store[site] = open_store(path, site=site, retention=self.retention)
-        epochs = founding_told(self.first) if site in self.first.roster else []
-        store.describe(deliver=self.options.deliver, on_failure="wait", epochs=epochs)
+        founder = site in self.first.roster and site not in self.lost
+        epochs = founding_told(self.first) if founder else []
+        store.describe(
+            deliver=self.options.deliver, on_failure=self.options.on_failure, epochs=epochs
+        )
         restored = store.restored()
         assert _bytes(restored) == _bytes(self.disks[site]), f"{site} gets other records back"
         self.compared += len(restored)
         self.disks[site] = restored
         self._fill(site, store)
         super().start(site)
+
+    def lose(self, site: str, away: int | None = None) -> None:
+        super().lose(site, away)
+        store = self.on_store.pop(site)
+        store.close_sync()
+        for ending in ("", "-wal", "-shm", ".lock"):
+            store.path.with_name(store.path.name + ending).unlink(missing_ok=True)
+        self._away.discard(site)
 
     def _killed(self, store: Store) -> Path:
         flush(store)
@@ -74,6 +94,9 @@ class StoredMembers(World):
     def _fill(self, site: str, store: Store) -> None:
         """The application goes on where it was."""
         seen = self.seen[site]
+        for rollback in store.rollbacks():
+            self._roll_back(site, rollback)
+        assert store.attempt == self.attempts.get(site, 1)
         assert store.logged >= len(seen), "delivered, but not durable"
         position = store.confirmed + 1
         while position <= store.delivered:
@@ -93,13 +116,24 @@ class StoredMembers(World):
             if stages is not None:
                 stages.add(REFUSED)
 
+    def _danger(self, member: Member, box: MemberBox) -> float:
+        """Most where a log is replaced, if anything is in danger at all."""
+        if self.crash_chance and any(isinstance(item, Rollback) for item in box.deliver):
+            return 0.7
+        return super()._danger(member, box)
+
     def _persist(self, site: str, box: MemberBox) -> None:
         super()._persist(site, box)
-        opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
-        seen = len(self.seen[site])
+        member, seen = self.members[site], len(self.seen[site])
+        attempt = self.attempts.get(site, 1)
         written = Written(
-            box.persist, at_ns=self.now + 1, after_position=seen, delivered=seen, events=opened
-        )
+            box.persist, at_ns=self.now + 1, after_position=seen, delivered=seen,
+            events=[*self._presence(site), *_events(box)], after_attempt=attempt,
+            refused=[(r.group, r.seq) for r in box.receipts if r.stage == REFUSED],
+        )  # fmt: skip
+        if any(_ends_epochs(record) for record in box.persist):
+            assert box.forget is not None
+            written.caught, written.logged = box.deliver, member.logged
         if self.together:
             written.forget = box.forget
             super()._forget(site, box)
@@ -113,10 +147,42 @@ class StoredMembers(World):
             if box.forget is not None:
                 self.on_store[site].write(Written(forget=box.forget, at_ns=self.now + 1), None)
 
+    def _presence(self, site: str) -> list[tuple[str, int, str]]:
+        """The site has learned that it is absent, or no more."""
+        layout = self.members[site].layout
+        seen = len(self.seen[site])
+        if site in layout.absent and site not in self._away:
+            self._away.add(site)
+            return [(EXCLUDED, seen, json.dumps({"epoch": layout.absent[site]}))]
+        home = layout.home(site)
+        if site in self._away and site not in layout.absent and home is not None:
+            self._away.remove(site)
+            return [(RETURNED, seen, json.dumps({"epoch": home.epoch}))]
+        return []
+
     def close(self) -> None:
         for site, store in self.on_store.items():
-            flush(store, Written(delivered=len(self.seen[site])))
-            store.close_sync(quiet=True)
+            attempt = self.attempts.get(site, 1)
+            flush(store, Written(delivered=len(self.seen[site]), after_attempt=attempt))
+            store.close_sync(quiet=site in self.members and not self._has_left(site))
+
+    def _has_left(self, site: str) -> bool:
+        """It is not asked to have everything: it was retired, or is away for good."""
+        return self.left(site) or bool(self.members[site].flush.waiting())
+
+
+Event: TypeAlias = tuple[str, int, str]
+
+
+def _events(box: MemberBox) -> list[Event]:
+    opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
+    return [rollback_event(i) for i in box.deliver if isinstance(i, Rollback)] + opened
+
+
+def _ends_epochs(record: MemberRecord) -> bool:
+    if isinstance(record, Folded):
+        return isinstance(record.record, (Finish, Open))
+    return isinstance(record, Caught)
 
 
 def stored(
@@ -126,34 +192,69 @@ def stored(
     *,
     crash: float | None = None,
     protocols: Sequence[str] = ON_TREES,
+    excluding: str = "",
 ) -> StoredMembers:
-    """The schedule of the seed, run to its end on stores under `folder`."""
+    """The schedule of the seed, run to its end on stores under `folder`. `excluding`: "drawn" or
+    "hard", a schedule in which sites are excluded."""
 
     def make(*given: Any, **more: Any) -> StoredMembers:
         if crash is not None:
             more["crash"] = crash
-        return StoredMembers(
-            folder, retention or Retention(), *given, together=seed % 2 == 0, **more
-        )
+        # A log that is replaced is so in one commit with the checkpoint.
+        together = bool(excluding) or seed % 2 == 0
+        return StoredMembers(folder, retention or Retention(), *given, together=together, **more)
 
-    world = drawn_world(seed, protocols=protocols, make_world=make)
+    if excluding == "hard":
+        world = hard_world(seed, protocol=protocols[0], make_world=make)
+    elif excluding:
+        world = excluding_world(seed, protocols=protocols, make_world=make)
+    else:
+        world = drawn_world(seed, protocols=protocols, make_world=make)
     assert isinstance(world, StoredMembers)
     try:
-        world.run(3 * SECOND)
+        world.run((6 if excluding else 3) * SECOND)
         world.settle()
     finally:
         world.close()
     return world
 
 
+def cut_off(folder: Path, deliver: str, seed: int = 3) -> StoredMembers:
+    """The root of three sites is alone for a second, and orders what its application sends."""
+    world = StoredMembers(
+        folder, KEEP_ALL, {"g": "abc", "h": "ab"}, "abc", "abc", seed=seed, deliver=deliver,
+        policy="exclude", together=True,
+    )  # fmt: skip
+    world.run(SECOND)
+    root = world.members["a"].layout.domains[1].root
+    for number in range(9):
+        world.submit("abc"[number % 3], "g", b"before %d" % number)
+    world.run(2 * SECOND)
+    world.partition([root])
+    for number in range(4):
+        world.submit(root, "g", b"alone %d" % number)
+    for number in range(4):
+        other = next(site for site in "ab" if site != root)
+        world.submit(other, "h", b"together %d" % number)
+    world.run(4 * SECOND)
+    assert root in next(m for s, m in world.members.items() if s != root).layout.absent
+    return world
+
+
 def judge_export(world: StoredMembers) -> int:
     """The export is good, and has what the applications saw, but for what lies below a base; how
-    many sites have one."""
+    many sites have one. What only a site had whose store was lost is lost, and so is what absent
+    sites missed and only one had that was retired."""
     out = world.folder / "out"
     export(world.folder, out)
     history = read_history(out)
-    report = check_history(history, causal=world.options.causal)
-    assert report.ok, report.verdicts
+    waits = world.options.on_failure == "wait"  # else what is caught up with is in key order
+    report = check_history(history, causal=world.options.causal and waits)
+    wrong = {check for check, count in report.checks.items() if count}
+    excused = {"lost"} if world.lost else set()
+    if any(world.left(site) for site in world.disks):
+        excused = {"lost", "agreement"}
+    assert wrong <= excused, report.verdicts
     bases: dict[str, int] = {}
     for event in history.events:
         if event.kind == BASE:
@@ -164,11 +265,43 @@ def judge_export(world: StoredMembers) -> int:
         for position, (epoch, message, payload) in enumerate(rows, 1)
         if position > bases.get(site, 0)
     }
-    found = {(r.site, r.position): (r.epoch, r.id, r.digest) for r in history.deliveries}
+    annulled = _annulled(world, history)
+    found = {
+        (r.site, r.position): (r.epoch, r.id, r.digest)
+        for r in history.deliveries
+        if (r.site, r.position, r.attempt) not in annulled
+    }
+    for site in world.down:  # its application saw some of what is in its log
+        found = {at: row for at, row in found.items() if at[0] != site or at in wanted}
     assert found == wanted
     opened = [(event.site, event.epoch) for event in history.events if event.kind == OPEN]
     assert sorted(opened) == sorted((s, o.epoch) for s in world.opened for o in world.opened[s])
     return sum(position > 0 for position in bases.values())
+
+
+def _annulled(world: StoredMembers, history: History) -> set[tuple[str, int, int]]:
+    """Rows that were rolled back: those that the applications were told of."""
+    told = {
+        (site, position, message)
+        for site, rollback in world.rollbacks
+        for position, message in rollback.annulled
+    }
+    gone = set()
+    for event in history.events:
+        if event.kind == ROLLBACK:
+            gone |= {
+                (row.site, row.position, row.attempt, row.id)
+                for row in history.deliveries
+                if row.site == event.site
+                and row.attempt < event.attempt
+                and row.position > event.position
+            }
+    if world.retention.kind == "size":
+        found = {(site, at, message) for site, at, _, message in gone}
+        assert {one for one in found if one[0] not in world.lost} == {
+            one for one in told if one[0] not in world.lost
+        }
+    return {(site, at, attempt) for site, at, attempt, _ in gone}
 
 
 def _bytes(records: list[MemberRecord]) -> bytes:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ordercast.core.epochs.records import Anew, EpochOpened, MemberBox, MemberRecord
+from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberBox, MemberRecord
 from ordercast.core.structure import Structure
 from ordercast.model.messages import Delivery
 from ordercast.net.config import Retention
@@ -52,9 +52,10 @@ class StoreDisk(Disk):
         seen = len(self._seen)
         opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
         forget, box.forget = box.forget, None
-        self._waiting.append(
-            Written(records, 1, seen, delivered=seen, forget=forget, events=opened)
-        )
+        refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
+        written = Written(records, 1, seen, delivered=seen, forget=forget, events=opened)
+        written.refused = refused
+        self._waiting.append(written)
 
     def begin_sync(self, slow: int) -> int:
         self._hand_over(len(self._waiting))

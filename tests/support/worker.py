@@ -45,13 +45,17 @@ async def send(
         payloads = payloads[:count]
         group = rng.choice(groups)
         way = rng.random()
-        if way < 0.8:
-            receipt = await node.multicast_many(group, payloads)
-        elif way < 0.9:
-            receipt = await node.multicast_many([group, rng.choice(groups)], payloads)
-        else:
-            payloads = payloads[:1]
-            receipt = await node.multicast(group, payloads[0])
+        try:
+            if way < 0.8:
+                receipt = await node.multicast_many(group, payloads)
+            elif way < 0.9:
+                receipt = await node.multicast_many([group, rng.choice(groups)], payloads)
+            else:
+                payloads = payloads[:1]
+                receipt = await node.multicast(group, payloads[0])
+        except ordercast.NotInMajority:  # nothing was sent: a member of a list is away, or more
+            await asyncio.sleep(0.1)
+            continue
         await receipt.accepted()
         notes.add(accepted(receipt, payloads))
         notes.write()
@@ -62,6 +66,12 @@ async def send(
 
 async def read(node: Any, notes: Notes, rng: random.Random) -> None:
     async for batch in node.batches():
+        if isinstance(batch, ordercast.EpochOpened):
+            continue
+        if isinstance(batch, ordercast.Rollback):
+            notes.add(("rolled", batch.position, len(batch.annulled)))
+            notes.write()
+            continue
         for item in batch.deliveries():
             notes.add(saw(item))
         notes.write()
@@ -83,6 +93,17 @@ async def tell_idle(node: Any, notes: Notes, sending: "asyncio.Task[None]") -> N
     notes.write()
 
 
+async def tell_manager(node: Any, notes: Notes) -> None:
+    before = None
+    while True:
+        manager = (await node.status())["manager"]
+        if manager != before:
+            before = manager
+            notes.add(("manager", manager))
+            notes.write()
+        await asyncio.sleep(0.1)
+
+
 async def main(words: list[str]) -> None:
     cluster, site, directory, path, count, seed, *more = words
     before = read_notes(Path(path)) if Path(path).exists() else []
@@ -98,10 +119,11 @@ async def main(words: list[str]) -> None:
         tasks = [sending, asyncio.create_task(tell_idle(node, notes, sending))]
         if "deaf" not in more:
             tasks.append(asyncio.create_task(read(node, notes, rng)))
+        telling = asyncio.create_task(tell_manager(node, notes))
         loop = asyncio.get_running_loop()
         told = asyncio.ensure_future(loop.run_in_executor(None, sys.stdin.readline))
         done, _ = await asyncio.wait([told, *tasks[2:]], return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
+        for task in (telling, *tasks):
             task.cancel()
         for task in done:
             task.result()  # a reader that ended tells why

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Show the open epoch of every domain of a running cluster: its protocol, sites and
-groups; who the manager is, who votes, and which changes are under way and wait for
-whom (that the manager alone knows: it is asked too, if it runs here)."""
+groups; who the manager is, who votes, which changes are under way and wait for whom
+(that the manager alone knows: it is asked too, if it runs here), who is excluded, and
+which groups are frozen because all their members are."""
 
 EXAMPLE = """\
 example:
@@ -47,7 +48,10 @@ async def _ask(cluster: "Cluster", directory: Path, via: str, patience_s: float)
     async with asyncio.timeout(patience_s):
         status = await status_of(cluster, via, directory)
         status = await managers_word(cluster, directory, status)
-    fields = ("sites", "records", "manager", "voters", "epochs", "changes", "suspects")
+    fields = (
+        "sites", "records", "manager", "voters", "epochs", "changes", "suspects", "standing",
+        "excluded", "frozen", "flush",
+    )  # fmt: skip
     return {"cluster": cluster.name, "via": via, **{name: status[name] for name in fields}}
 
 
@@ -63,11 +67,25 @@ def as_text(told: dict[str, Any]) -> str:
     ]
     lines.append(f"manager: {told['manager'] or 'none'}; voters: {', '.join(told['voters'])}")
     inside = {site for epoch in told["epochs"] for site in epoch["sites"]}
-    idle = [site for site in told["sites"] if site not in inside]
+    away = told["excluded"]
+    idle = [site for site in told["sites"] if site not in inside and site not in away]
     if idle:
         lines.append(f"in no group: {', '.join(idle)}")
     if told["suspects"]:
         lines.append(f"silent for longer than usual: {', '.join(told['suspects'])}")
+    if told["standing"] not in ("present", "flushing", "outside"):
+        lines.append(f"site {told['via']}: {told['standing']}; what it says may be old")
+    if away:
+        since = ", ".join(
+            f"{site} (since epoch {epoch} was closed)" for site, epoch in away.items()
+        )
+        lines.append(f"excluded: {since}")
+    lines.extend(
+        f"frozen: {group}, until {' or '.join(who)} returns"
+        for group, who in told["frozen"].items()
+    )
+    if told["flush"]:
+        lines.append(_flush(told["flush"]))
     lines.extend(_change(change) for change in told["changes"])
     return "\n".join(lines)
 
@@ -85,3 +103,11 @@ def _change(change: dict[str, Any]) -> str:
     else:
         whom = f"waits for {', '.join(waits)}" if waits else "all have closed"
     return f"under way: {'; '.join(change['edits'])} ({whom})"
+
+
+def _flush(flush: dict[str, Any]) -> str:
+    closes = ", ".join(str(epoch) for epoch in flush["closes"])
+    found = f"being closed because of a failure or a return: epoch {closes}"
+    if flush["returning"]:
+        found += f"; {', '.join(flush['returning'])} returns"
+    return found

@@ -12,8 +12,9 @@ from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
 
 DESCRIPTION = """\
 Print the deliveries of a running site in order, and then what comes, until Ctrl-C.
-Where an epoch opens, a line says so (with --json, an object "opened"); --count does
-not count those. It only looks on: it confirms nothing, and nobody waits for it."""
+Where an epoch opens, or deliveries are taken back, a line says so (with --json, an
+object "opened" or "rollback"); --count does not count those. It only looks on: it
+confirms nothing, and nobody waits for it."""
 
 EXAMPLE = """\
 example:
@@ -54,7 +55,7 @@ async def _tail(cluster: Any, directory: Any, args: argparse.Namespace) -> None:
                 print_line(_as_json(item))
             else:
                 print(_as_text(item), flush=True)
-            if left is not None and not _is_opening(item):
+            if left is not None and not (_is_opening(item) or _is_rollback(item)):
                 left -= 1
                 if not left:
                     return
@@ -66,7 +67,15 @@ def _is_opening(item: Any) -> bool:
     return isinstance(item, EpochOpened)
 
 
+def _is_rollback(item: Any) -> bool:
+    from ordercast.core.epochs.returning import Rollback
+
+    return isinstance(item, Rollback)
+
+
 def _as_json(item: Any) -> dict[str, Any]:
+    if _is_rollback(item):
+        return {"rollback": {**asdict(item), "annulled": [[p, *m] for p, m in item.annulled]}}
     if _is_opening(item):
         return {"opened": {**asdict(item), "members": dict(item.members)}}
     found = {
@@ -80,6 +89,7 @@ def _as_json(item: Any) -> dict[str, Any]:
     payload = getattr(item, "payload", None)
     if payload is None:
         return {**found, "gap": True}
+    found["attempt"] = item.attempt
     text = _text(payload)
     if text is not None:
         return {**found, "text": text}
@@ -87,6 +97,9 @@ def _as_json(item: Any) -> dict[str, Any]:
 
 
 def _as_text(item: Any) -> str:
+    if _is_rollback(item):
+        count = len(item.annulled)
+        return f"-\t(rolled back to {item.position}: {count} deliveries are annulled)"
     if _is_opening(item):
         groups = ", ".join(item.groups) or "none"
         return f"-\t(epoch {item.epoch} opens: {item.protocol}; groups of this site: {groups})"

@@ -253,15 +253,17 @@ class _Connection:
             return
         assert self.session is not None
         subscription = self.session.parked(frame.id)
-        if subscription is None or not subscription.resume(self.wire, frame.start):
+        if subscription is None or not subscription.resume(self.wire, frame.start, frame.attempt):
             subscription = self._begin(frame)
         self._subscriptions[frame.id] = subscription
 
     def _begin(self, frame: Subscribe) -> Subscription:
         stream = self.node.stream
+        attempt = frame.attempt or None
         if frame.observe:
-            return Subscription(frame.id, observed(stream, frame.start), self.wire, keep=False)
-        batches = stream.batches(frame.start)
+            seen = observed(stream, frame.start, attempt)
+            return Subscription(frame.id, seen, self.wire, keep=False)
+        batches = stream.batches(frame.start, attempt)
         return Subscription(frame.id, batches, self.wire, keep=stream.log is None)
 
     def _ask(self, frame: Confirm | Status | Change) -> None:
@@ -273,7 +275,7 @@ class _Connection:
         body = b""
         try:
             if isinstance(frame, Confirm):
-                await self.node.confirm(frame.position)
+                await self.node.confirm(frame.position, frame.attempt or None)
             elif isinstance(frame, Change):
                 await self.node.change(*frame.edits, name=frame.name)
                 # Before the answer: who asked may send to a new group at once.

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
 from ordercast.model import errors
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error, FrameError
@@ -28,7 +29,7 @@ from ordercast.wire.limits import (
     RECORDS,
 )
 
-VERSION = 2
+VERSION = 3
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 CLIENT_BYTES = 16  # of a client's id, drawn at random
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
@@ -83,11 +84,12 @@ class Watch(_Frame, frozen=True, tag=3):
 
 class Subscribe(_Frame, frozen=True, tag=4):
     """Deliveries from `start` on; None: from the first that is not confirmed. `observe`: for
-    somebody who looks on, whom nobody waits for."""
+    somebody who looks on, whom nobody waits for. `attempt`: of what the client had before, or 0."""
 
     id: Number
     start: Number | None
     observe: bool
+    attempt: Count = 0
 
 
 class Grant(_Frame, frozen=True, tag=5):
@@ -104,8 +106,11 @@ class Unsubscribe(_Frame, frozen=True, tag=6):
 
 
 class Confirm(_Frame, frozen=True, tag=7):
+    """`attempt`: that the application has come to, or 0."""
+
     id: Number
     position: Count
+    attempt: Count = 0
 
 
 class Status(_Frame, frozen=True, tag=8):
@@ -172,10 +177,10 @@ class Rejected(_Frame, frozen=True, tag=4):
 
 
 class Batches(_Frame, frozen=True, tag=5):
-    """(position, epoch, batch) for a subscription."""
+    """(position, epoch, batch, attempt) for a subscription."""
 
     id: int
-    batches: tuple[tuple[int, int, Placed], ...]
+    batches: tuple[tuple[int, int, Placed, int], ...]
 
 
 class Shed(_Frame, frozen=True, tag=8):
@@ -198,6 +203,13 @@ class Opened(_Frame, frozen=True, tag=10):
     opened: EpochOpened
 
 
+class Rolled(_Frame, frozen=True, tag=11):
+    """What was sent to a subscription behind a position never happened."""
+
+    id: int
+    rolled: Rollback
+
+
 class Answer(_Frame, frozen=True, tag=6):
     """To a Confirm or a Change (empty), or a Status (JSON)."""
 
@@ -214,7 +226,17 @@ class Failed(_Frame, frozen=True, tag=7):
 
 
 Reply: TypeAlias = (
-    Welcome | Refused | Stages | Rejected | Batches | Shed | Answer | Failed | Places | Opened
+    Welcome
+    | Refused
+    | Stages
+    | Rejected
+    | Batches
+    | Shed
+    | Answer
+    | Failed
+    | Places
+    | Opened
+    | Rolled
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -21,7 +21,7 @@ from ordercast.net.config import Cluster
 from ordercast.net.node import Node
 from ordercast.net.reading import Deliveries
 from ordercast.net.receipts import Receipt
-from ordercast.net.stream import EpochOpened, StreamBatch, StreamItem
+from ordercast.net.stream import EpochOpened, Rollback, StreamBatch, StreamItem
 
 T = TypeVar("T")
 
@@ -168,7 +168,7 @@ class BlockingNode(BlockingChanges):
         items = self._node.deliveries(start)
         if not isinstance(items, Deliveries):  # a daemon's come by the batch
             for batch in self.batches(start):
-                if isinstance(batch, EpochOpened):
+                if isinstance(batch, EpochOpened | Rollback):
                     yield batch
                 else:
                     yield from batch.deliveries()

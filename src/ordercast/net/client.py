@@ -34,6 +34,7 @@ from ordercast.net.admin_frames import (
     Rejected,
     Reply,
     Request,
+    Rolled,
     Shed,
     Stages,
     Status,
@@ -218,20 +219,23 @@ class Client(Changing):
 
     # --- receiving --------------------------------------------------------------------------------
 
-    def batches(self, start: int | None = None, *, observe: bool = False) -> ClientBatches:
-        """Every batch for the site in order, from position `start`, or behind the last that was
-        confirmed; it never ends by itself. `observe`: as one who looks on, and is not waited for
-        (see `slow_member`) however far behind."""
-        return ClientBatches(self, start, observe)
+    def batches(
+        self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
+    ) -> ClientBatches:
+        """As a node's. `observe`: as one who looks on, and is not waited for (see `slow_member`)
+        however far behind."""
+        return ClientBatches(self, start, observe, attempt)
 
-    def deliveries(self, start: int | None = None, *, observe: bool = False) -> ClientDeliveries:
+    def deliveries(
+        self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
+    ) -> ClientDeliveries:
         """The same, one message at a time."""
-        return ClientDeliveries(self, start, observe)
+        return ClientDeliveries(self, start, observe, attempt)
 
-    def begin_reading(self, start: int | None, observe: bool) -> Incoming:
+    def begin_reading(self, start: int | None, observe: bool, attempt: int | None) -> Incoming:
         """A reader begins (`ClientReading`)."""
         self._require_open()
-        incoming = Incoming(self._next_id(), start, observe, self._send)
+        incoming = Incoming(self._next_id(), start, observe, self._send, attempt)
         self._incoming[incoming.number] = incoming
         incoming.subscribe()
         return incoming
@@ -240,11 +244,13 @@ class Client(Changing):
         if self._incoming.pop(incoming.number, None) is not None and not self._closed:
             incoming.close()
 
-    async def confirm(self, position: int) -> None:
+    async def confirm(self, position: int, attempt: int | None = None) -> None:
         """The application is done with everything up to this position: returns when the daemon has
         that durably."""
         number = self._next_id()
-        await self._ask(number, Confirm(number, position))
+        if attempt is None:  # as far as this client's slowest reader has come
+            attempt = min((one.attempt for one in self._incoming.values()), default=0)
+        await self._ask(number, Confirm(number, position, attempt))
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -347,8 +353,8 @@ class Client(Changing):
         elif isinstance(frame, Batches):
             incoming = self._incoming.get(frame.id)
             if incoming is not None:
-                for position, epoch, placed in frame.batches:
-                    incoming.arrived(DeliveredBatch(position, epoch, placed))
+                for batch in frame.batches:
+                    incoming.arrived(DeliveredBatch(*batch))
         elif isinstance(frame, Shed):
             incoming = self._incoming.get(frame.id)
             if incoming is not None:
@@ -358,6 +364,10 @@ class Client(Changing):
             incoming = self._incoming.get(frame.id)
             if incoming is not None:
                 incoming.arrived(frame.opened)
+        elif isinstance(frame, Rolled):
+            incoming = self._incoming.get(frame.id)
+            if incoming is not None:
+                incoming.arrived(frame.rolled)
         elif isinstance(frame, Places):
             self.places.told(frame)
         elif isinstance(frame, Answer):

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, Self, TypeVar
 
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error
+from ordercast.model.messages import DeliveredBatch
 from ordercast.net.admin_frames import Grant, Request, Subscribe, Unsubscribe
-from ordercast.net.stream import GapBatch, StreamBatch, StreamItem
+from ordercast.net.stream import StreamBatch, StreamItem
 
 AHEAD_MESSAGES = 16_384  # sent by the daemon and not yet read by the application
 AHEAD_BYTES = 4 * 1024 * 1024
@@ -19,7 +21,12 @@ class Incoming:
     """One `batches()` of the application."""
 
     def __init__(
-        self, number: int, start: int | None, observe: bool, send: Callable[[Request], None]
+        self,
+        number: int,
+        start: int | None,
+        observe: bool,
+        send: Callable[[Request], None],
+        attempt: int | None = None,
     ) -> None:
         self.number = number
         self.observe = observe
@@ -29,6 +36,8 @@ class Incoming:
         self._used = [0, 0]  # messages and bytes read since the last grant
         self._position = 0  # of the last that was read
         self._epoch = 0  # the last that was seen to open
+        self._attempt = attempt or 0  # the last that was heard of; 0: none
+        self.attempt = 0  # the last that was read
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
 
@@ -37,7 +46,7 @@ class Incoming:
         held = sum(_count(batch) for batch in self._batches)
         size = sum(_size(batch) for batch in self._batches)
         self._used = [0, 0]
-        self._send(Subscribe(self.number, self.next, self.observe))
+        self._send(Subscribe(self.number, self.next, self.observe, self._attempt))
         room = max(1, AHEAD_MESSAGES - held), max(1, AHEAD_BYTES - size)
         self._send(Grant(self.number, *room, self._position))
 
@@ -45,9 +54,14 @@ class Incoming:
         if isinstance(batch, EpochOpened):
             self._opened(batch)
             return
+        if isinstance(batch, Rollback):
+            self._rolled(batch)
+            return
         if self.next is not None and batch.position != self.next:
             return  # of a connection that is gone
         self.next = batch.last + 1
+        if isinstance(batch, DeliveredBatch):
+            self._attempt = max(self._attempt, batch.attempt)
         self._batches.append(batch)
         self._wake()
 
@@ -61,6 +75,16 @@ class Incoming:
         self._epoch = opened.epoch
         self.next = opened.position + 1
         self._batches.append(opened)
+        self._wake()
+
+    def _rolled(self, rolled: Rollback) -> None:
+        if rolled.attempt <= self._attempt or (
+            self.next is not None and rolled.position >= self.next
+        ):
+            return
+        self._attempt = rolled.attempt
+        self.next = rolled.position + 1
+        self._batches.append(rolled)
         self._wake()
 
     def failed(self, error: Exception) -> None:
@@ -94,6 +118,11 @@ class Incoming:
     def _read(self, batch: StreamBatch) -> None:
         if isinstance(batch, EpochOpened):
             return
+        if isinstance(batch, Rollback):
+            self.attempt, self._position = batch.attempt, batch.position
+            return
+        if isinstance(batch, DeliveredBatch):
+            self.attempt = batch.attempt
         used = self._used
         used[0] += batch.count
         used[1] += _size(batch)
@@ -104,17 +133,17 @@ class Incoming:
 
 
 def _count(batch: StreamBatch) -> int:
-    return 0 if isinstance(batch, EpochOpened) else batch.count
+    return 0 if isinstance(batch, EpochOpened | Rollback) else batch.count
 
 
 def _size(batch: StreamBatch) -> int:
-    return 0 if isinstance(batch, GapBatch | EpochOpened) else len(batch.placed.batch.body)
+    return len(batch.placed.batch.body) if isinstance(batch, DeliveredBatch) else 0
 
 
 class Reads(Protocol):
     """The client, for its readers."""
 
-    def begin_reading(self, start: int | None, observe: bool) -> Incoming: ...
+    def begin_reading(self, start: int | None, observe: bool, attempt: int | None) -> Incoming: ...
 
     def end_reading(self, incoming: Incoming) -> None: ...
 
@@ -125,10 +154,13 @@ I = TypeVar("I")  # noqa: E741 - of items
 class ClientReading(ABC, Generic[I]):
     """As a node's: no generator, because those end when an `anext` is cancelled."""
 
-    def __init__(self, client: Reads, start: int | None, observe: bool) -> None:
+    def __init__(
+        self, client: Reads, start: int | None, observe: bool, attempt: int | None = None
+    ) -> None:
         self._client = client
         self._start = start
         self._observe = observe
+        self._attempt = attempt
         self._incoming: Incoming | None = None
         self._closed = False
 
@@ -143,7 +175,7 @@ class ClientReading(ABC, Generic[I]):
         if self._closed:
             raise StopAsyncIteration
         if self._incoming is None:
-            self._incoming = self._client.begin_reading(self._start, self._observe)
+            self._incoming = self._client.begin_reading(self._start, self._observe, self._attempt)
         return await self._incoming.following()
 
     async def aclose(self) -> None:
@@ -166,8 +198,10 @@ class ClientBatches(ClientReading[StreamBatch]):
 
 
 class ClientDeliveries(ClientReading[StreamItem]):
-    def __init__(self, client: Reads, start: int | None, observe: bool) -> None:
-        super().__init__(client, start, observe)
+    def __init__(
+        self, client: Reads, start: int | None, observe: bool, attempt: int | None = None
+    ) -> None:
+        super().__init__(client, start, observe, attempt)
         self._items: Iterator[StreamItem] = iter(())
 
     async def __anext__(self) -> StreamItem:
@@ -175,7 +209,7 @@ class ClientDeliveries(ClientReading[StreamItem]):
             return item
         while True:
             batch = await self._batch()
-            if isinstance(batch, EpochOpened):
+            if isinstance(batch, EpochOpened | Rollback):
                 return batch
             self._items = iter(batch.deliveries())
             for item in self._items:

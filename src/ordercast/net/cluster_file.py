@@ -125,10 +125,6 @@ def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
     for key in ("causal", "open"):
         if key in given:
             found[key] = _flag(given[key], f"{source}: cluster.{key}")
-    if found.get("slow_member") == "exclude":
-        raise ConfigError(
-            f"{source}: cluster.slow_member: 'exclude' is not built yet; there are 'wait', 'shed'"
-        )
     return found
 
 
@@ -144,6 +140,10 @@ def _require_fit(cluster: Cluster) -> None:
     if cluster.tie and cluster.builder not in (AUTO, "greedy"):
         raise ConfigError(f"{where}.tie: settles ties of 'greedy' only, not of {cluster.builder!r}")
     if cluster.on_failure == "wait":
+        if cluster.slow_member == "exclude":
+            raise ConfigError(
+                f"{where}.slow_member: 'exclude' needs on_failure = 'exclude', not 'wait'"
+            )
         if cluster.durability == "memory":
             raise ConfigError(
                 f"{where}.durability: on_failure = 'wait' needs a store that outlives a crash:"

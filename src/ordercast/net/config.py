@@ -215,9 +215,8 @@ class Cluster:
 
     @property
     def policy(self) -> str:
-        """What the core does about a failed site, as long as no epoch is ever closed: with a store
-        it waits for the restart; without one it need not wait before it relays."""
-        return "exclude" if self.durability == "memory" else "wait"
+        """What the core does about a failed site."""
+        return self.on_failure
 
     @property
     def tracker(self) -> str:
@@ -231,6 +230,7 @@ class Cluster:
             on_failure=self.policy,
             causal=self.causal,
             stability=self.tracker,
+            slow_member="exclude" if self.slow_member == "exclude" else "wait",
             limits=Limits(
                 message_bytes=self.limits.message_bytes,
                 window_messages=self.limits.window_messages,
@@ -242,6 +242,7 @@ class Cluster:
                 resend_after=5 * SECOND,
                 resend_at_most=30 * SECOND,
                 report_every=max(1, self.limits.window_messages // 5),
+                suspect=self.timeouts.suspect,
             ),
         )
 

@@ -13,16 +13,18 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ordercast.core.epochs.member import Member
-from ordercast.core.epochs.records import EpochOpened, MemberBox
+from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
+from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import Receipt
-from ordercast.model.epochs import Edit
+from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.openings import open_event
+from ordercast.net.rollbacks import RETURNED, rollback_event
 from ordercast.net.written import Written
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import Handover
 
@@ -50,7 +52,10 @@ class Application(Protocol):
     def offer(self, now: int) -> bool:
         """Submit what waits; False: the site had no room for some of it, ask again."""
 
-    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened]) -> None: ...
+    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None: ...
+
+    def rolling_back(self, rolled: Rollback) -> None:
+        """It will be delivered when it is durable."""
 
     def received(self, receipts: Sequence[Receipt]) -> None: ...
 
@@ -93,6 +98,7 @@ class Driver:
         self.durable = durable
         self._last_opened = opened  # the last epoch of which the store has an event
         self._layout = member.layout
+        self.fed_at = 0  # when a manager, which a majority answers, was last heard
         self.turns = 0
         self.commits = 0
         self._loop = asyncio.get_running_loop()
@@ -106,7 +112,9 @@ class Driver:
         self._again: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self.member.start(time.monotonic_ns())
+        self.fed_at = now = time.monotonic_ns()
+        self.member.start(now)
+        self.member.raft.hurry(now)
         self.wake()
 
     def close(self) -> None:
@@ -138,6 +146,9 @@ class Driver:
                     receive(now, peer, frame)
                 elif isinstance(frame, Handover):
                     self.application.handed(peer, frame)
+                elif type(frame) is Feed:
+                    self.fed_at = now
+                    receive(now, peer, frame)
                 elif not isinstance(frame, (Data, Ack, Repair)):  # those are of no epoch
                     receive(now, peer, frame)
         except Error as error:  # a frame that no site with our configuration would send
@@ -212,25 +223,28 @@ class Driver:
         # told yet, positions above all, is in the store's log, where the node finds it again.
         written = Written(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
         self.application.annotate(written)
+        if box.receipts:
+            written.refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
         if box.forget is not None:  # so it is when an epoch opened, and no restart repeats that
-            # No rollback is among it: over the network nobody is excluded yet.
-            written.events = [*written.events, *self._opened(box.deliver)]  # type: ignore[arg-type]
+            self._ended(written, box)
         self.commits += 1
         self.store.write(written, self._committed)
 
-    def _opened(
-        self, delivered: Sequence[DeliveredBatch | EpochOpened]
-    ) -> list[tuple[str, int, str]]:
-        """Epochs that opened, as events of the store: durable with the records that opened them. A
-        restart may repeat some."""
-        news = [
-            item
-            for item in delivered
-            if isinstance(item, EpochOpened) and item.epoch > self._last_opened
-        ]
-        if news:
-            self._last_opened = news[-1].epoch
-        return [open_event(opened) for opened in news]
+    def _ended(self, written: Written, box: MemberBox) -> None:
+        """Rollbacks, and epochs that opened, as events of the store: durable with the records that
+        opened them. A restart may repeat some. What was fetched from others is in no record."""
+        events = [event for event in written.events if event[0] != RETURNED]
+        returned = [event for event in written.events if event[0] == RETURNED]
+        for item in box.deliver:
+            if isinstance(item, Rollback):
+                events.append(rollback_event(item))
+                self.application.rolling_back(item)
+            elif isinstance(item, EpochOpened) and item.epoch > self._last_opened:
+                self._last_opened = item.epoch
+                events.append(open_event(item))
+        written.events = [*events, *returned]
+        if _ends_an_epoch(box):
+            written.caught, written.logged = box.deliver, self.member.logged
 
     def _note(self) -> None:
         """The application's own rows, where nothing is durable."""
@@ -253,7 +267,7 @@ class Driver:
 
     def _tell(self, box: MemberBox) -> None:
         if box.deliver:
-            self.application.delivered(box.deliver)  # type: ignore[arg-type]  # as above
+            self.application.delivered(box.deliver)
         if box.receipts:
             self.application.received(box.receipts)
         if box.outcomes:
@@ -285,3 +299,13 @@ class Driver:
         self._alarm_at = alarm
         delay_s = max(0, alarm - now) / 1e9 + _TIMER_S
         self._alarm = self._loop.call_later(delay_s, self._ring)
+
+
+def _ends_an_epoch(box: MemberBox) -> bool:
+    if box.forget is None:
+        return False
+    return any(
+        isinstance(record, Caught)
+        or (isinstance(record, Folded) and isinstance(record.record, (Finish, Open)))
+        for record in box.persist
+    )

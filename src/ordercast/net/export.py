@@ -9,7 +9,7 @@ import json
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,43 +21,33 @@ from ordercast.history.rows import (
     BASE,
     CRASH,
     END,
+    EXCLUDED,
     GAP,
     OPEN,
     RESTART,
+    RETURNED,
+    ROLLBACK,
     Event,
     Meta,
-    Sent,
     gap_detail,
 )
 from ordercast.history.stream import HistoryStream, TableStream, stream_history
-from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Group, Site
+from ordercast.model.groups import Site
 from ordercast.model.messages import MessageId
 from ordercast.model.version import __version__
 from ordercast.net.export_epochs import Epochs
+from ordercast.net.export_forgotten import Exported as Exported
+from ordercast.net.export_forgotten import Forgotten
 from ordercast.net.export_source import Logged, Source, sources
 from ordercast.net.openings import opened_told
+from ordercast.net.rows import GAPS
 
 _FACTS = ("deliver", "on_failure", "epochs")
 _TELL_EVERY = 65_536  # messages
-_PIECE = 100_000  # rows of forgotten messages before they go into a file
 
 Progress = Callable[[Site, str, int], None]
 """(site, table, rows so far)"""
-
-
-@dataclass(slots=True)
-class Exported:
-    """How much was written. `missing`: sites of the cluster whose stores are not in the folder."""
-
-    sites: list[Site] = field(default_factory=list)
-    missing: list[Site] = field(default_factory=list)
-    ended: list[Site] = field(default_factory=list)
-    sent: int = 0
-    deliveries: int = 0
-    gaps: int = 0
-    forgotten: int = 0  # `sent` rows without digest
 
 
 def export(
@@ -95,7 +85,8 @@ class _Export:
         self.epochs = Epochs(found)
         self.done = Exported([source.site for source in found])
         self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
-        self.forgotten = _Forgotten(history, self.done)
+        self.forgotten = Forgotten(history, self.done)
+        self.excludes = self.facts["on_failure"] == "exclude"
 
     def run(self) -> Exported:
         named = self.epochs.sites() | set(self.facts.get("sites", ()))
@@ -119,7 +110,11 @@ class _Export:
         limit, latest = self.limits[source.site], 0
         tell = _TELL_EVERY
         with self.history.table("sent") as table:
-            for at_ns, after, batch, payloads in source.sends.accepted():
+            for at_ns, after, attempt, batch, payloads, refused in source.sends.accepted():
+                # Refused: an excluded site may have delivered it, before it was.
+                self.forgotten.holds(batch, sent=not (refused and self.excludes))
+                if refused:
+                    continue
                 latest = max(latest, at_ns)  # the clock of the machine may have been set back
                 after = min(after, limit)
                 count = batch.count
@@ -128,19 +123,20 @@ class _Export:
                     {
                         "origin": batch.origin, "incarnation": batch.incarnation,
                         "group_name": batch.group, "seq": _range(batch.seq, count),
-                        "after_position": after, "after_attempt": 1 if after else 0,
+                        "after_position": after, "after_attempt": attempt if after else 0,
                         "sent_ns": latest, "size": [len(payload) for payload in payloads],
                         "digest": [digest(payload) for payload in payloads],
                     },
                 )  # fmt: skip
                 self.epochs.note(batch.group, batch.members)
-                self.forgotten.holds(source.site, batch.incarnation, batch.group, batch.seq)
                 if table.rows >= tell:
                     tell += _TELL_EVERY
                     self.progress(source.site, "sent", table.rows)
             self.done.sent += table.rows
             self.progress(source.site, "sent", table.rows)
-        self.forgotten.has(source.site, source.incarnation, source.forgotten())
+        # Under `exclude` a site relays before it has stored: a crash may lose what others have.
+        surely = source.ended or not self.excludes
+        self.forgotten.has(source.site, source.incarnation, source.forgotten() if surely else None)
 
     def _deliveries(self, source: Source) -> list[Event]:
         """Writes the rows; the gaps among them."""
@@ -154,7 +150,7 @@ class _Export:
                     break
                 batch = item.placed.batch
                 self.epochs.note(batch.group, batch.members, item.epoch)
-                self.forgotten.delivered(batch.origin, batch.incarnation, batch.group, item)
+                self.forgotten.delivered(item, agreed=source.ended or not self.excludes)
                 if shed and (hidden := shed.within(item)):
                     gaps.extend(_gaps(site, item, hidden))
                     self._rows(table, site, item, hidden)
@@ -165,8 +161,20 @@ class _Export:
                     self.progress(site, "deliveries", table.rows)
             self.done.deliveries += table.rows
             self.progress(site, "deliveries", table.rows)
+        self._annulled(source)
         self.done.gaps += len(gaps)
         return gaps
+
+    def _annulled(self, source: Source) -> None:
+        """What was rolled back, in a file of its own."""
+        items = sorted(source.log.annulled(), key=attrgetter("position", "attempt"))
+        if not items:
+            return
+        with self.history.table("deliveries") as table:
+            for item in items:
+                self.epochs.note(item.placed.batch.group, item.placed.batch.members, item.epoch)
+                self._rows(table, source.site, item, ())
+            self.done.annulled += table.rows
 
     def _rows(self, table: TableStream, site: Site, item: Logged, hidden: Collection[int]) -> None:
         batch, payloads = item.placed.batch, item.payloads
@@ -178,7 +186,7 @@ class _Export:
         table.extend(
             len(positions),
             {
-                "site": site, "position": positions, "attempt": 1, "epoch": item.epoch,
+                "site": site, "position": positions, "attempt": item.attempt, "epoch": item.epoch,
                 "group_name": batch.group, "origin": batch.origin,
                 "incarnation": batch.incarnation, "seq": seqs, "delivered_ns": item.at_ns,
                 "digest": [digest(payload) for payload in payloads],
@@ -190,8 +198,10 @@ class _Export:
         site, epoch = source.site, self.epochs.founded(source.site)
         kept_after = min(source.log.first_position() - 1, self.limits[site])
         opened = {one.epoch: at_ns for one, at_ns in source.opened()}
+        attempt, away = 1, 0
         rows = source.log.rows("kind, position, at_ns, detail", "events ORDER BY n")
-        if not epoch and opened and not any(kind == BASE for kind, *_ in rows):
+        came_later = not epoch or source.incarnation > 1
+        if came_later and opened and not any(kind == BASE for kind, *_ in rows):
             yield _event(site, BASE, 0, min(opened), 0, '{"reason":"join"}')
         if kept_after:
             first = source.log.epoch_after(kept_after) or max(opened, default=epoch)
@@ -202,12 +212,22 @@ class _Export:
                 if one.epoch in opened:
                     epoch = one.epoch
                     del opened[epoch]
-                    yield _event(site, OPEN, position, epoch, at_ns, "{}")
+                    yield _event(site, OPEN, position, epoch, at_ns, "{}", attempt)
+            elif kind == ROLLBACK:
+                attempt = json.loads(detail)["attempt"]
+                yield _event(site, kind, position, epoch, at_ns, "{}", attempt)
+            elif kind in (EXCLUDED, RETURNED):
+                away = json.loads(detail)["epoch"] if kind == EXCLUDED else 0
+                told = json.loads(detail)["epoch"]
+                yield _event(site, kind, position, told, at_ns, "{}", attempt)
             elif kind in (CRASH, RESTART, BASE):
-                yield _event(site, kind, position, epoch, at_ns, detail)
+                yield _event(site, kind, position, epoch, at_ns, detail, attempt)
+        closed = self.epochs.left_since(site, epoch)
+        if closed and not away:  # it has not heard of it
+            yield _event(site, EXCLUDED, self.limits[site], closed, 0, "{}", attempt)
         yield from gaps
         if source.ended:
-            yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}")
+            yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}", attempt)
 
     def _groups_and_epochs(self) -> None:
         with self.history.table("groups") as table:
@@ -222,85 +242,11 @@ class _Export:
         return Meta(code_version=__version__, config=told, clock="utc")
 
 
-class _Forgotten:
-    """Messages that an origin has forgotten, or whose origin's store is not here, and that some
-    site has delivered: their `sent` rows have no digest, and their time is not known."""
-
-    def __init__(self, history: HistoryStream, done: Exported) -> None:
-        self._history = history
-        self._done = done
-        self._last: dict[Site, tuple[int, dict[Group, int]]] = {}
-        self._kept_from: dict[tuple[Site, int, Group], int] = {}
-        self._known: dict[tuple[Site, int, Group], _Spans] = {}
-        self._rows: list[Sent] = []
-
-    def holds(self, origin: Site, incarnation: int, group: Group, seq: int) -> None:
-        self._kept_from.setdefault((origin, incarnation, group), seq)
-
-    def has(self, origin: Site, incarnation: int, last: dict[Group, int]) -> None:
-        """The origin's store is here, and it may have forgotten so much."""
-        self._last[origin] = (incarnation, last)
-
-    def delivered(self, origin: Site, incarnation: int, group: Group, item: Logged) -> None:
-        batch = item.placed.batch
-        stream = (origin, incarnation, group)
-        last = batch.seq + batch.count - 1
-        here = self._last.get(origin)
-        if here is not None:
-            latest, forgotten = here
-            if last >= self._kept_from.get(stream, last + 1):
-                return
-            if incarnation == latest and last > forgotten.get(group, 0):
-                return  # never accepted there: a fault that the checkers shall find
-        if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
-            return
-        self._done.forgotten += batch.count
-        for seq, payload in enumerate(item.payloads, batch.seq):
-            self._rows.append(Sent(origin, incarnation, group, seq, 0, 0, 0, len(payload)))
-        if len(self._rows) >= _PIECE:
-            self.write()
-
-    def write(self) -> None:
-        """A file of those gathered so far."""
-        if not self._rows:
-            return
-        with self._history.table("sent") as table:
-            for row in sorted(self._rows, key=TABLES["sent"].order):
-                table.append(row)
-            self._done.sent += table.rows
-        self._rows.clear()
-
-
-class _Spans:
-    """Ranges of seqs that were seen; batches are the same ranges everywhere."""
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    def add(self, first: int, last: int) -> bool:
-        """Whether it is news; ranges that touch are joined."""
-        at = bisect_right(self._starts, first)
-        if at and self._ends[at - 1] >= first:
-            return False
-        starts, ends = self._starts, self._ends
-        if at and ends[at - 1] == first - 1:
-            at -= 1
-            ends[at] = last
-        else:
-            starts.insert(at, first)
-            ends.insert(at, last)
-        if at + 1 < len(starts) and starts[at + 1] == last + 1:
-            ends[at] = ends[at + 1]
-            del starts[at + 1], ends[at + 1]
-        return True
-
-
 class _Shed:
     """Positions at which the application was given a gap instead of a message."""
 
     def __init__(self, source: Source) -> None:
-        told = source.log.rows("position, detail", "events WHERE kind = 'gap'")
+        told = source.log.rows("position, detail", GAPS)
         spans = sorted((int(at), int(at) + int(json.loads(text)["count"])) for at, text in told)
         self._starts = [start for start, _ in spans]
         self._ends = [end for _, end in spans]
@@ -324,12 +270,16 @@ def _gaps(site: Site, item: Logged, hidden: Iterable[int]) -> list[Event]:
     for position in sorted(hidden):
         seq = batch.seq + position - item.position
         message = MessageId(batch.origin, batch.incarnation, batch.group, seq)
-        made.append(_event(site, GAP, position, item.epoch, item.at_ns, gap_detail(message)))
+        told = gap_detail(message)
+        made.append(_event(site, GAP, position, item.epoch, item.at_ns, told, item.attempt))
     return made
 
 
-def _event(site: Site, kind: str, position: int, epoch: int, at_ns: int, detail: str) -> Event:
-    return Event(site, 0, kind, position, 1 if position else 0, epoch, at_ns, detail)
+def _event(
+    site: Site, kind: str, position: int, epoch: int, at_ns: int, detail: str, attempt: int = 1
+) -> Event:
+    attempt = attempt if position or kind == ROLLBACK else 0
+    return Event(site, 0, kind, position, attempt, epoch, at_ns, detail)
 
 
 def _range(first: int, count: int) -> list[int]:

@@ -38,6 +38,8 @@ class Epochs:
         self._known: dict[int, Known] = {}
         self._implicit: dict[Group, tuple[Site, ...]] = {}
         self._used: set[tuple[Group, int]] = set()
+        self._absent: set[tuple[int, Group, Site]] = set()
+        self._since: dict[Site, set[int]] = {}
         started = min(int(source.log.state["created_ns"]) for source in found)
         for source in found:
             for told in source.founding:
@@ -45,6 +47,12 @@ class Epochs:
                 self._add(told["epoch"], Known(told["protocol"], members, (), started, source))
             for opened, at_ns in source.opened():
                 self._add(opened.epoch, _known(opened, at_ns, source))
+            for told in source.absent():
+                for site, epoch in told["since"].items():
+                    self._since.setdefault(site, set()).add(epoch)
+                for epoch, groups in told["in"].items():
+                    for group, away in groups.items():
+                        self._absent.update((int(epoch), group, site) for site in away)
 
     def _add(self, epoch: int, one: Known) -> None:
         known = self._known.setdefault(epoch, one)
@@ -64,6 +72,10 @@ class Epochs:
             if not known.after and site in known.sites:
                 return epoch
         return 0
+
+    def left_since(self, site: Site, last: int) -> int:
+        """The epoch that was closed without the site, if it has opened none since `last`."""
+        return max((epoch for epoch in self._since.get(site, ()) if epoch >= last), default=0)
 
     def note(self, group: Group, members: tuple[Site, ...], epoch: int = 0) -> None:
         """A message to listed sites; the epoch, if it was delivered."""
@@ -86,6 +98,11 @@ class Epochs:
             if group not in placed
         }
         rows += [GroupRow(epoch, group, s) for group, epoch in used for s in self._implicit[group]]
+        rows += [
+            GroupRow(epoch, group, site, live=False)
+            for epoch, group, site in self._absent
+            if epoch in self._known
+        ]
         return sorted(rows, key=lambda row: (row.site, row.epoch, row.group_name))
 
     def _last(self, members: Iterable[Site]) -> int:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ordercast.core.epochs.packing import included_in
-from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, Kept, MemberRecord
+from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
 from ordercast.core.outbox import Accepted
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, payloads_of
 from ordercast.net.openings import OPEN, opened_told
 from ordercast.net.rows import (
+    ABSENT,
     ACCEPTED,
     FIRST_AND_LAST,
     MINE,
@@ -26,8 +27,10 @@ from ordercast.net.rows import (
     Row,
     Value,
 )
+from ordercast.net.set_aside import delivered_by
 from ordercast.net.store_file import (
     connect_to_read,
+    logged_in,
     marked_in,
     read_mark,
     read_state,
@@ -46,15 +49,19 @@ class Logged(NamedTuple):
     at_ns: int
     placed: Placed
     payloads: list[bytes]
+    attempt: int
 
 
 class Taken(NamedTuple):
-    """A batch that the site accepted when its application had seen `after`."""
+    """A batch that the site accepted when its application had seen `after`, in `attempt`. Refused:
+    no epoch took it, because the group was gone, so it was never sent."""
 
     at_ns: int
     after: int
+    attempt: int
     batch: Batch
     payloads: list[bytes]
+    refused: bool
 
 
 class Pinned:
@@ -110,22 +117,40 @@ class Pinned:
         return int(found[0][0]) if found else 0
 
     def logged(self) -> Iterator[Logged]:
-        for row, record in self._records(MINE, self.first_position()):
-            if isinstance(record, Kept):
-                placed = record.passed.placed
-                payloads = self._payloads(row, placed.batch)
-                yield Logged(row.position, row.epoch, row.at_ns, placed, payloads)
+        for row in self._rows(MINE, self.first_position()):
+            yield self._logged(row, row.position)
+
+    def annulled(self) -> Iterator[Logged]:
+        """Batches that were delivered, and rolled back, as far as they are still here."""
+        assert self._db is not None
+        for n, position in self.rows("n, position", "annulled ORDER BY n"):
+            values = self._db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone()
+            row = Row(*values)
+            if not row.ref or row.ref >= self.first:
+                yield self._logged(row, position)
+
+    def _logged(self, row: Row, position: int) -> Logged:
+        assert self._db is not None
+        placed = logged_in(self._db, row, self.path)
+        payloads = self._payloads(row, placed.batch)
+        return Logged(position, row.epoch, row.at_ns, placed, payloads, row.attempt)
 
     def accepted(self) -> Iterator[Taken]:
-        """Without what no epoch took, because the group was gone: it was never sent."""
         told = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
         refused = {json.loads(detail).get("row") for (detail,) in told}
         for row, record in self._records(ACCEPTED):
-            if isinstance(record, Accepted) and row.n not in refused:
+            if isinstance(record, Accepted):
                 batch = record.batch
-                yield Taken(row.at_ns, row.after_position, batch, self._payloads(row, batch))
+                payloads, gone = self._payloads(row, batch), row.n in refused
+                yield Taken(row.at_ns, row.after_position, row.attempt, batch, payloads, gone)
 
-    def _records(self, kind: int, start: int = 0) -> Iterator[tuple[Row, MemberRecord]]:
+    def _records(self, kind: int) -> Iterator[tuple[Row, MemberRecord]]:
+        assert self._db is not None
+        for row in self._rows(kind):
+            for record in records_of(self._db, row, self.path):
+                yield row, record
+
+    def _rows(self, kind: int, start: int = 0) -> Iterator[Row]:
         """Of the rows of a kind, those from a position on."""
         assert self._db is not None
         expected = self.first
@@ -139,8 +164,7 @@ class Pinned:
                     )
                 expected += 1
                 if row.kind & kind and row.position >= start:
-                    for record in records_of(self._db, row, self.path):
-                        yield row, record
+                    yield row
         except sqlite3.Error as error:
             raise told(self.path, error) from None
 
@@ -196,8 +220,13 @@ class Source:
         if level == "agreed" or self.ended:
             return self.log.last_position()
         state, anew = self.log.state, self.log.anew
-        folded = 0 if anew is None else anew.position
+        folded = 0 if anew is None else delivered_by(anew)
         return max(int(state["delivered"]), int(state["confirmed"]), folded)
+
+    def absent(self) -> Iterator[dict[str, Any]]:
+        """Who was absent, by and by (`ledger.Ledger` tells it)."""
+        for (detail,) in self.log.rows("detail", f"events WHERE kind = '{ABSENT}' ORDER BY n"):
+            yield json.loads(detail)
 
     def forgotten(self) -> dict[Group, int]:
         """Per group the last own seq that was stable and may have been forgotten."""

@@ -4,6 +4,7 @@ The checkpoint names the rows of the records that it holds; what else lies befor
 application, and only looked at.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,15 @@ from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from ordercast.core.epochs.records import Anew, EngineState, Kept, MemberRecord
+from ordercast.core.epochs.records import Anew, Aside, EngineState, Filled, Kept, MemberRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
 from ordercast.model.groups import Group
-from ordercast.model.messages import Vector
+from ordercast.model.messages import Placed, Vector
+from ordercast.net.relogging import Floor, Place, place_of
 from ordercast.net.rows import (
+    CAUGHT,
     FIRST_AND_LAST,
+    MINE,
     PASSED,
     SELECT_BATCH,
     CheckpointRow,
@@ -29,6 +33,7 @@ from ordercast.net.rows import (
 )
 from ordercast.net.store_file import lacks, marked_in, read_mark, read_state, records_of
 
+_ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER BY n"
 NO_MARK = CheckpointRow(0, 1, 0, 0, b"")
 
 Own: TypeAlias = tuple[Group, int]
@@ -48,6 +53,10 @@ class Found:
     accepted: dict[Own, tuple[int, Vector]] = field(default_factory=dict)
     passed: dict[int, list[int]] = field(default_factory=dict)
     own: dict[Own, int] = field(default_factory=dict)  # accepted, not passed here
+    # Of batches that passed, were fetched or caught up with: row, and position in the log or 0.
+    places: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    aside: int = 1 << 62  # the first row needed for what lies beside the engines
+    floors: list[Floor] = field(default_factory=list)
     first: int = 1  # row
     last: int = 0
     logged: int = 0
@@ -77,10 +86,14 @@ def find(db: sqlite3.Connection, path: Path) -> Found:
         expected += 1
         if row.n > upto:
             records = records_of(db, row, path)
-            found.records.extend(records)
+            if not row.kind & CAUGHT:
+                found.records.extend(records)
             _note(found, row, records)
+            _note_places(found, row, records)
         elif wanted is not None and row.n in wanted:
-            _note(found, row, wanted.take(row, records_of(db, row, path)))
+            records = records_of(db, row, path)
+            _note(found, row, wanted.take(row, records))
+            _note_places(found, row, records)
         else:
             verify(row, path)
         if row.ref:
@@ -90,6 +103,11 @@ def find(db: sqlite3.Connection, path: Path) -> Found:
     found.own = {key: n for key, n in found.own.items() if n not in back}
     if wanted is not None:
         found.anew = wanted.anew()
+        found.aside = wanted.first_aside(upto + 1)
+    found.floors = [
+        Floor(json.loads(detail)["attempt"], position)
+        for position, detail in db.execute(_ROLLBACKS)
+    ]
     return found
 
 
@@ -100,11 +118,23 @@ class _Wanted:
         self._marked = marked
         self._accepted = [list(accumulate(rows.accepted)) for rows in marked.rows]
         self._passed = [list(accumulate(rows.passed)) for rows in marked.rows]
-        self._own: dict[int, Accepted | None] = dict.fromkeys(_all(self._accepted))
+        aside = marked.aside
+        self._kept, self._parked = list(accumulate(aside.kept)), list(accumulate(aside.parked))
+        self._log = list(accumulate(aside.log))
+        self._fetched, self._history = (
+            list(accumulate(aside.fetched)), list(accumulate(aside.history)),
+        )  # fmt: skip
+        own = _all([*self._accepted, self._kept, self._parked])
+        self._own: dict[int, Accepted | None] = dict.fromkeys(own)
         self._held: dict[int, Passed | None] = dict.fromkeys(_all(self._passed))
+        beside = _all([self._log, self._fetched, self._history])
+        self._beside: dict[int, Filled | None] = dict.fromkeys(beside)
 
     def __contains__(self, n: int) -> bool:
-        return n in self._own or n in self._held
+        return n in self._own or n in self._held or n in self._beside
+
+    def first_aside(self, otherwise: int) -> int:
+        return min(self._beside, default=otherwise)
 
     def take(self, row: Row, records: Sequence[MemberRecord]) -> list[MemberRecord]:
         """Those of a row's records that the checkpoint means, as the row has them."""
@@ -117,6 +147,8 @@ class _Wanted:
             elif isinstance(record, Kept) and row.n in self._held:
                 self._held[row.n] = record.passed
                 taken.append(record)
+            if row.n in self._beside and isinstance(record, (Kept, Filled)):
+                self._beside[row.n] = Filled(record.epoch, _placed(record))
         return taken
 
     def anew(self) -> Anew:
@@ -128,7 +160,26 @@ class _Wanted:
             records.extend(_given(self._held, passed))
             checkpoint = Checkpoint(engine.checkpoint.state, tuple(records))
             engines.append(EngineState(engine.epoch, checkpoint))
-        return replace(self._marked.anew, engines=tuple(engines))
+        return replace(self._marked.anew, engines=tuple(engines), aside=self._aside())
+
+    def _aside(self) -> Aside:
+        aside = self._marked.anew.aside
+        tail = aside.tail
+        if tail is not None:
+            log = tuple(one.placed for one in _given(self._beside, self._log))
+            kept = tuple(one.batch for one in _given(self._own, self._kept))
+            tail = replace(tail, log=log, kept=kept)
+        return replace(
+            aside,
+            tail=tail,
+            fetched=tuple(_given(self._beside, self._fetched)),
+            history=tuple(_given(self._beside, self._history)),
+            parked=tuple(one.batch for one in _given(self._own, self._parked)),
+        )
+
+
+def _placed(record: Kept | Filled) -> Placed:
+    return record.passed.placed if isinstance(record, Kept) else record.placed
 
 
 def _all(lists: Iterable[Iterable[int]]) -> Iterable[int]:
@@ -155,5 +206,12 @@ def _note(found: Found, row: Row, records: Sequence[MemberRecord]) -> None:
                 found.own[key] = row.n
         elif isinstance(record, Kept):
             found.passed.setdefault(record.epoch, []).append(row.n)
-            if record.mine and row.n > found.mark.upto:
-                found.logged = row.position + row.messages - 1
+    if row.kind & MINE and row.n > found.mark.upto:
+        found.logged = row.position + row.messages - 1
+
+
+def _note_places(found: Found, row: Row, records: Sequence[MemberRecord]) -> None:
+    for record in records:
+        if isinstance(record, (Kept, Filled)):
+            at = row.position if row.kind & MINE else 0
+            found.places[place_of(record.epoch, _placed(record))] = row.n, at

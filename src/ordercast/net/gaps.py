@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import MessageId
+from ordercast.model.messages import DeliveredBatch, MessageId
 
 
 class Gap(NamedTuple):
@@ -47,6 +47,13 @@ class GapBatch(msgspec.Struct, frozen=True, gc=False):
             )
             for n in range(self.count)
         ]  # fmt: skip
+
+
+def without_body(batch: DeliveredBatch) -> GapBatch:
+    return GapBatch(
+        batch.position, batch.epoch, batch.group, batch.origin, batch.incarnation, batch.seq,
+        batch.count,
+    )  # fmt: skip
 
 
 def tell_gap(gap: GapBatch) -> str:

@@ -78,6 +78,24 @@ def changes_told(member: Member) -> list[dict[str, Any]]:
     ]
 
 
+def absences_told(layout: Layout) -> dict[str, Any]:
+    """Under `exclude`: who is excluded, since the end of which epoch; groups that nobody who is
+    there was in, and who can settle them; the flush under way."""
+    flush = layout.flushing
+    return {
+        "excluded": dict(sorted(layout.absent.items())),
+        "frozen": {group: list(who) for group, (_, who) in sorted(layout.frozen.items())},
+        "flush": None
+        if flush is None
+        else {
+            "closes": list(flush.epochs),
+            "members": list(flush.members),
+            "excluded": sorted(flush.absent),
+            "returning": [site for site in flush.members if site in layout.absent],
+        },
+    }
+
+
 def edit_told(edit: Edit) -> str:
     if isinstance(edit, JoinGroup):
         return f"{edit.site} joins {edit.group}"

@@ -6,20 +6,32 @@ plain data that can be tried again when the disk is full.
 
 import json
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ordercast.core.epochs.packing import included_in
-from ordercast.core.epochs.records import REFUSED, Anew, EngineState, Kept
+from ordercast.core.epochs.packing import absences_in, absent_in
+from ordercast.core.epochs.records import (
+    REFUSED,
+    Anew,
+    EngineState,
+    EpochOpened,
+    Filled,
+    Kept,
+)
+from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit
-from ordercast.model.messages import Batch, Placed, Vector
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
 from ordercast.net.found import Found, Own
+from ordercast.net.relogging import Cut, Floor, Item, Told, place_of, still
 from ordercast.net.rows import (
+    ABSENT,
     ACCEPTED,
+    CAUGHT,
     MINE,
     OTHER,
     PASSED,
@@ -31,7 +43,10 @@ from ordercast.net.rows import (
     encode,
     state_row,
 )
+from ordercast.net.set_aside import first_beside, set_aside, steps
 from ordercast.net.written import Written
+
+Rows: TypeAlias = dict[Own, tuple[int, Vector]]
 
 
 @dataclass(slots=True)
@@ -39,6 +54,7 @@ class Commit:
     """The rows of one transaction."""
 
     batches: list[tuple[int | bytes, ...]] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
     checkpoint: tuple[int | bytes, ...] | None = None
     state: list[tuple[str, Value, int]] = field(default_factory=list)
     requests: list[tuple[bytes, int, Group, int, int, int]] = field(default_factory=list)
@@ -49,6 +65,7 @@ class Commit:
     def __bool__(self) -> bool:
         return bool(
             self.batches
+            or self.cuts
             or self.checkpoint
             or self.state
             or self.requests
@@ -58,7 +75,8 @@ class Commit:
 
 
 class Ledger:
-    """`logged`, `delivered`, `confirmed`: the last positions, durable once the commit is."""
+    """`logged`, `delivered`, `confirmed`: the last positions, durable once the commit is; `attempt`
+    and `confirmed_attempt`: of the log, and of what was confirmed."""
 
     def __init__(self, site: Site, found: Found) -> None:
         self._site = site
@@ -66,26 +84,41 @@ class Ledger:
         self.logged = found.logged
         self.delivered = self.delivered_on_disk = int(found.state["delivered"])
         self.confirmed = int(found.state["confirmed"])
+        self.attempt = int(found.state["attempt"])
+        self.confirmed_attempt = int(found.state["confirmed_attempt"])
+        self._floors = found.floors
         # Rows that the core may still need: of each own batch that was accepted, with the past that
         # the row says; of the batches that passed in each epoch.
         self._accepted = found.accepted
         self._passed = {epoch: deque(rows) for epoch, rows in found.passed.items()}
+        # Of batches that passed, or were fetched or caught up with: the row, and the position in
+        # the log, 0 if it is not in it. `_aside`: rows needed for what lies beside the engines.
+        self._places = found.places
+        self._pruned = len(self._places)
+        self._aside = found.aside
         self._open: tuple[int, deque[int]] = (0, deque())
         self._own = found.own  # rows of own batches that are expected back, the oldest first
         self._elsewhere: set[Group] = set()  # groups whose messages do not come back here
         self.upto = found.mark.upto
 
     def take(self, boxes: Sequence[Written], commit: Commit) -> None:
-        confirmed = self.confirmed
+        before = self.confirmed_attempt, self.confirmed
+        delivered, attempt = self.delivered, self.attempt
         for box in boxes:
-            if box.records:
+            if box.records or box.logged is not None:
                 self._records(box, commit)
+            for key in box.refused:
+                if key in self._accepted:
+                    commit.events.append(self._refused(self._accepted[key][0], key, box.at_ns))
             if box.forget is not None:
-                self._forget(box.forget, commit, box.at_ns)
+                self._forget(box.forget, commit)
+                if box.logged is not None:
+                    self._tell_absences(box.forget, commit, box.at_ns)
             if box.delivered > self.delivered:
-                self.delivered = box.delivered
-            if box.confirmed is not None and box.confirmed > confirmed:
-                confirmed = box.confirmed
+                seen = still(box.delivered, box.after_attempt, self._floors)
+                self.delivered = max(seen, self.delivered)
+            if box.confirmed is not None:
+                self._confirm(box.confirmed, box.confirmed_attempt or box.after_attempt)
             if box.requests:
                 at = box.at_ns
                 commit.requests.extend((*request, at) for request in box.requests)
@@ -93,11 +126,17 @@ class Ledger:
                 commit.answered.extend(box.answered)
             if box.events:
                 at = box.at_ns
-                commit.events.extend((kind, place, at, told) for kind, place, told in box.events)
-        if confirmed > self.confirmed:
-            self.confirmed = confirmed
-            commit.state.append(state_row("confirmed", confirmed))
-        if commit and self.delivered > self.delivered_on_disk:
+                commit.events.extend(
+                    (kind, place, at, told)
+                    for kind, place, told in box.events
+                    if kind != "gap" or still(place, box.after_attempt, self._floors) == place
+                )
+        if (self.confirmed_attempt, self.confirmed) != before:
+            commit.state.append(state_row("confirmed", self.confirmed))
+            commit.state.append(state_row("confirmed_attempt", self.confirmed_attempt))
+        if self.attempt != attempt:
+            commit.state.append(state_row("attempt", self.attempt))
+        if self.delivered < delivered or (commit and self.delivered > self.delivered_on_disk):
             self.cursor(commit)
 
     def cursor(self, commit: Commit) -> None:
@@ -105,11 +144,11 @@ class Ledger:
         self.delivered_on_disk = self.delivered
         commit.state.append(state_row("delivered", self.delivered))
 
-    def low(self) -> int:
-        """No row written from now on refers to one before this."""
-        for n in self._own.values():
-            return n
-        return self.last + 1
+    def low(self, n: int | None = None) -> int:
+        """No row written from now on, that is from `n` on, refers to one before this."""
+        for own in self._own.values():
+            return own
+        return self.last + 1 if n is None else n
 
     def needed(self) -> int:
         """The first row that the core may still need, or the next one."""
@@ -121,12 +160,23 @@ class Ledger:
         for rows in self._passed.values():
             if rows and rows[0] < first:
                 first = rows[0]
-        return first
+        return min(first, self._aside)
+
+    def _confirm(self, position: int, attempt: int) -> None:
+        """A rollback annuls confirmations; to confirm again, in its attempt, is news."""
+        position = still(position, attempt, self._floors)
+        if attempt > self.confirmed_attempt:
+            self.confirmed_attempt, self.confirmed = attempt, max(position, self.confirmed)
+        elif position > self.confirmed:
+            self.confirmed = position
 
     def _records(self, box: Written, commit: Commit) -> None:
         own, accepted = self._own, self._accepted
+        told = None if box.logged is None else Told(box.caught)
+        places = self._places
         oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
-        at, after, add = box.at_ns, box.after_position, commit.batches.append
+        after = still(box.after_position, box.after_attempt, self._floors)
+        at, add = box.at_ns, commit.batches.append
         records = box.records
         n, logged = self.last, self.logged
         size = skip = 0
@@ -135,6 +185,10 @@ class Ledger:
             if skip:
                 skip = 0
                 continue
+            if told is not None and type(record) is Kept and told.opens(record.epoch):
+                self.last, self.logged = n, logged
+                self._relog(told.upto(record.epoch), box, commit)
+                n, logged = self.last, self.logged
             n += 1
             position, ref = logged + 1, 0
             low = oldest or n
@@ -177,66 +231,127 @@ class Ledger:
                 if kept.mine:
                     kind |= MINE
                     logged += count
+                    places[of, batch.group, kept.passed.placed.number] = n, position
+            if type(record) is Filled:
+                places[place_of(record.epoch, record.placed)] = n, 0
             body = encode(written)
-            crc = checksum(n, kind, of, position, count, at, after, low, ref, body)
-            add((n, kind, of, position, count, at, after, low, ref, crc, body))
+            crc = checksum(n, kind, of, position, count, at, after, low, ref, self.attempt, body)
+            add((n, kind, of, position, count, at, after, low, ref, self.attempt, crc, body))
             size += len(body)
         self.last, self.logged = n, logged
         commit.size += size
+        if told is not None and box.logged is not None:
+            self._relog(told.rest(), box, commit)
+            self._cut(box.logged, 0, commit)
+            if self.logged != box.logged:
+                raise AssertionError(f"the log ends at {self.logged}, not {box.logged}")
+
+    # --- a log that is replaced -------------------------------------------------------------------
+
+    def _relog(self, items: Iterable[Item], box: Written, commit: Commit) -> None:
+        """What stands at another place than the log has it, or not in it, takes its place."""
+        for item in items:
+            if isinstance(item, Rollback):
+                if item.attempt > self.attempt:
+                    self._cut(item.position, item.annulled[-1][0], commit)
+                    self.attempt = item.attempt
+                    self._floors.append(Floor(item.attempt, item.position))
+                    self.delivered = min(self.delivered, item.position)
+                    self.confirmed = min(self.confirmed, item.position)
+            elif isinstance(item, EpochOpened):
+                self._cut(item.position, 0, commit)
+            elif self._places.get(place_of(item.epoch, item.placed), (0, 0))[1] != item.position:
+                self._cut(item.position - 1, 0, commit)
+                self._append(item, box, commit)
+
+    def _cut(self, position: int, annulled: int, commit: Commit) -> None:
+        if position >= self.logged:
+            return
+        commit.cuts.append(Cut(self.last, len(commit.batches), position, annulled))
+        self.logged = position
+        for place, (n, at) in self._places.items():
+            if at > position:
+                self._places[place] = n, 0
+
+    def _append(self, item: DeliveredBatch, box: Written, commit: Commit) -> None:
+        """A batch of the log that no engine of this site has passed; with its payloads, although a
+        row of what was fetched may have them."""
+        if item.position != self.logged + 1:
+            raise AssertionError(f"position {item.position} comes after {self.logged}")
+        placed = item.placed
+        self.last = n = self.last + 1
+        body, count = encode(Filled(item.epoch, placed)), placed.batch.count
+        header = (
+            n, MINE | CAUGHT, item.epoch, item.position, count, box.at_ns, 0, self.low(n), 0,
+            item.attempt,
+        )  # fmt: skip
+        commit.batches.append((*header, checksum(*header, body), body))
+        commit.size += len(body)
+        self.logged += count
+        self._places[place_of(item.epoch, placed)] = n, item.position
+
+    def _tell_absences(self, anew: Anew, commit: Commit, at: int) -> None:
+        """Who is absent, since which epoch, and in which groups of the epochs that are open now."""
+        since = absent_in(anew.layout)
+        if since:
+            told = {"since": since, "in": absences_in(anew.layout)}
+            detail = json.dumps(told, separators=(",", ":"))
+            commit.events.append((ABSENT, self.logged, at, detail))
+
+    # --- what the core needs ----------------------------------------------------------------------
 
     def _may_come_back(self, batch: Batch) -> bool:
         if batch.members:
             return self._site in batch.members
         return batch.group not in self._elsewhere
 
-    def _forget(self, anew: Anew, commit: Commit, at: int) -> None:
+    def _forget(self, anew: Anew, commit: Commit) -> None:
         """The core needs the rows of the records that its engines hold, and what comes later."""
-        accepted: dict[Own, tuple[int, Vector]] = {}
+        accepted: Rows = {}
         passed: dict[int, deque[int]] = {}
         engines, rows = [], []
         pasts: dict[int, Vector] = {}
         for epoch, checkpoint in ((state.epoch, state.checkpoint) for state in anew.engines):
-            taken = []
-            for record in checkpoint.records:
-                if type(record) is Accepted:
-                    batch = record.batch
-                    key = batch.group, batch.seq
-                    n, past = accepted[key] = self._accepted[key]
-                    taken.append(n)
-                    if past != batch.past:
-                        pasts[n] = batch.past
+            taken = [
+                self._needed_for(record.batch, accepted, pasts)
+                for record in checkpoint.records
+                if type(record) is Accepted
+            ]
             held = passed[epoch] = self._passed.get(epoch) or deque()
             _keep_last(held, len(checkpoint.records) - len(taken))
             engines.append(EngineState(epoch, Checkpoint(checkpoint.state, ())))
-            rows.append(EngineRows(_steps(taken), _steps(held)))
-        for key in self._lost(anew, accepted):
-            commit.events.append(self._refused(self._accepted[key][0], key, at))
+            rows.append(EngineRows(steps(taken), steps(held)))
+        stripped, beside = set_aside(
+            anew.aside,
+            lambda batch: self._needed_for(batch, accepted, pasts),
+            lambda place: self._places[place][0],
+        )
+        self._aside = first_beside(beside, self.last + 1)
         self._accepted = dict(sorted(accepted.items(), key=_row))
         self._passed, self._open = passed, (0, deque())
         self.upto = self.last
         self._expect_back()
-        state = encode(Marked(replace(anew, engines=tuple(engines)), tuple(rows), pasts))
+        self._prune()
+        anew = replace(anew, engines=tuple(engines), aside=stripped)
+        state = encode(Marked(anew, tuple(rows), pasts, beside))
         marks = (self.upto, self.needed(), self.logged)
         commit.checkpoint = (*marks, checkpoint_checksum(*marks, state), state)
         commit.size += len(state)
 
-    def _lost(self, anew: Anew, kept: Container[Own]) -> list[Own]:
-        """Own batches that no epoch has taken and none will: their groups are gone."""
-        stable: dict[Group, int] = {}
-        for engine in anew.engines:
-            seqs: dict[Group, int] = engine.checkpoint.state["own_seqs"]  # type: ignore[assignment]
-            for group, seq in seqs.items():
-                stable[group] = max(seq, stable.get(group, 0))
-        gone = [key for key in self._accepted if key not in kept]
-        lost = [(group, seq) for group, seq in gone if seq > stable.get(group, 0)]
-        if not lost:
-            return []
-        included = {
-            group: seq
-            for origin, incarnation, group, seq in included_in(anew.layout)
-            if (origin, incarnation) == (self._site, anew.incarnation)
-        }
-        return [(group, seq) for group, seq in lost if seq > included.get(group, 0)]
+    def _needed_for(self, batch: Batch, accepted: Rows, pasts: dict[int, Vector]) -> int:
+        """The row of an own batch that the core still has."""
+        key = batch.group, batch.seq
+        n, past = accepted[key] = self._accepted[key]
+        if past != batch.past:
+            pasts[n] = batch.past
+        return n
+
+    def _prune(self) -> None:
+        """Of rows that are not needed any more nothing is asked; now and then is enough."""
+        if len(self._places) > 1_000 + 2 * self._pruned:
+            first = self.needed()
+            self._places = {place: at for place, at in self._places.items() if at[0] >= first}
+            self._pruned = len(self._places)
 
     def _refused(self, n: int, own: Own, at: int) -> tuple[str, int, int, str]:
         told = {"row": n, "group": own[0], "seq": own[1]}
@@ -261,15 +376,6 @@ def _keep_last(rows: deque[int], count: int) -> None:
         raise AssertionError(f"a checkpoint keeps {count} records of {len(rows)}")
     while len(rows) > count:
         rows.popleft()
-
-
-def _steps(rows: Iterable[int]) -> list[int]:
-    before = 0
-    steps = []
-    for n in rows:
-        steps.append(n - before)
-        before = n
-    return steps
 
 
 def _without_payloads(record: Passed) -> Passed:

@@ -2,7 +2,7 @@
 
 Frames go from site to site as they are, through the event loop; everything else is as over the
 network. With a directory the sites have real stores, and can be killed and restarted. Sites can be
-added and retired while the others run.
+added and retired while the others run, and cut off from each other.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from ordercast.net.peers import LinkStatus
 from ordercast.wire.codec import WireFrame
 
 NO_ADDRESS = "127.0.0.1:0"  # nobody dials it
+_LOOK_S = 0.005
 
 
 class LocalCluster:
@@ -33,6 +34,7 @@ class LocalCluster:
         self.nodes: dict[SiteName, Node] = {}
         self._wires: dict[SiteName, _Wire] = {}
         self._added: dict[SiteName, None] = {}
+        self._sides: dict[SiteName, int] = {}  # of a cluster that is split
 
     def __getitem__(self, site: SiteName) -> Node:
         node = self.nodes.get(site)
@@ -49,6 +51,8 @@ class LocalCluster:
         try:
             for site in self.cluster.sites:
                 await self.start(site)
+            while not all(node.standing.takes() for node in self.nodes.values()):
+                await asyncio.sleep(_LOOK_S)  # the voters have yet to find each other
         except BaseException:
             await self._abandon()
             raise
@@ -134,6 +138,22 @@ class LocalCluster:
         del self.nodes[site]
         await node.abandon()
 
+    def split(self, *sides: Sequence[SiteName]) -> None:
+        """From now on nothing passes between two of these sides; sites in none are as before."""
+        self._sides.clear()
+        for number, side in enumerate(sides):
+            for site in side:
+                self._require(site)
+                self._sides[site] = number
+
+    def heal(self) -> None:
+        """All sites see each other again."""
+        self._sides.clear()
+        for site, wire in self._wires.items():
+            for peer in self._wires:
+                if peer != site:
+                    wire.joined(peer)
+
     async def restart(self, site: SiteName) -> Node:
         if self.cluster.durability == "memory":
             raise ConfigError(f"site {site!r} has no store to restart from (durability 'memory')")
@@ -143,7 +163,7 @@ class LocalCluster:
 
     def _transport(self) -> MakeTransport:
         def make(node: Node) -> AnyTransport:
-            wire = _Wire(node, self._wires)
+            wire = _Wire(node, self._wires, self._sides)
             self._wires[node.site] = wire
             return wire
 
@@ -153,9 +173,12 @@ class LocalCluster:
 class _Wire:
     """The transport's face; a link is there while both sites run."""
 
-    def __init__(self, node: Node, wires: "dict[SiteName, _Wire]") -> None:
+    def __init__(
+        self, node: Node, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
+    ) -> None:
         self._node = node
         self._wires = wires
+        self._sides = sides
         self._loop = asyncio.get_running_loop()
         self._open = False
         self._since = time.monotonic()
@@ -164,9 +187,20 @@ class _Wire:
     async def start(self) -> None:
         self._open = True
         for peer, wire in self._wires.items():
-            if wire._open and wire is not self:
-                self._loop.call_soon(self._node.connected, peer)
-                self._loop.call_soon(wire._node.connected, self._node.site)
+            if wire is not self:
+                self.joined(peer)
+                wire.joined(self._node.site)
+
+    def joined(self, peer: SiteName) -> None:
+        if self._open and self._reaches(peer):
+            self._loop.call_soon(self._node.connected, peer)
+
+    def _reaches(self, peer: SiteName) -> bool:
+        wire, sides = self._wires.get(peer), self._sides
+        if wire is None or not wire._open:
+            return False
+        here, there = sides.get(self._node.site), sides.get(peer)
+        return here is None or there is None or here == there
 
     def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         if self._open:
@@ -174,9 +208,8 @@ class _Wire:
             self._loop.call_soon(self._hand_over, peer, frames)
 
     def _hand_over(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
-        wire = self._wires.get(peer)
-        if wire is not None and wire._open:
-            wire._node.frames(self._node.site, frames)
+        if self._reaches(peer):
+            self._wires[peer]._node.frames(self._node.site, frames)
 
     def meet(self, site: SiteName, address: tuple[str, int] | None = None) -> None:
         """Whoever runs here is found."""

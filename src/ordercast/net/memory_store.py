@@ -6,15 +6,17 @@ to a number of bytes, so that an application that never confirms does not fill t
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
+from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.idempotency import Requests
 from ordercast.net.openings import opened_told
+from ordercast.net.relogging import Floor, Item, Told, still
 from ordercast.net.store import drawn
 from ordercast.net.written import Written
 
@@ -37,6 +39,9 @@ class MemoryStore:
         self.confirmed = 0
         self.delivered = 0
         self.logged = 0
+        self.attempt = self.confirmed_attempt = 1
+        self._rollbacks: list[Rollback] = []
+        self._floors: list[Floor] = []
         self._kept: deque[DeliveredBatch] = deque()
         self._opened: dict[int, EpochOpened] = {}
         self._room = kept_bytes
@@ -56,6 +61,10 @@ class MemoryStore:
         with self._lock:
             return list(self._opened.values())
 
+    def rollbacks(self) -> list[Rollback]:
+        with self._lock:
+            return list(self._rollbacks)
+
     def gaps(self) -> list[tuple[int, str]]:
         return []
 
@@ -63,13 +72,15 @@ class MemoryStore:
         if self._closed:
             raise Error("the store is closed")
         self._requests.note(box)
-        if box.records or box.events:
+        if box.records or box.events or box.logged is not None:
             with self._lock:
                 self._log(box)
-        if box.delivered > self.delivered:
-            self.delivered = box.delivered
-        if box.confirmed is not None and box.confirmed > self.confirmed:
-            self.confirmed = box.confirmed
+        self.delivered = max(self.delivered, still(box.delivered, box.after_attempt, self._floors))
+        if box.confirmed is not None:
+            attempt = box.confirmed_attempt or box.after_attempt
+            confirmed = still(box.confirmed, attempt, self._floors)
+            self.confirmed = max(confirmed, self.confirmed)
+            self.confirmed_attempt = max(attempt, self.confirmed_attempt)
             with self._lock:
                 self._drop_confirmed()
         if then is not None:
@@ -111,18 +122,59 @@ class MemoryStore:
         self._closed = True
 
     def _log(self, box: Written) -> None:
+        told = Told(box.caught)
         for record in box.records:
             if type(record) is Kept and record.mine:
+                if told.opens(record.epoch):
+                    self._relog(told.upto(record.epoch))
                 placed = record.passed.placed
-                self._kept.append(DeliveredBatch(self.logged + 1, record.epoch, placed))
-                self.logged += placed.batch.count
-                self._room -= len(placed.batch.body) + _PER_BATCH
+                at = self.logged + 1
+                self._append(DeliveredBatch(at, record.epoch, placed, self.attempt))
+        if box.logged is not None:
+            self._relog(told.rest())
+            self._cut(box.logged)
         for kind, position, detail in box.events:
             if kind == "open":
                 opened = opened_told(position, detail)
                 self._opened.setdefault(opened.epoch, opened)
         while self._room < 0:
             self._drop()
+
+    def _append(self, batch: DeliveredBatch) -> None:
+        self._kept.append(batch)
+        self.logged += batch.count
+        self._room -= len(batch.placed.batch.body) + _PER_BATCH
+
+    def _relog(self, items: Iterable[Item]) -> None:
+        """As the ledger of a store on disk does it."""
+        for item in items:
+            if isinstance(item, Rollback):
+                if item.attempt > self.attempt:
+                    self._cut(item.position)
+                    self.attempt = item.attempt
+                    self._rollbacks.append(item)
+                    self._floors.append(Floor(item.attempt, item.position))
+                    self.delivered = min(self.delivered, item.position)
+                    self.confirmed = min(self.confirmed, item.position)
+            elif isinstance(item, EpochOpened):
+                self._cut(item.position)
+            elif not self._has(item):
+                self._cut(item.position - 1)
+                self._append(item)
+
+    def _has(self, item: DeliveredBatch) -> bool:
+        for batch in reversed(self._kept):
+            if batch.position <= item.position:
+                return (batch.position, batch.epoch, batch.placed.key) == (
+                    item.position, item.epoch, item.placed.key,
+                )  # fmt: skip
+        return item.position <= self.logged  # it was dropped
+
+    def _cut(self, position: int) -> None:
+        kept = self._kept
+        while kept and kept[-1].position > position:
+            self._room += len(kept.pop().placed.batch.body) + _PER_BATCH
+        self.logged = min(self.logged, position)
 
     def _drop_confirmed(self) -> None:
         kept = self._kept

@@ -22,6 +22,7 @@ _GAUGES = (
     ("store_bytes", "Size of the store's files", ("store", "bytes")),
     ("holds_others", "1 while this site holds other sites up", ("holds_others",)),
     ("uptime_seconds", "Since this process opened the site", ("uptime_s",)),
+    ("attempt", "One more than the rollbacks so far", ("attempt",)),
     ("epoch", "Epoch of the site's domain, 0 in none", ("epoch",)),
     ("records", "Records of the voters' log that the site has heard", ("records",)),
 )
@@ -70,6 +71,9 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         ("manager", "1 while this site leads the voters", status["manager"] == status["site"]),
         ("open_epochs", "Domains of the cluster, each in its epoch", len(status["epochs"])),
         ("changes", "Changes of the cluster under way", len(status["changes"])),
+        ("in_majority", "1 while a majority of the voters is heard of", _in_majority(status)),
+        ("present", "1 while this site takes part in its groups", _is_present(status)),
+        ("flushing", "1 while epochs are closed because of a failure", bool(status["flush"])),
     ):
         family = gauge(name, help_text)
         family.add_metric(values, float(value))
@@ -78,6 +82,14 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
     for site in status["suspects"]:
         suspect.add_metric([*values, site], 1.0)
     yield suspect
+    away = gauge("excluded", "1 for each site that is excluded, as far as is known", ("of",))
+    for site in status["excluded"]:
+        away.add_metric([*values, site], 1.0)
+    yield away
+    frozen = gauge("frozen", "1 for each group whose members are all excluded", ("group",))
+    for group in status["frozen"]:
+        frozen.add_metric([*values, group], 1.0)
+    yield frozen
     failed = gauge("store_failed", "1 while the store cannot be written")
     failed.add_metric(values, float(status["store"]["failed"] is not None))
     yield failed
@@ -105,3 +117,11 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
                     [*values, link["peer"], direction], float(link[f"{field}_{direction}"])
                 )
         yield counter
+
+
+def _in_majority(status: dict[str, Any]) -> bool:
+    return bool(status["standing"] != "no majority")
+
+
+def _is_present(status: dict[str, Any]) -> bool:
+    return status["standing"] in ("present", "flushing")

@@ -19,12 +19,14 @@ from typing import Any
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import Receipt as CoreReceipt
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, Error, FrameError
+from ordercast.model.errors import Error
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
+from ordercast.net.asking import Asking
 from ordercast.net.assembly import AnyStore, MakeTransport
 from ordercast.net.changing import Changing, new_change_name
 from ordercast.net.config import Cluster
@@ -37,14 +39,15 @@ from ordercast.net.opening import Opening
 from ordercast.net.outgoing import Outgoing
 from ordercast.net.receipts import Stages, Voucher
 from ordercast.net.sending import Sending
+from ordercast.net.standing import Standing
 from ordercast.net.stream import Lag, Stream, StreamBatch, StreamItem
 from ordercast.net.written import Written
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.epoch_checks import check_change
 from ordercast.wire.handover import Handover as HandoverFrame
 
 CLOSE_S = 5.0  # how long leaving waits for what is under way
 REST_S = 0.25  # and then for silence
+LOOK_S = 0.1  # between looks at whether who waits still should
 
 
 class Node(Sending, Changing):
@@ -77,7 +80,6 @@ class Node(Sending, Changing):
             store=store.store_number,
             times=cluster.voting_times(),
             records=store.restored(),
-            excluding=False,  # not yet: the store does not know what a site catches up with
         )
         durable = cluster.durability != "memory"
         # What leaving waits for. Where nothing is stored, a site takes with it what others lack.
@@ -94,6 +96,7 @@ class Node(Sending, Changing):
             durable=durable,
             opened=opened[-1].epoch if opened else 0,
         )
+        self.standing = Standing(self.core, lambda: self.driver.fed_at)
         limits = cluster.limits
         shed = cluster.slow_member == "shed"
         self.stream = Stream(
@@ -107,6 +110,8 @@ class Node(Sending, Changing):
             shed=self._was_shed,
             gaps=[gap_told(position, detail) for position, detail in store.gaps()],
             opened=opened,
+            rolled=store.rollbacks(),
+            confirmed_attempt=store.confirmed_attempt,
             restored=store.logged,
         )
         self.handover = Handover(
@@ -125,15 +130,16 @@ class Node(Sending, Changing):
             self.stages.restored(group, window.stable_seq(group))
             self.stages.update([CoreReceipt("accepted", group, 1, window.last_seq(group))])
         self.voucher = Voucher(self.reached)
-        self.outgoing = Outgoing(self.core, self.driver.wake)
+        self.outgoing = Outgoing(self.core, self.standing, self.driver.wake)
         self.on_layout: list[Callable[[], None]] = []
-        self._deciding: dict[str, list[asyncio.Future[None]]] = {}
+        self.asking = Asking(self.standing, self.driver.ask)
         self._requests: list[tuple[bytes, int, Group, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
         self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
         self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
         self._closed: str | None = None
+        self._looking: asyncio.TimerHandle | None = None
 
     @property
     def incarnation(self) -> int:
@@ -155,6 +161,10 @@ class Node(Sending, Changing):
     def retired(self) -> bool:
         """It knows the cluster, and is no part of it (any more)."""
         return self.core.layout.count >= 0 and not self.admitted
+
+    def settled(self) -> int:
+        """Up to this position nothing will be taken back."""
+        return min(self.standing.settled(), *self.stream.rolling, self.stream.delivered)
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
@@ -187,6 +197,8 @@ class Node(Sending, Changing):
     async def start(self) -> None:
         await self.transport.start()
         self.driver.start()
+        if self.standing.excludes:
+            self._look()
 
     async def close(self, *, timeout_s: float = CLOSE_S) -> None:
         """Flush, then stop. An Error tells what was not flushed in time."""
@@ -212,6 +224,8 @@ class Node(Sending, Changing):
         """Stop now: connections first, then the store."""
         self._closed = why = f"site {self.site} is closed"
         self.driver.close()
+        if self._looking is not None:
+            self._looking.cancel()
         self._meeting.close()
         await self.transport.close()
         quiet = self.core.quiet() and not self.outgoing.waiting_messages
@@ -222,9 +236,7 @@ class Node(Sending, Changing):
         for done in chain(self._confirming, *self._committing):
             if not done.done():
                 done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))
-        for done in chain(*self._deciding.values()):
-            if not done.done():
-                done.set_exception(Error(f"the change was asked for, and may be done: {why}"))
+        self.asking.close(why)
 
     def _unflushed(self) -> str:
         stage = self._flushed
@@ -248,33 +260,27 @@ class Node(Sending, Changing):
     # --- changes ----------------------------------------------------------------------------------
 
     async def change(self, *edits: Edit, name: str = "") -> None:
-        """Returns when this site has heard that it is done; waits while no majority of the voters
-        answers, or a site of a domain that it closes."""
+        """Returns when this site has heard that it is done; waits for a majority of the voters, and
+        for the sites of the domains that it closes."""
         if self._closed is not None:
             raise Error(self._closed)
-        name = name or new_change_name()
-        try:
-            check_change(name, edits)
-        except FrameError as error:
-            raise ConfigError(str(error)) from None
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._deciding.setdefault(name, []).append(done)
-        self.driver.ask(name, edits)
-        await done
+        await self.asking.change(edits, name or new_change_name())
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
-        for name, why_not in outcomes:
-            for done in self._deciding.pop(name, ()):
-                if done.done():
-                    continue  # its waiter was cancelled
-                if why_not:
-                    done.set_exception(ConfigError(why_not))
-                else:
-                    done.set_result(None)
+        self.asking.decided(outcomes)
+
+    def _look(self) -> None:
+        """Who waits here is told when that is given up."""
+        self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        self.outgoing.may_have_room()
+        self.asking.look()
 
     def laid_out(self) -> None:
         layout = self.core.layout
         self._follow()
+        news = self.standing.news()
+        if news is not None and self.driver.durable:
+            self._events.append(news)
         self._meeting.follow(layout)
         if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
             begun = self._begun
@@ -285,20 +291,26 @@ class Node(Sending, Changing):
 
     # --- receiving --------------------------------------------------------------------------------
 
-    def deliveries(self, start: int | None = None) -> AsyncIterator[StreamItem]:
+    def deliveries(
+        self, start: int | None = None, attempt: int | None = None
+    ) -> AsyncIterator[StreamItem]:
         """Every message for this site in order, from position `start`, or behind the last that was
-        confirmed. It never ends by itself; an Error when the site is closed."""
-        return self.stream.deliveries(start)
+        confirmed. It never ends by itself; an Error when the site is closed. `attempt`: of the last
+        delivery that the application has; if that was taken back, it is told so first."""
+        return self.stream.deliveries(start, attempt)
 
-    def batches(self, start: int | None = None) -> AsyncIterator[StreamBatch]:
+    def batches(
+        self, start: int | None = None, attempt: int | None = None
+    ) -> AsyncIterator[StreamBatch]:
         """The same by the batch: less work per message."""
-        return self.stream.batches(start)
+        return self.stream.batches(start, attempt)
 
-    async def confirm(self, position: int) -> None:
+    async def confirm(self, position: int, attempt: int | None = None) -> None:
         """The application is done with everything up to this position, and will not see it again,
-        also after a restart: returns when that is durable."""
-        self.stream.confirm(position)
-        if not self.driver.durable or position <= self.store.confirmed:
+        also after a restart: returns when that is durable. What was taken back since it was
+        delivered, in `attempt` or to the slowest reader, is not confirmed by that."""
+        news = self.stream.confirm(position, attempt)
+        if not self.driver.durable or (not news and position <= self.store.confirmed):
             return
         if self._closed is not None:
             raise Error(f"position {position} cannot be confirmed: {self._closed}")
@@ -337,8 +349,11 @@ class Node(Sending, Changing):
             self._requests.append((client, number, group, seq, count))
         return all_taken
 
-    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened]) -> None:
+    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
         self.stream.add(batches)
+
+    def rolling_back(self, rolled: Rollback) -> None:
+        self.stream.rolling.append(rolled.position)
 
     def received(self, receipts: Sequence[CoreReceipt]) -> None:
         if self.stages.update(receipts):
@@ -348,11 +363,12 @@ class Node(Sending, Changing):
         return bool(self._confirming or self._requests or self._events or self._answered)
 
     def annotate(self, written: Written) -> None:
-        written.after_position = self.stream.handed
+        written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
         self._committing.append(self._confirming)
         if self._confirming:
             written.confirmed = self.stream.confirmed
+            written.confirmed_attempt = self.stream.confirmed_attempt
             self._confirming = []
         if self._requests:
             written.requests, self._requests = self._requests, []

@@ -8,6 +8,7 @@ import msgspec
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
 
 OPEN = "open"  # the kind of event, as a history has it
 _FIELDS = EpochOpened.__struct_fields__
@@ -75,3 +76,8 @@ class Openings:
         """What a reader is to be told that knows `epoch` and stands behind position `read`: not
         what opened before that, where it began further on than the stream was then."""
         return [o for o in self._opened if o.epoch > epoch and o.position >= read]
+
+    def until(self, epoch: int, read: int, rolled: Rollback) -> list[EpochOpened]:
+        """The same before a rollback: what opened at the position that it goes back to, and was
+        open already."""
+        return [o for o in self.after(epoch, read) if o.epoch <= rolled.epoch]

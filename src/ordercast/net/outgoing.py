@@ -9,25 +9,23 @@ What waits here for a group that is removed goes with it, and its seqs are free 
 
 Who finds the window full waits in line, and who comes later behind. The first in line is given its
 room as soon as there is enough for it, so a large batch is not overtaken for ever by small ones.
+While the site takes nothing (`standing`) all wait in line, until it does, or it is given up.
 """
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from ordercast.core.epochs.member import Member
-from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
+from ordercast.model.errors import Error, NotInMajority, TooLarge, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
+from ordercast.net.given import OVERHEAD, as_bytes, measured
+from ordercast.net.standing import Standing
 
 BATCH_BYTES = 65_536  # of payloads that gather
-_OVERHEAD = 5  # bytes that packing adds to a payload, at most
-_ONLY_BYTES = {bytes}
-
-T = TypeVar("T")
 
 Request: TypeAlias = tuple[bytes, int]
 """A client's id and the number it gave to what it sends: the same one is taken once."""
@@ -51,28 +49,6 @@ class Waiting:
         self.request: Request | None = None
 
 
-def as_bytes(payload: object) -> bytes:
-    if not isinstance(payload, (bytes, bytearray, memoryview)):
-        raise ConfigError(f"payload: bytes are needed, not {type(payload).__name__}")
-    return bytes(payload)
-
-
-def plain(group: T) -> T | str:
-    """A name of another type of string (a member of an enum) as the string it is."""
-    return str.__str__(group) if isinstance(group, str) else group
-
-
-def names_of(names: Iterable[str], what: str) -> tuple[str, ...]:
-    """A string is iterable too, and would be taken for a list of its letters."""
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        raise ConfigError(f"{what}: a list of names is needed, not {names!r}")
-    found = tuple(names)
-    for name in found:
-        if not isinstance(name, str):
-            raise ConfigError(f"{what}: {name!r} is not a name")
-    return tuple(map(plain, found))
-
-
 class _InLine:
     """Waits for room for so much; once `granted`, the room is its own until it has taken it."""
 
@@ -86,11 +62,13 @@ class _InLine:
 
 
 class Outgoing:
-    def __init__(self, core: Member, wake: Callable[[], None]) -> None:
+    def __init__(self, core: Member, standing: Standing, wake: Callable[[], None]) -> None:
         limits = core.options.limits
         self.waiting_messages = 0
         self.waiting_bytes = 0
         self._core = core
+        self._standing = standing
+        self._shut: dict[Group, None] = {}  # those that are frozen
         self._own = core.window
         self._wake = wake
         self._most_messages = limits.window_messages
@@ -105,7 +83,7 @@ class Outgoing:
         # it, but to somebody in line.
         self._upto_messages = 0
         self._upto_bytes = 0
-        self._quick_bytes = limits.message_bytes + _OVERHEAD
+        self._quick_bytes = limits.message_bytes + OVERHEAD
         self._line: deque[_InLine] = deque()
         self._granted_messages = 0
         self._granted_bytes = 0
@@ -118,7 +96,7 @@ class Outgoing:
         line for this room (`turn`), and takes it now."""
         batch = self._filling.get(group)
         if batch is not None and type(payload) is bytes:
-            size = len(payload) + _OVERHEAD
+            size = len(payload) + OVERHEAD
             filled, under_way = batch.size + size, self.waiting_bytes + size
             if (
                 filled <= BATCH_BYTES
@@ -143,7 +121,8 @@ class Outgoing:
             or group not in self._last
         ):
             payload = self._check(group, payload)
-        size = len(payload) + _OVERHEAD
+        self._require_thawed(group)
+        size = len(payload) + OVERHEAD
         if not granted and not self._fits(1, size):
             return None
         batch = self._filling.get(group)
@@ -173,9 +152,10 @@ class Outgoing:
         granted: bool = False,
     ) -> int | None:
         """The last message's seq, or None while the window is full."""
-        size = self.measure(payloads)
+        size = measured(payloads, self._message_bytes)
         if group not in self._last:
             self._check(group, b"")
+        self._require_thawed(group)
         return self._take(self._last, group, (), payloads, size, request, granted)
 
     def take_listed(
@@ -187,7 +167,7 @@ class Outgoing:
         granted: bool = False,
     ) -> tuple[Group, int | None]:
         """To listed sites: their group's name, and as above."""
-        size = self.measure(payloads)
+        size = measured(payloads, self._message_bytes)
         members = self._core.layout.listed(sites)
         group = implicit_group(members)
         self._core.domain(group, members)  # refuses what no one order covers
@@ -222,7 +202,7 @@ class Outgoing:
         """Room, and nobody in line before."""
         if self._closed is not None:
             raise Error(self._closed)
-        return not self._line and self._has_room(messages, size)
+        return not self._line and self._standing.open() and self._has_room(messages, size)
 
     def _has_room(self, messages: int, size: int) -> bool:
         """As in the core: something is always let in when nothing is under way."""
@@ -252,23 +232,9 @@ class Outgoing:
             raise TooLarge(f"a message of {len(payload)} bytes; the limit is {self._message_bytes}")
         return payload
 
-    def measure(self, payloads: list[bytes]) -> int:
-        """The bytes of a batch; refused if it is empty, too large, or not of bytes."""
-        if not payloads:
-            raise ConfigError("payloads: a batch of no messages")
-        if set(map(type, payloads)) != _ONLY_BYTES:
-            payloads[:] = map(as_bytes, payloads)
-        largest = max(map(len, payloads))
-        if largest > self._message_bytes:
-            raise TooLarge(f"a message of {largest} bytes; the limit is {self._message_bytes}")
-        count = len(payloads)
-        size = sum(map(len, payloads)) + _OVERHEAD * (count + 1)
-        if count > BATCH_MESSAGES or size > BODY_BYTES:
-            raise TooLarge(
-                f"a batch of {count} messages, {size} bytes;"
-                f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
-            )
-        return size
+    def _require_thawed(self, group: Group) -> None:
+        if group in self._shut:
+            self._core.domain(group, ())  # says why not
 
     # --- waiting for room -------------------------------------------------------------------------
 
@@ -277,7 +243,7 @@ class Outgoing:
         that is cancelled takes nothing, and passes its room on."""
         if self._closed is not None:
             raise Error(self._closed)
-        waiter = _InLine(len(payloads), sum(map(len, payloads)) + _OVERHEAD * (len(payloads) + 1))
+        waiter = _InLine(len(payloads), sum(map(len, payloads)) + OVERHEAD * (len(payloads) + 1))
         self._line.append(waiter)
         self._upto_messages = 0  # nobody overtakes it
         try:
@@ -298,6 +264,8 @@ class Outgoing:
 
     def may_have_room(self) -> None:
         """Grant it to the first in line, as far as it goes."""
+        if self._line and not self._may_grant():
+            return
         for waiter in self._line:
             if waiter.future.done():
                 continue  # granted or cancelled, and about to leave
@@ -308,7 +276,19 @@ class Outgoing:
             self._granted_messages += waiter.messages
             self._granted_bytes += waiter.size
 
-    def window_full(self) -> WindowFull:
+    def _may_grant(self) -> bool:
+        try:
+            return self._standing.open()
+        except NotInMajority as error:
+            for waiter in self._line:
+                if not waiter.future.done():
+                    waiter.future.set_exception(NotInMajority(str(error)))
+            return False
+
+    def window_full(self) -> WindowFull | NotInMajority:
+        why = self._standing.why_not()
+        if why is not None:
+            return NotInMajority(why)
         return WindowFull(
             f"{self._own.unstable + self.waiting_messages} messages"
             f" ({self._own.unstable_bytes + self.waiting_bytes} bytes) are accepted and not yet"
@@ -323,7 +303,9 @@ class Outgoing:
         if not self._waiting:
             return taken, True
         self._filling.clear()
-        waiting = self._waiting
+        if not self._standing.takes():
+            return taken, True  # asked again when that has changed
+        waiting, frozen = self._waiting, deque[Waiting]()
         while waiting:
             batch = waiting[0]
             count = len(batch.payloads)
@@ -333,12 +315,17 @@ class Outgoing:
                 else:
                     seq = self._core.submit(now, batch.group, batch.payloads)
             except WindowFull:
+                waiting.extendleft(reversed(frozen))
                 return taken, False
+            except NotInMajority:  # its members are absent: it stays, and others pass it
+                frozen.append(waiting.popleft())
+                continue
             waiting.popleft()
             self.waiting_messages -= count
             self.waiting_bytes -= batch.size
             if batch.request is not None:
                 taken.append((*batch.request, batch.group, seq, count))
+        self._waiting = frozen
         return taken, True
 
     def follow(self) -> dict[Group, int]:
@@ -352,6 +339,9 @@ class Outgoing:
                 apart[batch.group] = None
         refused: dict[Group, int] = {}
         layout = self._core.layout
+        self._shut = dict.fromkeys(g for g in layout.groups if layout.domain_of([g]) is None)
+        if self._shut:
+            self._filling.clear()
         groups = layout.groups if self._core.name in layout.roster else {}
         for last in (self._last, self._last_listed):
             for group, seq in list(last.items()):
@@ -367,6 +357,8 @@ class Outgoing:
     def _is_open(self, batch: Waiting) -> bool:
         try:
             self._core.domain(batch.group, batch.members)
+        except NotInMajority:
+            return True
         except Error:
             return False
         return True

@@ -14,7 +14,7 @@ the process that says it (`incarnation`, `boot`, `instance`):
 """
 
 import random
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,7 +66,9 @@ class LinkStatus:
 
 
 class Peer:
-    def __init__(self, name: Site, us: Site, times: LinkTimes) -> None:
+    def __init__(
+        self, name: Site, us: Site, times: LinkTimes, terms: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self._us = us
         self._times = times
@@ -80,6 +82,8 @@ class Peer:
         self.gone = 0  # see Hello
         self._instance = b""
         self._newest = (0, 0)  # incarnation and boot
+        # Under `exclude` a site may come back without its store: the voters judge it.
+        self.anew = (terms or {}).get("policy") == "exclude"
         self._last_dial = 0  # number of the last hello on a connection that the peer dialled
         self.congested = False  # as the driver was told
         self.settled = False  # the current connection has lasted
@@ -93,6 +97,8 @@ class Peer:
     def meet(self, connection: Connection, hello: Hello) -> str:
         """Judge a connection by its hello, which is otherwise right: its part from now on."""
         start = (hello.incarnation, hello.boot)
+        if self.anew and self.current is None and hello.instance != self._instance:
+            self._newest = (0, 0)
         if start < self._newest:
             raise Refused(
                 OLDER_START, f"boot {hello.boot}, while boot {self._newest[1]} has been here"
@@ -100,7 +106,7 @@ class Peer:
         if hello.answers != connection.our_number:  # ours is 0 when the peer dialled
             raise Refused(OLD_HELLO, "it answers another one than ours")
         if hello.instance != self._instance:
-            if self._instance and start == self._newest:
+            if self._instance and start == self._newest and start != (0, 0):
                 # A store counts its starts: this one has none, or a copy. The links of the first
                 # count on what it had, so to let this one go on would lose messages silently.
                 raise Refused(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec.structs import replace
 
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
 from ordercast.net.gaps import Gap, GapBatch
@@ -27,14 +28,15 @@ S = TypeVar("S", bound="Reading[object]")
 class Cursor:
     """How far a reader has come: up to `last`, but for what is left of `items`. Worked out when
     somebody asks, because that is once per turn of the loop, and reading is once per message.
-    `epoch`: the last whose opening it was told, or need not be."""
+    `epoch`: the last whose opening it was told, or need not be; `attempt`: so of rollbacks."""
 
-    __slots__ = ("_entered", "epoch", "items", "last", "waiter")
+    __slots__ = ("_entered", "attempt", "epoch", "items", "last", "waiter")
 
-    def __init__(self, read: int, epoch: int = 0) -> None:
+    def __init__(self, read: int, epoch: int = 0, attempt: int = 1) -> None:
         self._entered = read
         self.last = read
         self.epoch = epoch
+        self.attempt = attempt
         self.items: Iterator[Delivery | Gap] = iter(())
         self.waiter: asyncio.Future[None] | None = None
 
@@ -49,15 +51,22 @@ class Cursor:
         read = self.read
         return read if read > self._entered else 0
 
+    def roll_back(self, rolled: Rollback) -> None:
+        """It has been told: positions behind this one are given again."""
+        self.items = iter(())
+        self.last = rolled.position
+        self.attempt = rolled.attempt
+
 
 class Reading(ABC, Generic[I]):
     """Holds the site up, if it lags, from its first `anext` until it is closed or dropped."""
 
-    def __init__(self, stream: "Stream", start: int | None) -> None:
+    def __init__(self, stream: "Stream", start: int | None, attempt: int | None = None) -> None:
         self._stream = stream
         self._start = start
+        self._attempt = attempt
         self._cursor: Cursor | None = None
-        self._batches: Iterator[DeliveredBatch | GapBatch | EpochOpened] = iter(())
+        self._batches: Iterator[DeliveredBatch | GapBatch | EpochOpened | Rollback] = iter(())
         self._busy = False
         self._closed = False
 
@@ -76,7 +85,7 @@ class Reading(ABC, Generic[I]):
             raise Error("one reader is waited for twice at a time; open another one")
         stream = self._stream
         if self._cursor is None:
-            self._cursor = stream.enter(self._start)
+            self._cursor = stream.enter(self._start, self._attempt)
         else:
             stream.advanced()
         self._busy = True
@@ -96,6 +105,11 @@ class Reading(ABC, Generic[I]):
         self._cursor.epoch = opened.epoch
         return opened
 
+    def _rolled(self, rolled: Rollback) -> Rollback:
+        assert self._cursor is not None
+        self._cursor.roll_back(rolled)
+        return rolled
+
     async def aclose(self) -> None:
         self._closed = True
         self._batches = iter(())
@@ -107,20 +121,22 @@ class Reading(ABC, Generic[I]):
             self._stream.leave_soon(self._cursor)
 
 
-class Deliveries(Reading[Delivery | Gap | EpochOpened]):
+class Deliveries(Reading[Delivery | Gap | EpochOpened | Rollback]):
     """One message at a time; who stops within a batch has had no more of it."""
 
-    def __init__(self, stream: "Stream", start: int | None) -> None:
-        super().__init__(stream, start)
+    def __init__(self, stream: "Stream", start: int | None, attempt: int | None = None) -> None:
+        super().__init__(stream, start, attempt)
         self._items: Iterator[Delivery | Gap] = iter(())
 
-    async def __anext__(self) -> Delivery | Gap | EpochOpened:
+    async def __anext__(self) -> Delivery | Gap | EpochOpened | Rollback:
         for item in self._items:
             return item
         while True:
             for batch in self._batches:
                 if isinstance(batch, EpochOpened):
                     return await self._arrive(batch)
+                if isinstance(batch, Rollback):
+                    return self._rolled(batch)
                 return self._first(batch)
             await self._refill()
 
@@ -144,14 +160,16 @@ class Deliveries(Reading[Delivery | Gap | EpochOpened]):
         await super().aclose()
 
 
-class Batches(Reading[DeliveredBatch | GapBatch | EpochOpened]):
-    async def __anext__(self) -> DeliveredBatch | GapBatch | EpochOpened:
+class Batches(Reading[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
+    async def __anext__(self) -> DeliveredBatch | GapBatch | EpochOpened | Rollback:
         cursor = self._cursor
         while True:
             for batch in self._batches:
                 assert cursor is not None
                 if isinstance(batch, EpochOpened):
                     return await self._arrive(batch)
+                if isinstance(batch, Rollback):
+                    return self._rolled(batch)
                 handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
                 cursor.last = batch.last
                 return handed
@@ -174,5 +192,8 @@ def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | Ga
         body=pack_payloads(batch.payloads[skipped:]),
     )
     return DeliveredBatch(
-        position, batch.epoch, replace(placed, number=placed.number + skipped, batch=rest)
+        position,
+        batch.epoch,
+        replace(placed, number=placed.number + skipped, batch=rest),
+        batch.attempt,
     )

@@ -25,20 +25,22 @@ from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
-from weakref import WeakKeyDictionary
 
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.gaps import Gap, GapBatch
 from ordercast.net.replica_group import Face, ReplicaGroup
-from ordercast.net.snapshot_file import Hooks, Snapshot, hooks_of, read_snapshot, write_snapshot
+from ordercast.net.replica_past import ReplicaPast, state_of
+from ordercast.net.snapshot_file import Hooks, hooks_of
 
 _log = logging.getLogger("ordercast.net.replica")
 
 EVERY = 10_000  # messages between snapshots,
 EVERY_BYTES = 16 * 1024 * 1024  # or so many bytes of them
+_AGAIN_S = 0.02  # after a snapshot that was taken back
 _TURN_MESSAGES = 512  # applied before others get their turn of the event loop
 
 R = TypeVar("R")
@@ -53,9 +55,6 @@ class Outcome(NamedTuple):
 
 
 _Name = tuple[int, int]  # incarnation and seq of a command sent from this site
-# By node: up to where each of its replicas, also one that was left, needs nothing any more. Only
-# what none of them needs is confirmed.
-_saved: WeakKeyDictionary[Face, dict[tuple[Group, Path | None], int]] = WeakKeyDictionary()
 
 
 class Replica(Generic[R]):
@@ -82,10 +81,9 @@ class Replica(Generic[R]):
         self.node = node
         self.group = group
         self.position = 0
-        self.saved = 0
         self._apply = apply
         self._hooks = hooks_of(snapshot, restore, path)
-        self._path = None if self._hooks is None else self._hooks.path
+        self._past = ReplicaPast(node, group, self._hooks)
         self._group = ReplicaGroup(node, group, self._hooks)
         self._every = every
         self._every_bytes = every_bytes
@@ -101,10 +99,13 @@ class Replica(Generic[R]):
         self._early: OrderedDict[_Name, tuple[int, Outcome]] = OrderedDict()
         self._reader: asyncio.Task[None] | None = None
         self._saver: asyncio.Task[None] | None = None
-        self._writing: asyncio.Future[None] | None = None
         self._one_save = asyncio.Lock()
         self._stopped: str | None = "is not entered"
         self._failure: Exception | None = None
+
+    @property
+    def saved(self) -> int:
+        return self._past.saved
 
     # --- entering and leaving ---------------------------------------------------------------------
 
@@ -112,11 +113,11 @@ class Replica(Generic[R]):
         if self._reader is not None:
             raise Error(f"{self}: a replica is entered once; make another one")
         await self._group.require_member()
-        await self._restore()
+        self.position = await self._past.begin()
         self._stopped = None
         self._group.enter()
-        self._needs_nothing_up_to(self.saved)
-        self._reader = asyncio.create_task(self._read(self.node.batches(self.position + 1)))
+        self._past.needs_nothing_up_to(self.saved)
+        self._reader = asyncio.create_task(self._read())
         return self
 
     async def __aexit__(
@@ -132,28 +133,9 @@ class Replica(Generic[R]):
         await asyncio.gather(*tasks, return_exceptions=True)
         self._stop("has been left")
         self._group.leave()
-        if self._writing is not None:  # a thread: not to meet our successor's at the file
-            await asyncio.gather(self._writing, return_exceptions=True)
+        await self._past.written()
         if self._failure is not None and error is None:
             raise self._told() from self._failure
-
-    async def _restore(self) -> None:
-        hooks, node, path = self._hooks, self.node, self._path
-        if hooks is None or path is None:
-            return
-        found = await asyncio.to_thread(
-            read_snapshot, path, node.cluster.name, node.site, self.group
-        )
-        if found is None:
-            return
-        logged = (await node.status())["logged"]
-        if found.position > logged:
-            raise ConfigError(
-                f"{path}: the snapshot is of position {found.position}, and site"
-                f" {node.site} has come to {logged} only: it belongs to another store of that site"
-            )
-        hooks.restore(found.state)
-        self.position = self.saved = found.position
 
     def _stop(self, why: str) -> None:
         self._stopped = self._stopped or why
@@ -260,12 +242,27 @@ class Replica(Generic[R]):
 
     # --- deliveries -------------------------------------------------------------------------------
 
-    async def _read(self, batches: Any) -> None:
+    async def _read(self) -> None:
+        try:
+            attempt: int | None = None
+            while True:  # once, and again after each rollback
+                await self._read_on(self.node.batches(self.position + 1, attempt))
+                attempt = self._past.attempt
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._stop("has been left")
+
+    async def _read_on(self, batches: Any) -> None:
         turn = 0
         try:
             async for batch in batches:
                 if isinstance(batch, EpochOpened):
                     await self._opened(batch)
+                    continue
+                if isinstance(batch, Rollback):
+                    if await self._roll_back(batch):
+                        return
                     continue
                 self._take(batch)
                 self._wake()
@@ -274,11 +271,23 @@ class Replica(Generic[R]):
                 if turn >= _TURN_MESSAGES:
                     turn = 0
                     await asyncio.sleep(0)
-        except Exception as error:
-            self._fail(error)
         finally:
-            self._stop("has been left")
             await batches.aclose()
+
+    async def _roll_back(self, rolled: Rollback) -> bool:
+        """Whether reading begins anew, further back."""
+        self._past.attempt = max(self._past.attempt, rolled.attempt)
+        if rolled.position >= self.position:
+            return False
+        for name in [name for name, (at, _) in self._early.items() if at > rolled.position]:
+            del self._early[name]
+        self.position = await self._past.go_back(rolled.position, self._group.joined_at)
+        self._since = [0, 0]
+        _log.warning(
+            "%s: %d deliveries were taken back; its state is made anew from position %d",
+            self, len(rolled.annulled), self.position,
+        )  # fmt: skip
+        return True
 
     async def _opened(self, epoch: EpochOpened) -> None:
         await self._group.opened(epoch)
@@ -338,25 +347,25 @@ class Replica(Generic[R]):
 
     async def save(self) -> int:
         """Write a snapshot now; returns its position when it is durable."""
-        if self._hooks is None or self._path is None:
+        if self._hooks is None or self._past.path is None:
             raise ConfigError(f"{self} has no snapshot hooks, or no path to keep a snapshot at")
         if self._stopped is not None:
             raise self._told()
-        return await self._saved(self._hooks, self._path)
+        return await self._saved(self._hooks)
 
     def _save_if_due(self) -> None:
         idle = self._saver is None or self._saver.done()
-        hooks, path = self._hooks, self._path
+        hooks, path = self._hooks, self._past.path
         if hooks is not None and path is not None and idle and self._is_due():
-            self._saver = asyncio.create_task(self._save_quietly(hooks, path))
+            self._saver = asyncio.create_task(self._save_quietly(hooks))
 
     def _is_due(self) -> bool:
         return self._since[0] >= self._every or self._since[1] >= self._every_bytes
 
-    async def _save_quietly(self, hooks: Hooks, path: Path) -> None:
+    async def _save_quietly(self, hooks: Hooks) -> None:
         try:
             while self._is_due():  # also when much came meanwhile, and then nothing
-                await self._saved(hooks, path)
+                await self._saved(hooks)
         except OSError as error:
             _log.warning("%s: no snapshot was written, and nothing confirmed: %s", self, error)
         except Exception as error:
@@ -364,31 +373,15 @@ class Replica(Generic[R]):
             if self._reader is not None:
                 self._reader.cancel()
 
-    async def _saved(self, hooks: Hooks, path: Path) -> int:
-        """The steps, one after the other: take, write, rename, confirm."""
+    async def _saved(self, hooks: Hooks) -> int:
+        """Taken between two commands; another one, if it was taken back before it was durable."""
         async with self._one_save:
-            self._since = [0, 0]
-            position, node = self.position, self.node
-            state = hooks.snapshot()
-            if not isinstance(state, bytes):
-                raise ConfigError(f"snapshot: returned {type(state).__name__}, not bytes")
-            made = Snapshot(node.cluster.name, node.site, self.group, position, state)
-            self._writing = asyncio.ensure_future(asyncio.to_thread(write_snapshot, path, made))
-            await asyncio.shield(self._writing)
-            self.saved = position
-            least = self._needs_nothing_up_to(position)
-            if least > 0:
-                try:
-                    await node.confirm(least)
-                except Error as error:  # the next snapshot's will do
-                    _log.warning("%s: position %d is not confirmed: %s", self, least, error)
-            return position
-
-    def _needs_nothing_up_to(self, position: int) -> int:
-        """Up to where no replica of the node does."""
-        saved = _saved.setdefault(self.node, {})
-        saved[self.group, self._path] = position
-        return min(saved.values())
+            while True:
+                self._since = [0, 0]
+                position = self.position
+                if await self._past.save(position, state_of(hooks)):
+                    return position
+                await asyncio.sleep(_AGAIN_S)
 
 
 def _require_plain(**functions: Callable[..., Any] | None) -> None:

@@ -21,16 +21,18 @@ class Face(Protocol):
     def incarnation(self) -> int: ...
 
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
-    def batches(self, start: int | None = None) -> Any: ...
+    def batches(self, start: int | None = None, attempt: int | None = None) -> Any: ...
     async def confirm(self, position: int) -> None: ...
     async def status(self) -> dict[str, Any]: ...
 
 
 class ReplicaGroup:
-    """`outside`: since the epoch that was read last, the site is no member."""
+    """`outside`: since the epoch that was read last, the site is no member. `joined_at`: where it
+    was handed the group's state, if it was."""
 
     def __init__(self, node: Face, group: Group, hooks: Hooks | None) -> None:
         self.outside = False
+        self.joined_at: int | None = None
         self._node = node
         self._group = group
         self._hooks = hooks
@@ -70,6 +72,7 @@ class ReplicaGroup:
         if self.outside:
             return
         if group in epoch.joined:
+            self.joined_at = epoch.position
             if handover is None:
                 raise Error(
                     f"site {self._node.site} has joined {group}, and a client of a daemon cannot"

@@ -4,8 +4,9 @@ One row per batch, numbered `n` without holes: rows are only ever added at the e
 the start. A row holds a record of the core; a batch that a site both accepted and placed in one
 burst is one row for two records, and one that comes back to its origin refers (`ref`) to the row in
 which it was accepted, so no payload is written twice. What a member keeps beside batches (records
-of the voters' log, ballots, notes of ordering protocols) stands between them, because a restart
-repeats all of it in order.
+of the voters' log, ballots, what was fetched, notes of ordering protocols) stands between them,
+because a restart repeats all of it in order. What a site catches up with when it returns is no
+record of its core: a row of its own.
 """
 
 import struct
@@ -15,24 +16,26 @@ from zlib import crc32
 
 import msgspec
 
-from ordercast.core.epochs.records import Anew, Caught, Folded, Noted
+from ordercast.core.epochs.records import Anew, Caught, Confirmed, Filled, Folded, Noted
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import StoreCorrupt
 from ordercast.model.messages import Vector
 
 APPLICATION = 0x6F726463  # "ordc": SQLite's application_id
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
-ACCEPTED, PASSED, MINE, OTHER = 1, 2, 4, 8
-"""What a row stands for, added up: `MINE` is a passed batch of this site's own ordered log, `OTHER`
-a record that is no batch."""
+ACCEPTED, PASSED, MINE, OTHER, CAUGHT = 1, 2, 4, 8, 16
+"""What a row stands for, added up: `MINE` is a batch of this site's own ordered log, `OTHER` a
+record that is no batch, `CAUGHT` a batch of the log that no engine of this site has passed."""
 
 SCHEMA = """
 CREATE TABLE batches(
   n INTEGER PRIMARY KEY, kind INTEGER NOT NULL, epoch INTEGER NOT NULL, position INTEGER NOT NULL,
   count INTEGER NOT NULL, at_ns INTEGER NOT NULL, after_position INTEGER NOT NULL,
-  low INTEGER NOT NULL, ref INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL);
+  low INTEGER NOT NULL, ref INTEGER NOT NULL, attempt INTEGER NOT NULL, crc INTEGER NOT NULL,
+  body BLOB NOT NULL);
+CREATE TABLE annulled(n INTEGER PRIMARY KEY, position INTEGER NOT NULL);
 CREATE TABLE checkpoint(
   id INTEGER PRIMARY KEY, upto INTEGER NOT NULL, needed INTEGER NOT NULL,
   position INTEGER NOT NULL, crc INTEGER NOT NULL, state BLOB NOT NULL);
@@ -45,9 +48,18 @@ CREATE TABLE requests(
   count INTEGER NOT NULL, at_ns INTEGER NOT NULL, PRIMARY KEY(client, number)) WITHOUT ROWID;
 """
 
-INSERT_BATCH = "INSERT INTO batches VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+ABSENT = "absent"
+"""The kind of an event: who is absent, and which members of the open epochs' groups."""
+
+GAPS = (
+    "events AS gap WHERE kind = 'gap' AND NOT EXISTS (SELECT 1 FROM events WHERE kind = 'rollback'"
+    " AND n > gap.n AND position < gap.position)"
+)
+"""The events of gaps that were not rolled back."""
+
+INSERT_BATCH = "INSERT INTO batches VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 SELECT_BATCH = (
-    "SELECT n, kind, epoch, position, count, at_ns, after_position, low, ref, crc, body"
+    "SELECT n, kind, epoch, position, count, at_ns, after_position, low, ref, attempt, crc, body"
     " FROM batches"
 )
 # Two questions, because SQLite answers one of both at once by looking at every row.
@@ -58,19 +70,19 @@ PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?,?,?,?,?,?)"
 INSERT_EVENT = "INSERT INTO events(kind, position, at_ns, detail) VALUES (?,?,?,?)"
 
 Value: TypeAlias = int | str | bytes
-Other: TypeAlias = Noted | Folded | Caught | Ballot | Appendix | LogSnapshot
+Other: TypeAlias = Noted | Folded | Caught | Filled | Confirmed | Ballot | Appendix | LogSnapshot
 
 encode = msgspec.msgpack.Encoder().encode
 _records: msgspec.msgpack.Decoder[Accepted | Passed | Other] = msgspec.msgpack.Decoder(
     Accepted | Passed | Other
 )
-_header = struct.Struct("<9q").pack
+_header = struct.Struct("<10q").pack
 
 
 class Row(NamedTuple):
     """`position`: of the batch's first message if it is `MINE`; else the next one to be logged, so
-    positions never fall along n. `epoch`: of a passed batch. `low`: no row at or after this one
-    refers to one before it."""
+    positions never fall along n. `epoch`: of a batch of the log, or that passed. `low`: no row at
+    or after this one refers to one before it. `attempt`: of the log, when this was written."""
 
     n: int
     kind: int
@@ -81,6 +93,7 @@ class Row(NamedTuple):
     after_position: int
     low: int
     ref: int
+    attempt: int
     crc: int
     body: bytes
 
@@ -104,14 +117,26 @@ class EngineRows(msgspec.Struct, frozen=True, array_like=True):
     passed: list[int]
 
 
+class AsideRows(msgspec.Struct, frozen=True, array_like=True):
+    """In the same way, where the batches are that a member holds beside its engines: of its tail's
+    own ones and log, parked, fetched, and what absent sites miss."""
+
+    kept: list[int] = []
+    log: list[int] = []
+    parked: list[int] = []
+    fetched: list[int] = []
+    history: list[int] = []
+
+
 class Marked(msgspec.Struct, frozen=True, array_like=True):
-    """The state in a checkpoint row: an `Anew` without its engines' records, and their rows.
-    `pasts`: of those accepted, what the core says of a batch's past where the row says otherwise
-    (a new epoch empties it)."""
+    """The state in a checkpoint row: an `Anew` without the batches in it, and their rows. `pasts`:
+    of those accepted, what the core says of a batch's past where the row says otherwise (a new
+    epoch empties it)."""
 
     anew: Anew
     rows: tuple[EngineRows, ...]
     pasts: dict[int, Vector]
+    aside: AsideRows
 
 
 decode_marked = msgspec.msgpack.Decoder(Marked).decode
@@ -119,13 +144,15 @@ decode_marked = msgspec.msgpack.Decoder(Marked).decode
 
 def checksum(
     n: int, kind: int, epoch: int, position: int, count: int, at: int, after: int, low: int,
-    ref: int, body: bytes,
+    ref: int, attempt: int, body: bytes,
 ) -> int:  # fmt: skip
-    return crc32(body, crc32(_header(n, kind, epoch, position, count, at, after, low, ref)))
+    return crc32(
+        body, crc32(_header(n, kind, epoch, position, count, at, after, low, ref, attempt))
+    )
 
 
 def checkpoint_checksum(upto: int, needed: int, position: int, state: bytes) -> int:
-    return crc32(state, crc32(_header(upto, needed, position, 0, 0, 0, 0, 0, 0)))
+    return crc32(state, crc32(_header(upto, needed, position, 0, 0, 0, 0, 0, 0, 0)))
 
 
 def state_row(key: str, value: Value) -> tuple[str, Value, int]:
@@ -149,9 +176,8 @@ def damaged(where: object, what: str) -> StoreCorrupt:
 
 
 def verify(row: Row, where: object) -> None:
-    n, kind, epoch, position, count, at, after, low, ref, crc, body = row
-    if checksum(n, kind, epoch, position, count, at, after, low, ref, body) != crc:
-        raise damaged(where, f"row {n} of table batches")
+    if checksum(*row[:10], row.body) != row.crc:
+        raise damaged(where, f"row {row.n} of table batches")
 
 
 def record_of(row: Row, where: object) -> Accepted | Passed | Other:

@@ -7,7 +7,8 @@ from ordercast.core.epochs.member import Member
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
-from ordercast.net.outgoing import Outgoing, Request, as_bytes, names_of, plain
+from ordercast.net.given import as_bytes, names_of, plain
+from ordercast.net.outgoing import Outgoing, Request
 from ordercast.net.receipts import STAGES, Receipt, Stages, Voucher, refusal
 
 TURN_BYTES = 65_536  # who sends so much in one turn of the loop lets it end: it is on its way then

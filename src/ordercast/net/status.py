@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.holders import holders
-from ordercast.net.layout_told import changes_told, epochs_told
+from ordercast.net.layout_told import absences_told, changes_told, epochs_told
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node
+
+_NOT_THERE = ("no majority", "excluded", "returning")
+_UNFED = "no manager has been heard lately"
 
 
 def status_of(node: "Node") -> dict[str, Any]:
@@ -28,8 +31,13 @@ def status_of(node: "Node") -> dict[str, Any]:
         "deliver": cluster.deliver,
         "on_failure": cluster.on_failure,
         "durability": cluster.durability,
+        "standing": node.standing.state(),
+        "why_not": node.standing.why_not(),
+        "attempt": stream.attempt,
+        "rolled_back": stream.rolled_back(),
         "position": stream.delivered,
         "logged": core.logged,
+        "settled": node.settled(),
         "confirmed": stream.confirmed,
         "lag": stream.lag,
         "window": {
@@ -44,6 +52,7 @@ def status_of(node: "Node") -> dict[str, Any]:
         "voters": list(layout.voters),
         "manager": manager_of(core),
         "changes": changes_told(core),
+        **absences_told(layout),
         "suspects": core.manager.suspects(time.monotonic_ns()),
         "queues": _queues(core),
         "links": [asdict(link) for link in node.transport.links()],
@@ -91,6 +100,8 @@ def troubles(status: dict[str, Any]) -> list[str]:
     found = []
     if status["store"]["failed"]:
         found.append(f"store: {status['store']['failed']}")
+    if status["on_failure"] == "exclude" and status["standing"] in _NOT_THERE:
+        found.append(f"{status['standing']}: {status['why_not'] or _UNFED}")
     found.extend(
         f"link to {link['peer']}: {link['state']} for {link['since_s']:.0f} s"
         + (f" ({link['last_error']})" if link["last_error"] else "")

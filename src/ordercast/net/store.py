@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
+from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch as DeliveredBatch
@@ -23,7 +24,8 @@ from ordercast.net.config import Retention
 from ordercast.net.found import Found, find
 from ordercast.net.idempotency import Requests
 from ordercast.net.ledger import Ledger
-from ordercast.net.rows import INSERT_EVENT, PUT_STATE, Value, state_row
+from ordercast.net.rows import GAPS, INSERT_EVENT, PUT_STATE, Value, state_row
+from ordercast.net.set_aside import delivered_by
 from ordercast.net.store_file import (
     connect,
     lock,
@@ -71,9 +73,8 @@ class Store:
         )
         self._gaps: list[tuple[int, str]] = db.execute(
             # The last one at or before what is confirmed may reach beyond it.
-            "SELECT position, detail FROM events WHERE kind = 'gap' AND position >= ifnull("
-            " (SELECT max(position) FROM events WHERE kind = 'gap' AND position <= ?), 0)"
-            " ORDER BY n",
+            f"SELECT position, detail FROM {GAPS} AND position >= ifnull("
+            f" (SELECT max(position) FROM {GAPS} AND position <= ?), 0) ORDER BY n",
             (ledger.confirmed,),
         ).fetchall()
         self._call = call
@@ -129,9 +130,23 @@ class Store:
         """The epochs that were opened here, in order; from any thread."""
         return self._reader.opened()
 
+    def rollbacks(self) -> list[Rollback]:
+        """What was rolled back here, in order; from any thread."""
+        return self._reader.rollbacks()
+
     def gaps(self) -> list[tuple[int, str]]:
         """(position, detail) of the batches that were shed before this start, unconfirmed ones."""
         return self._gaps
+
+    @property
+    def attempt(self) -> int:
+        """Of the log: one more after each rollback."""
+        return self._writer.attempt
+
+    @property
+    def confirmed_attempt(self) -> int:
+        """The attempt in which the application last confirmed something."""
+        return self._writer.confirmed_attempt
 
     @property
     def confirmed(self) -> int:
@@ -265,7 +280,8 @@ def _recover(
     now = time.time_ns()
     first: dict[str, Value] = {
         "cluster": cluster, "site": site, "store_number": drawn(), "boot": 0, "created_ns": now,
-        "confirmed": 0, "delivered": 0, "closed": "", "founded": b"", "founding": "", "address": "",
+        "confirmed": 0, "delivered": 0, "attempt": 1, "confirmed_attempt": 1, "closed": "",
+        "founded": b"", "founding": "", "address": "",
     }  # fmt: skip
     prepare(db, path, first, durability)
     require_same(read_state(db, path), path, cluster, site)
@@ -273,7 +289,7 @@ def _recover(
     state = found.state
     if found.anew is not None:
         # What is folded was released before, and the core will not deliver it again.
-        state["delivered"] = max(int(state["delivered"]), found.anew.position)
+        state["delivered"] = max(int(state["delivered"]), delivered_by(found.anew))
     machine = machine_start()
     boot = state["boot"] = int(state["boot"]) + 1
     events = []

@@ -14,10 +14,11 @@ from typing import IO
 import msgspec
 from msgspec.structs import replace
 
-from ordercast.core.epochs.records import Kept, MemberRecord
+from ordercast.core.epochs.records import Filled, Kept, MemberRecord
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.messages import Placed
+from ordercast.net.relogging import Cut
 from ordercast.net.rows import (
     ACCEPTED,
     APPLICATION,
@@ -32,6 +33,7 @@ from ordercast.net.rows import (
     Row,
     Value,
     checkpoint_checksum,
+    checksum,
     damaged,
     decode_marked,
     record_of,
@@ -224,6 +226,38 @@ def records_of(db: sqlite3.Connection, row: Row, path: Path) -> Sequence[MemberR
         record = _with_payloads(db, record, row.ref, path)
     kept = Kept(row.epoch, record, bool(row.kind & MINE))
     return (Accepted(record.placed.batch), kept) if row.kind & ACCEPTED else (kept,)
+
+
+def logged_in(db: sqlite3.Connection, row: Row, path: Path) -> Placed:
+    """The batch of a row that is, or was, of the log."""
+    record = records_of(db, row, path)[-1]
+    if isinstance(record, Filled):
+        return record.placed
+    assert isinstance(record, Kept)
+    return record.passed.placed
+
+
+def cut_log(db: sqlite3.Connection, cut: Cut) -> None:
+    """Inside a transaction: rows up to `cut.n` behind the position are no more of the log. Their
+    positions still never fall along n; what was delivered is told in the table `annulled`."""
+    low, high = db.execute(FIRST_AND_LAST).fetchone()
+    if low is None:
+        return
+    high += 1
+    while low < high:  # to the first row behind the position
+        middle = (low + high) // 2
+        at = db.execute("SELECT position FROM batches WHERE n = ?", (middle,)).fetchone()[0]
+        low, high = (low, middle) if at > cut.position else (middle + 1, high)
+    for n in range(low, cut.n + 1):
+        row = Row(*db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone())
+        if row.kind & MINE and row.position <= cut.annulled:
+            db.execute("INSERT INTO annulled VALUES (?,?)", (n, row.position))
+        row = row._replace(kind=row.kind & ~MINE, position=cut.position + 1)
+        crc = checksum(*row[:10], row.body)
+        db.execute(
+            "UPDATE batches SET kind = ?, position = ?, crc = ? WHERE n = ?",
+            (row.kind, row.position, crc, n),
+        )
 
 
 def _with_payloads(db: sqlite3.Connection, record: Passed, ref: int, path: Path) -> Passed:

@@ -7,15 +7,18 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from ordercast.core.epochs.records import EpochOpened, Kept
+from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.openings import opened_told
+from ordercast.net.rollbacks import rollback_told
 from ordercast.net.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, Row
-from ordercast.net.store_file import connect_to_read, records_of, told, whole_from
+from ordercast.net.store_file import connect_to_read, logged_in, told, whole_from
 
 _FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind & {MINE} ORDER BY n"
 _OPENED = "SELECT position, detail FROM events WHERE kind = 'open' ORDER BY n"
+_ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER BY n"
 
 
 class Reader:
@@ -42,6 +45,11 @@ class Reader:
             rows = self._connection().execute(_OPENED).fetchall()
         told = (opened_told(position, detail) for position, detail in rows)
         return list({opened.epoch: opened for opened in told}.values())
+
+    def rollbacks(self) -> list[Rollback]:
+        with self._lock:
+            rows = self._connection().execute(_ROLLBACKS).fetchall()
+        return [rollback_told(position, detail) for position, detail in rows]
 
     def close(self) -> None:
         with self._lock:
@@ -70,9 +78,8 @@ class Reader:
                     break
                 if (not found and row.position > start) or self._refers_to_gone(db, row):
                     raise self._forgotten(start, _first(db))
-                record = records_of(db, row, self._path)[-1]
-                assert type(record) is Kept
-                found.append(DeliveredBatch(row.position, row.epoch, record.passed.placed))
+                placed = logged_in(db, row, self._path)
+                found.append(DeliveredBatch(row.position, row.epoch, placed, row.attempt))
                 self._next = (row.position + row.messages, row.n + 1)
                 room -= row.messages
             rows.close()

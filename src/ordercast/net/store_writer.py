@@ -24,7 +24,7 @@ from ordercast.net.rows import (
     Value,
     state_row,
 )
-from ordercast.net.store_file import PAGE_BYTES, told
+from ordercast.net.store_file import PAGE_BYTES, cut_log, told
 from ordercast.net.sweep import Sweep
 from ordercast.net.written import Written
 
@@ -58,6 +58,7 @@ class Writer(threading.Thread):
         self.ledger = ledger
         self.failed: Exception | None = None
         self.logged, self.confirmed = ledger.logged, ledger.confirmed  # durable
+        self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits = 0
         self.sweep = Sweep(db, first, retention)
         self._path = path
@@ -142,7 +143,9 @@ class Writer(threading.Thread):
                 if self._hurry.is_set():
                     return False
                 self._hurry.wait(TRY_AGAIN_S)
-        self.logged, self.confirmed = self.ledger.logged, self.ledger.confirmed
+        ledger = self.ledger
+        self.logged, self.confirmed = ledger.logged, ledger.confirmed
+        self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits += 1
         self._since_carry += commit.size + 4 * PAGE_BYTES
         if self.failed is not None:
@@ -163,8 +166,13 @@ class Writer(threading.Thread):
     def _execute(self, commit: Commit) -> None:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
+        added = 0
+        for cut in commit.cuts:
+            db.executemany(INSERT_BATCH, commit.batches[added : cut.added])
+            cut_log(db, cut)
+            added = cut.added
         if commit.batches:
-            db.executemany(INSERT_BATCH, commit.batches)
+            db.executemany(INSERT_BATCH, commit.batches[added:] if added else commit.batches)
         if commit.checkpoint is not None:
             db.execute(PUT_CHECKPOINT, commit.checkpoint)
         if commit.state:

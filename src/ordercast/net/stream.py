@@ -6,7 +6,8 @@ application has come: its lag behind what is delivered is bounded. At the bound 
 holds the site up (`wait`), or batches are shed: the application finds a gap in their place.
 
 One future wakes a reader for all that a turn of the loop delivered, never one per message. An epoch
-that opened stands between two positions, and takes none itself.
+that opened stands between two positions, and takes none itself; so does a rollback, behind which
+positions are given again.
 """
 
 import asyncio
@@ -17,20 +18,24 @@ from itertools import takewhile
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ordercast.core.epochs.records import EpochOpened as EpochOpened
+from ordercast.core.epochs.returning import Rollback as Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.gaps import Gap as Gap
 from ordercast.net.gaps import GapBatch as GapBatch
+from ordercast.net.gaps import without_body
 from ordercast.net.openings import Openings
+from ordercast.net.pieces import is_above, is_of, merged, size_of
 from ordercast.net.reading import Batches, Cursor, Deliveries
+from ordercast.net.rollbacks import Rollbacks
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
 _RECENT_BYTES = 16 * 1024 * 1024
 _READ_MESSAGES = 4_096  # at once from the store
 
 
-StreamItem: TypeAlias = Delivery | Gap | EpochOpened
-StreamBatch: TypeAlias = DeliveredBatch | GapBatch | EpochOpened
+StreamItem: TypeAlias = Delivery | Gap | EpochOpened | Rollback
+StreamBatch: TypeAlias = DeliveredBatch | GapBatch | EpochOpened | Rollback
 _Kept: TypeAlias = DeliveredBatch | GapBatch
 
 
@@ -63,10 +68,13 @@ class Stream:
         shed: Callable[[GapBatch], None],
         gaps: Sequence[GapBatch] = (),
         opened: Sequence[EpochOpened] = (),
+        rolled: Sequence[Rollback] = (),
+        confirmed_attempt: int = 1,
         restored: int = 0,
     ) -> None:
         self.log = log
         self.confirmed = confirmed
+        self.confirmed_attempt = confirmed_attempt  # in which the application has come there
         self.delivered = delivered  # last position released to the application, read or not
         self._handed = confirmed  # last position that some reader got that has left
         self.lag_limit = lag
@@ -77,6 +85,10 @@ class Stream:
         self._restored = restored  # in the log at the start: maybe seen before, so never shed now
         self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
         self._openings = Openings(opened)
+        self._rollbacks = Rollbacks(rolled)
+        self._told = max(self._rollbacks.seen_by(confirmed), confirmed_attempt)  # to a reader
+        self.rolling: deque[int] = deque()
+        """Positions of rollbacks that are being stored, and not told yet."""
         self.on_opened: Callable[[EpochOpened], Awaitable[None]] | None = None
         """Awaited where a reader comes to an epoch, before it is told."""
         self._recent: deque[_Kept] = deque()
@@ -91,23 +103,26 @@ class Stream:
 
     # --- from the site ----------------------------------------------------------------------------
 
-    def add(self, batches: Sequence[DeliveredBatch | EpochOpened]) -> None:
+    def add(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
         for batch in batches:
             if isinstance(batch, EpochOpened):
                 self._openings.add(batch)
+                continue
+            if isinstance(batch, Rollback):
+                self._roll_back(batch)
                 continue
             last = batch.last
             if last <= self.delivered:
                 continue  # a restart repeats what the store has
             kept: _Kept = batch
             if self.lag_limit.shed and last > self._restored and self._too_far():
-                kept = _without_body(batch)
+                kept = without_body(batch)
                 if self.log is not None:
                     self._gaps[kept.position] = kept
                 self._shed(kept)
             self.delivered = last
             self._recent.append(kept)
-            count, size = batch.placed.batch.count, _size(kept)
+            count, size = batch.placed.batch.count, size_of(kept)
             self._recent_messages += count
             self._recent_bytes += size
             self._bytes += size
@@ -121,6 +136,33 @@ class Stream:
         if not self.lag_limit.shed and not self.holding and self._too_far():
             self.holding = True
             self._hold(True)
+
+    def _roll_back(self, rolled: Rollback) -> None:
+        """Readers notice by themselves: what they were given, and hold, they may still read."""
+        if self.rolling:
+            self.rolling.popleft()
+        if not self._rollbacks.add(rolled):
+            return
+        position = rolled.position
+        self.delivered = min(self.delivered, position)
+        self.confirmed = min(self.confirmed, position)
+        self._handed = min(self._handed, position)
+        self._dropped = min(self._dropped, position)
+        self._restored = min(self._restored, position)
+        while self._recent and self._recent[-1].position > position:
+            gone = self._recent.pop()
+            self._recent_messages -= gone.count
+            self._recent_bytes -= size_of(gone)
+        for gone_at in [at for at in self._gaps if at > position]:
+            del self._gaps[gone_at]
+
+    @property
+    def attempt(self) -> int:
+        return self._rollbacks.last
+
+    def rolled_back(self) -> list[tuple[int, int]]:
+        """The last rollbacks: attempts and positions."""
+        return self._rollbacks.told()
 
     def opened_as(self, epoch: int) -> EpochOpened | None:
         return self._openings.of(epoch)
@@ -143,7 +185,7 @@ class Stream:
         gone = self._recent.popleft()
         self._dropped = gone.last
         self._recent_messages -= gone.count
-        self._recent_bytes -= _size(gone)
+        self._recent_bytes -= size_of(gone)
 
     # --- lag --------------------------------------------------------------------------------------
 
@@ -166,8 +208,18 @@ class Stream:
         return handed
 
     @property
+    def heard(self) -> int:
+        """The attempt that the application knows of: of its slowest reader, or of the last one."""
+        return min((reader.attempt for reader in self._readers), default=self._told)
+
+    def application_at(self) -> tuple[int, int]:
+        """What the application was handed last, of what still stands, and the attempt."""
+        limit = self._rollbacks.limit(self.heard)
+        return (self.handed if limit is None else min(self.handed, limit)), self.attempt
+
+    @property
     def lag(self) -> int:
-        return self.delivered - self.progress()
+        return max(0, self.delivered - self.progress())  # one may be beyond, until it is told
 
     def _counts(self) -> bool:
         """Not with a daemon that nobody reads: its store, if it has one, keeps everything."""
@@ -194,44 +246,57 @@ class Stream:
 
     # --- to the application -----------------------------------------------------------------------
 
-    def confirm(self, position: int) -> bool:
-        """Whether that is news."""
+    def confirm(self, position: int, attempt: int | None = None) -> bool:
+        """Whether that is news. Of what was taken back since the application saw it, in `attempt`
+        or as far as its readers have come, nothing is confirmed."""
+        attempt = self.heard if attempt is None else attempt
+        limit = self._rollbacks.limit(attempt)
+        for cut in (*self.rolling, *(() if limit is None else (limit,))):
+            position = min(position, cut)
         if position > self.delivered:
             raise ConfigError(
                 f"position {position} cannot be confirmed: {self.delivered} is the last delivered"
             )
-        if position <= self.confirmed:
+        if position <= self.confirmed and (
+            attempt <= self.confirmed_attempt or position < self.confirmed
+        ):
             return False
         self.confirmed = position
+        self.confirmed_attempt = max(self.confirmed_attempt, attempt)
         for gone in [p for p, gap in self._gaps.items() if gap.last <= position]:
             del self._gaps[gone]
         self.advanced()
         return True
 
-    def batches(self, start: int | None) -> Batches:
+    def batches(self, start: int | None, attempt: int | None = None) -> Batches:
         """From position `start`, or behind the last confirmed; without end."""
-        return Batches(self, start)
+        return Batches(self, start, attempt)
 
-    def deliveries(self, start: int | None) -> Deliveries:
-        return Deliveries(self, start)
+    def deliveries(self, start: int | None, attempt: int | None = None) -> Deliveries:
+        return Deliveries(self, start, attempt)
 
-    def enter(self, start: int | None) -> Cursor:
-        cursor = self.cursor(start)
+    def enter(self, start: int | None, attempt: int | None = None) -> Cursor:
+        cursor = self.cursor(start, attempt)
         self._readers.append(cursor)
         self._loop = asyncio.get_running_loop()
         self.advanced()  # it may begin at the end, where nobody had come
         return cursor
 
-    def cursor(self, start: int | None) -> Cursor:
-        """A place in the stream; nobody waits for who has it and did not `enter`."""
+    def cursor(self, start: int | None, attempt: int | None = None) -> Cursor:
+        """A place in the stream; nobody waits for who has it and did not `enter`. `attempt`: that
+        of what the reader had before; else it is taken to know what stands there now."""
         read = self._begin(start)
-        return Cursor(read, self._openings.seen_by(read))
+        known = self._rollbacks.seen_by(read) if attempt is None else attempt
+        if start is None:
+            known = max(known, self.confirmed_attempt)
+        return Cursor(read, self._openings.seen_by(read), known)
 
     def leave(self, cursor: Cursor) -> None:
         """Nobody waits for it any more; it may have been the slowest."""
         if cursor in self._readers:
             self._readers.remove(cursor)
             self._handed = max(self._handed, cursor.handed)
+            self._told = max(self._told, cursor.attempt)
             self.advanced()
 
     def leave_soon(self, cursor: Cursor) -> None:
@@ -250,17 +315,26 @@ class Stream:
         return self.confirmed
 
     def has_more(self, reader: Cursor) -> bool:
+        if self._rollbacks.due(reader.attempt, reader.read) is not None:
+            return True
         return reader.read < self.delivered or bool(self._pending(reader))
 
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         while True:
             read = reader.read
+            rolled = self._rollbacks.due(reader.attempt, read)
+            if rolled is not None:
+                return [*self._openings.until(reader.epoch, read, rolled), rolled]
             if read < self.delivered:
                 found = self._from_memory(read) or await self._from_log(read + 1)
-                openings = self._pending(reader)
-                return _merged(found, openings) if openings else found
-            if openings := self._pending(reader):
+                found = list(takewhile(partial(is_of, reader.attempt), found))
+                if found:
+                    openings = self._pending(reader)
+                    return merged(found, openings) if openings else found
+            elif openings := self._pending(reader):
                 return openings
+            if self._rollbacks.due(reader.attempt, read) is not None:
+                continue  # told while the log was read
             if self._closed is not None:
                 raise Error(self._closed)
             reader.waiter = asyncio.get_running_loop().create_future()
@@ -274,7 +348,7 @@ class Stream:
         recent = self._recent
         if recent and recent[0].position == read + 1:
             return list(recent)
-        found = list(takewhile(partial(_is_above, read), reversed(recent)))
+        found = list(takewhile(partial(is_above, read), reversed(recent)))
         if found and found[-1].position <= read + 1:
             found.reverse()
             return found
@@ -295,6 +369,8 @@ class Stream:
             for batch in found
             if batch.position <= self.delivered
         ]
+        if not batches and (self.rolling or start > self.delivered):
+            return []  # it is being taken back
         if not batches or batches[0].position > start:
             raise ConfigError(
                 f"position {start} is no longer kept; see 'retention' in the cluster file"
@@ -307,30 +383,3 @@ class Stream:
         for reader in self._readers:
             if reader.waiter is not None and not reader.waiter.done():
                 reader.waiter.set_result(None)
-
-
-def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[StreamBatch]:
-    """No batch is of two epochs, so each opening has its place between two batches."""
-    merged: list[StreamBatch] = []
-    for batch in batches:
-        while openings and openings[0].position < batch.position:
-            merged.append(openings.pop(0))
-        merged.append(batch)
-    last = batches[-1].last
-    merged.extend(takewhile(lambda opened: opened.position <= last, openings))
-    return merged
-
-
-def _is_above(position: int, batch: _Kept) -> bool:
-    return batch.last > position
-
-
-def _size(batch: _Kept) -> int:
-    return 0 if isinstance(batch, GapBatch) else len(batch.placed.batch.body)
-
-
-def _without_body(batch: DeliveredBatch) -> GapBatch:
-    return GapBatch(
-        batch.position, batch.epoch, batch.group, batch.origin, batch.incarnation, batch.seq,
-        batch.count,
-    )  # fmt: skip

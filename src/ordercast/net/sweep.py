@@ -52,7 +52,7 @@ class Sweep:
 
     def piece(self, ledger: Ledger, added: int, commit: Commit) -> int:
         """Take away a piece inside the transaction that is under way; the new first row."""
-        news = commit.checkpoint is not None or ledger.confirmed > self._confirmed
+        news = commit.checkpoint is not None or ledger.confirmed != self._confirmed
         if not (news or self._worth or self._is_time()):
             return self.first
         self._confirmed = ledger.confirmed
@@ -61,6 +61,7 @@ class Sweep:
         upto = self._deletable(ledger, most)
         if upto > self.first:
             self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
+            self._db.execute("DELETE FROM annulled WHERE n < ?", (upto,))
             self._forget_gaps()
         self._worth = upto > self.first
         return max(upto, self.first)

@@ -90,7 +90,7 @@ class Transport:
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
         self._instance = os.urandom(INSTANCE_BYTES)
         self._hellos = 0  # said
-        self._peers = {name: Peer(name, site, self.times) for name in addresses if name != site}
+        self._peers = {n: Peer(n, site, self.times, identity.terms) for n in addresses if n != site}
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # not yet ended
         self._strangers: set[Connection] = set()
@@ -125,7 +125,8 @@ class Transport:
         known = site in self._peers and address in (None, self.addresses.get(site))
         if known or site == self.site:
             return
-        peer = self._peers.setdefault(site, Peer(site, self.site, self.times))
+        made = Peer(site, self.site, self.times, self.identity.terms)
+        peer = self._peers.setdefault(site, made)
         if address is not None:
             self.addresses[site] = address
         peer.barred = why_not_dialled(site, address, loopback_only=self._loopback_only)

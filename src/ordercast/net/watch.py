@@ -27,6 +27,8 @@ class Watcher:
         self._holding = False
         self._failed = False
         self._full = 0
+        self._standing = ""
+        self._away: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._look()
 
@@ -40,6 +42,30 @@ class Watcher:
         self._look_at_store()
         self._look_at_reader()
         self._look_at_window()
+        self._look_at_standing()
+
+    def _look_at_standing(self) -> None:
+        """This site, and the others of the cluster as it knows them."""
+        node = self.node
+        if not node.standing.excludes:
+            return
+        standing = node.standing.state()
+        if standing != self._standing:
+            before, self._standing = self._standing, standing
+            if before:  # at the start nobody is there yet
+                say = _log.info if standing in ("present", "flushing") else _log.warning
+                say("this site: %s%s", standing, _because(node.standing.why_not()))
+                self.tell("standing", {"standing": standing})
+        away = dict(node.core.layout.absent)
+        if away != self._away:
+            gone = [site for site in away if site not in self._away]
+            back = [site for site in self._away if site not in away]
+            self._away = away
+            if gone:
+                _log.warning("excluded: %s", ", ".join(gone))
+            if back:
+                _log.info("back: %s", ", ".join(back))
+            self.tell("excluded", {"sites": sorted(away)})
 
     def _look_at_links(self) -> None:
         for link in self.node.transport.links():
@@ -83,3 +109,7 @@ class Watcher:
             names = held_by(core)
             _log.warning("the window is full; held by %s", ", ".join(names) or "nobody known")
             self.tell("window", {"held_by": names})
+
+
+def _because(why: str | None) -> str:
+    return f" ({why})" if why else ""

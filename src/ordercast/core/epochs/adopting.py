@@ -61,8 +61,16 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
 
 
 def _opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:
-    """What the application is told when the member opens an epoch."""
-    known, structure = before.groups, domain.structure
+    """What the application is told when the member opens an epoch. Who returns without its store
+    joins its groups anew: it has nothing of what was before."""
+    structure = domain.structure
+    fresh = () if before.flushing is None else before.flushing.fresh
+    if before.roster.get(member.name, member.incarnation) != member.incarnation:
+        fresh = (*fresh, member.name)
+    known = {
+        group: tuple(site for site in sites if site not in fresh)
+        for group, sites in before.groups.items()
+    }
     groups = tuple(structure.groups_of[member.name])
     arrived = [
         (group, tuple(site for site in sites if site not in known[group]))

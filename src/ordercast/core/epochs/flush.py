@@ -93,6 +93,11 @@ class Flusher:
         domain = member.layout.domains.get(epoch)
         return restarting and domain is not None and member.name in domain.sites
 
+    @property
+    def delivered(self) -> int:
+        """Of a site in no epoch: of its tail more may be logged than was delivered."""
+        return self._member.position if self.tail is None else self.tail.delivered
+
     def quiet(self) -> bool:
         member = self._member
         if member.name not in member.layout.roster:

@@ -11,6 +11,7 @@ The driver's calls and duties are those of `core.site` and `core.outbox`.
 from collections.abc import Sequence
 
 from ordercast.core.epochs.adopting import adopt, first_checkpoint
+from ordercast.core.epochs.early import Early
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import fold
@@ -34,7 +35,7 @@ from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
-from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Included, Open
+from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Founded, Included, Open, Stored
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
@@ -42,7 +43,6 @@ from ordercast.model.options import MILLISECOND, Options
 from ordercast.wire.epoch_checks import check_change
 from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
 
-_EARLY = 1_024  # frames kept of epochs that are not open here yet
 _LONELY = 1_000 * MILLISECOND
 
 
@@ -74,7 +74,7 @@ class Member:
         self.window = Window(self)
         self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
         self.manager_at: SiteName | None = None  # who fed this site last
-        self._early: list[tuple[SiteName, InEpoch]] = []
+        self._early = Early()
         self.into_open: dict[int, list[Batch]] = {}  # own, to epochs that were open already
         self.persisting: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
@@ -159,7 +159,7 @@ class Member:
     def delivered(self) -> int:
         """The last position that was given to the application, or need not be any more."""
         home = self.layout.home(self.name)
-        return self.position if home is None else self.engines[home.epoch].position
+        return self.flush.delivered if home is None else self.engines[home.epoch].position
 
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
         """Want a change; its outcome comes in an outbox; after a restart ask again."""
@@ -189,12 +189,10 @@ class Member:
 
     def _in_epoch(self, now: int, peer: SiteName, frame: InEpoch) -> None:
         engine = self.engines.get(frame.epoch)
-        if not self.flush.takes_part():
-            return
-        if engine is not None:
+        if engine is not None and self.flush.takes_part():
             engine.receive(now, peer, frame.frame)
-        elif frame.epoch > self.layout.last_epoch and len(self._early) < _EARLY:
-            self._early.append((peer, frame))
+        elif engine is not None or frame.epoch > self.layout.last_epoch:
+            self._early.hold(peer, frame)
 
     def connected(self, now: int, peer: SiteName) -> None:
         self.now = now
@@ -263,6 +261,8 @@ class Member:
             self.layout = layout
         if isinstance(record, Flush):
             self.flush.tell_log()
+        elif isinstance(record, (Founded, Stored)):
+            self._look_at_early()
         self._wishes.answer(self.layout)
 
     def _end_engines(self, layout: Layout) -> None:
@@ -303,8 +303,10 @@ class Member:
             for batch in batches:
                 self.engines[epoch].take_over(batch)
         self._forget_due = True
-        early, self._early = self._early, []
-        for peer, frame in early:
+        self._look_at_early()
+
+    def _look_at_early(self) -> None:
+        for peer, frame in self._early.take():
             self._in_epoch(self.now, peer, frame)
 
     def _close_down(self) -> None:
@@ -387,7 +389,7 @@ class Member:
 
     def observations(self) -> list[Observation]:
         inside = [seen for engine in self.engines.values() for seen in engine.observations()]
-        return [("early frames", len(self._early), _EARLY), *inside]
+        return [self._early.observation(), *inside]
 
     def quiet(self) -> bool:
         if self.name not in self.layout.roster:

@@ -108,6 +108,23 @@ def included_in(data: bytes) -> Included:
     return _read(data).lasts
 
 
+def absences_in(data: bytes) -> dict[int, dict[Group, list[Site]]]:
+    """By open epoch, the absent members of its groups, where there are any."""
+    packed = _read(data)
+    found: dict[int, dict[Group, list[Site]]] = {}
+    for domain in packed.domains:
+        for group in domain.groups:
+            away = [site for site in packed.groups[group] if site in packed.absent]
+            if away:
+                found.setdefault(domain.epoch, {})[group] = away
+    return found
+
+
+def absent_in(data: bytes) -> dict[Site, int]:
+    """Who is absent, and the epoch that was closed without each."""
+    return _read(data).absent
+
+
 def _read(data: bytes) -> _Layout:
     """FrameError if it is none, or one in which something is named that it does not have: a peer
     may have sent it."""

@@ -1,0 +1,414 @@
+"""Nodes under `exclude`: dead members, sides without a majority, rollbacks, and what comes back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ordercast
+from ordercast.check.report import check_history
+from ordercast.history.reader import read_history
+from ordercast.net.export import export
+from ordercast.net.local import LocalCluster, local_cluster
+from ordercast.net.node import Node
+from support.loops import in_loop
+from support.served import served
+
+GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c"]}
+QUICK = {"suspect": "300ms"}
+
+
+def cluster_of(
+    folder: Path | None, deliver: str = "agreed", groups: Any = None, **options: Any
+) -> LocalCluster:
+    if folder is not None:
+        options.setdefault("durability", "os")
+    options.setdefault("timeouts", QUICK)
+    return local_cluster(groups or GROUPS, dir=folder, deliver=deliver, **options)
+
+
+async def until(what: Callable[[], bool]) -> None:
+    while not what():
+        await asyncio.sleep(0.01)
+
+
+async def messages(reader: AsyncIterator[Any], count: int) -> list[ordercast.Delivery]:
+    items = [await anext(reader) for _ in range(count)]
+    assert all(isinstance(item, ordercast.Delivery) for item in items), items
+    return items
+
+
+async def all_back(cluster: LocalCluster) -> None:
+    await until(
+        lambda: all(
+            node.standing.state() == "present" and not node.core.layout.absent
+            for node in cluster.nodes.values()
+        )
+    )
+
+
+def root_of(cluster: LocalCluster) -> str:
+    layout = cluster["a"].core.layout
+    return next(iter(layout.domains.values())).root
+
+
+async def collected(node: Node, count: int, **begin: Any) -> list[Any]:
+    """So many items behind where reading begins, but for epochs that open."""
+    found: list[Any] = []
+    async for item in node.deliveries(**begin):
+        if not isinstance(item, ordercast.EpochOpened):
+            found.append(item)
+            if len(found) == count:
+                return found
+    raise AssertionError("a stream ended")
+
+
+async def cut_off_root(cluster: LocalCluster) -> str:
+    """The root alone has "root 0" … "root 2", delivered there; the others went on with "other"."""
+    await (await cluster["a"].multicast("alpha", b"first")).stable()
+    root = root_of(cluster)
+    others = [site for site in "abc" if site != root]
+    cluster.split([root], others)
+    for number in range(3):
+        await (await cluster[root].multicast("alpha", b"root %d" % number)).ordered()
+    await (await cluster[others[0]].multicast("alpha", b"other")).stable()
+    return root
+
+
+@pytest.mark.parametrize("deliver", ["safe", "agreed"])
+@in_loop
+async def test_the_rest_goes_on_without_a_dead_member_and_it_returns(
+    tmp_path: Path, deliver: str
+) -> None:
+    async with cluster_of(tmp_path, deliver) as cluster:
+        await (await cluster["a"].multicast("alpha", b"one")).stable()
+        for site in "abc":  # one of them is the root, one the manager
+            await cluster.kill(site)
+            others = [other for other in "abc" if other != site]
+            for other in others:
+                await (await cluster[other].multicast("alpha", other.encode())).stable()
+            assert list((await cluster[others[0]].status())["excluded"]) == [site]
+            node = await cluster.start(site)
+            await (await node.multicast("alpha", b"back")).stable()  # waits until it is
+            assert (await node.status())["standing"] == "present"
+        orders = [
+            [item.payload for item in await collected(cluster[site], 10, start=1)] for site in "abc"
+        ]
+        assert orders[0] == orders[1] == orders[2]
+        assert {node.stream.attempt for node in cluster.nodes.values()} == {1}
+
+
+@in_loop
+async def test_a_cut_off_root_takes_back_what_only_it_had(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        root = await cut_off_root(cluster)
+        reader = cluster[root].deliveries()
+        before = await messages(reader, 4)
+        assert [item.payload for item in before] == [b"first", b"root 0", b"root 1", b"root 2"]
+        cluster.heal()
+        rolled = await anext(reader)
+        assert isinstance(rolled, ordercast.Rollback)
+        assert rolled.position == 1
+        assert [message for _, message in rolled.annulled] == [item.id for item in before[1:]]
+        assert [position for position, _ in rolled.annulled] == [2, 3, 4]
+        await all_back(cluster)
+        await cluster[root].flush("stable")
+        again = await collected(cluster[root], 6, start=1)
+        assert again[1] == rolled
+        live = [again[0], *again[2:]]
+        for site in "abc":
+            if site != root:
+                seen = await collected(cluster[site], 5, start=1)
+                assert [item.id for item in seen] == [item.id for item in live]
+        assert [item.position for item in live] == [1, 2, 3, 4, 5]
+        assert [item.attempt for item in live] == [1, 2, 2, 2, 2]
+
+
+@in_loop
+async def test_at_safe_a_cut_off_root_delivers_nothing_that_is_taken_back(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "safe") as cluster:
+        await (await cluster["a"].multicast("alpha", b"first")).stable()
+        root = root_of(cluster)
+        others = [site for site in "abc" if site != root]
+        cluster.split([root], others)
+        await cluster[root].multicast("alpha", b"root")
+        await (await cluster[others[0]].multicast("alpha", b"other")).stable()
+        assert cluster[root].stream.delivered == 1
+        cluster.heal()
+        orders = [await collected(cluster[site], 3, start=1) for site in "abc"]
+        assert [item.payload for item in orders[0]] == [b"first", b"other", b"root"]
+        assert [[item.id for item in order] for order in orders[1:]] == [
+            [item.id for item in orders[0]]
+        ] * 2
+
+
+@in_loop
+async def test_what_was_confirmed_and_taken_back_is_told_after_a_restart(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        root = await cut_off_root(cluster)
+        await collected(cluster[root], 4)
+        await cluster[root].confirm(4)
+        cluster.heal()
+        await until(lambda: cluster[root].stream.attempt == 2)
+        await cluster[root].confirm(4)  # of an application that has not been told yet
+        assert cluster[root].stream.confirmed == 1
+        node = await cluster.restart(root)
+        found = await collected(node, 5)
+        assert isinstance(found[0], ordercast.Rollback)
+        assert [item.attempt for item in found[1:]] == [2, 2, 2, 2]
+        await node.confirm(5)
+        await (await node.multicast("alpha", b"later")).stable()
+        assert [item.payload for item in await collected(node, 1)] == [b"later"]
+
+
+@in_loop
+async def test_who_says_which_attempt_it_had_is_told_what_was_taken_back(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        root = await cut_off_root(cluster)
+        cluster.heal()
+        await all_back(cluster)
+        await cluster[root].flush("stable")
+        stale = await collected(cluster[root], 2, start=4, attempt=1)
+        assert isinstance(stale[0], ordercast.Rollback)
+        assert (stale[1].position, stale[1].attempt) == (2, 2)
+        knowing = await collected(cluster[root], 1, start=4, attempt=2)
+        assert knowing[0].position == 4
+
+
+@in_loop
+async def test_without_a_majority_callers_are_told(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "safe") as cluster:
+        await (await cluster["a"].multicast("alpha", b"first")).stable()
+        cluster.split(["a"], ["b", "c"])
+        await until(lambda: cluster["a"].standing.state() == "no majority")
+        changing = asyncio.create_task(cluster["a"].leave("alpha"))
+        await until(lambda: cluster["a"].standing.hopeless)
+        with pytest.raises(ordercast.NotInMajority, match="no majority of the voters"):
+            await cluster["a"].multicast("alpha", b"x")
+        with pytest.raises(ordercast.NotInMajority, match="no majority"):
+            cluster["a"].multicast_nowait("alpha", b"x")
+        with pytest.raises(ordercast.NotInMajority, match="may be done"):
+            await changing
+        with pytest.raises(ordercast.NotInMajority, match="no majority"):
+            await cluster["a"].join("beta")
+        status = await cluster["a"].status()
+        assert status["standing"] == "no majority"
+        assert "no majority" in status["why_not"]
+        cluster.heal()
+        await all_back(cluster)
+        await (await cluster["a"].multicast("alpha", b"again")).stable()
+
+
+@in_loop
+async def test_a_group_whose_members_are_all_gone_is_frozen_until_one_returns(
+    tmp_path: Path,
+) -> None:
+    groups = {"alpha": ["a", "b", "c"], "gamma": ["d"]}
+    async with cluster_of(tmp_path, groups=groups, voters=["a", "b", "c"]) as cluster:
+        await (await cluster["a"].multicast("gamma", b"before")).stable()
+        await cluster.kill("d")
+        receipt = await cluster["a"].multicast("gamma", b"meanwhile")
+        await until(lambda: "gamma" in cluster["a"].core.layout.frozen)
+        assert (await cluster["a"].status())["frozen"] == {"gamma": ["d"]}
+        with pytest.raises(ordercast.NotInMajority, match="'gamma' waits"):
+            await cluster["a"].multicast("gamma", b"x")
+        await (await cluster["a"].multicast("alpha", b"others go on")).stable()
+        await cluster.start("d")
+        await receipt.stable()
+        payloads = [item.payload for item in await collected(cluster["d"], 2, start=1)]
+        assert payloads == [b"before", b"meanwhile"]
+
+
+@in_loop
+async def test_a_member_that_does_not_read_is_excluded_where_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(
+        tmp_path, "safe", slow_member="exclude", limits={"unread_messages": 4}
+    ) as cluster:
+        readers = [asyncio.create_task(_read_on(cluster[site])) for site in "ab"]
+        number = 0
+        while "c" not in cluster["a"].core.layout.absent:
+            number += 1
+            await cluster["a"].multicast("alpha", b"%d" % number)
+            await asyncio.sleep(0.02)
+        await cluster["a"].flush("stable")
+        assert cluster["a"].stream.delivered == number
+        for reader in readers:
+            reader.cancel()
+
+
+async def _read_on(node: Node) -> None:
+    async for _ in node.deliveries():
+        pass
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@in_loop
+async def test_a_client_hears_of_a_rollback_from_its_daemon(tmp_path: Path, kept: bool) -> None:
+    options: dict[str, Any] = {"on_failure": "exclude"}
+    if not kept:
+        options |= {"dir": None, "durability": "memory"}
+    async with served(tmp_path, GROUPS, deliver="agreed", timeouts=QUICK, **options) as sites:
+        cluster = sites.cluster
+        await (await cluster["a"].multicast("alpha", b"zero")).stable()
+        root = root_of(cluster)
+        async with sites.connect(root) as client:
+            reader = client.deliveries()
+            assert [item.payload for item in await messages(reader, 1)] == [b"zero"]
+            await cut_off_root(cluster)
+            before = await messages(reader, 4)
+            await client.confirm(before[-1].position)
+            cluster.heal()
+            rolled = await anext(reader)
+            assert isinstance(rolled, ordercast.Rollback)
+            assert [message for _, message in rolled.annulled] == [i.id for i in before[1:]]
+            (again,) = await messages(reader, 1)
+            assert (again.payload, again.position, again.attempt) == (b"other", 3, 2)
+            assert cluster[root].stream.confirmed == 2
+
+
+@in_loop
+async def test_the_history_of_a_rollback_holds(tmp_path: Path) -> None:
+    stores, out = tmp_path / "stores", tmp_path / "history"
+    async with cluster_of(stores) as cluster:
+        root = await cut_off_root(cluster)
+        cluster.heal()
+        await all_back(cluster)
+        await cluster[root].flush("stable")
+        await asyncio.gather(*(collected(cluster[site], 5, start=1) for site in "abc"))
+        await asyncio.sleep(0.2)
+    export(stores, out, ended=["a", "b", "c"])
+    history = read_history(out)
+    report = check_history(history)
+    assert report.ok, report
+    assert report.annulled == 3
+    kinds = [event.kind for event in history.events if event.site == root]
+    told = [kind for kind in kinds if kind in ("excluded", "rollback", "returned")]
+    assert told in (
+        ["rollback"],
+        ["excluded", "rollback", "returned"],
+    )  # it may hear of all at once
+
+
+class _Sum:
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+
+    def apply(self, command: bytes, _: ordercast.Delivery) -> int:
+        self.seen.append(command)
+        return len(self.seen)
+
+    def dump(self) -> bytes:
+        return b"|".join(self.seen)
+
+    def load(self, state: bytes) -> None:
+        self.seen = state.split(b"|") if state else []
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@in_loop
+async def test_a_replica_goes_back_to_its_snapshot_or_begins_anew(
+    tmp_path: Path, saved: bool
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        states = {site: _Sum() for site in "abc"}
+        replicas = {
+            site: ordercast.Replica(
+                cluster[site],
+                "alpha",
+                state.apply,
+                snapshot=state.dump,
+                restore=state.load,
+                path=tmp_path / f"{site}.state",
+            )
+            for site, state in states.items()
+        }
+        async with replicas["a"], replicas["b"], replicas["c"]:
+            await asyncio.gather(*(replicas[site].submit(site.encode()) for site in "abc"))
+            await asyncio.gather(*(replica.reach(3) for replica in replicas.values()))
+            root = root_of(cluster)
+            others = [site for site in "abc" if site != root]
+            if saved:
+                assert await replicas[root].save() == 3
+            cluster.split([root], others)
+            assert await replicas[root].submit(b"alone") == 4
+            assert await replicas[others[0]].submit(b"together") == 4
+            late = asyncio.create_task(replicas[root].save())  # not of what may be taken back
+            await asyncio.sleep(0.1)
+            assert replicas[root].saved == (3 if saved else 0)
+            cluster.heal()
+            await asyncio.gather(*(replica.reach(5) for replica in replicas.values()))
+            assert await late >= 3
+            await asyncio.gather(*(replica.read(lambda: None) for replica in replicas.values()))
+        assert states["a"].seen == states["b"].seen == states["c"].seen
+        assert states["a"].seen[3:] == [b"together", b"alone"]
+
+
+@in_loop
+async def test_a_replica_that_cannot_go_back_says_so(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        await (await cluster["a"].multicast("alpha", b"zero")).stable()
+        state = _Sum()
+        replica = ordercast.Replica(cluster[root_of(cluster)], "alpha", state.apply)
+        with pytest.raises(ordercast.Error, match="cannot go back"):
+            await _beyond_a_rollback(cluster, replica)
+
+
+async def _beyond_a_rollback(cluster: LocalCluster, replica: ordercast.Replica[int]) -> None:
+    async with replica:
+        await cut_off_root(cluster)
+        await replica.reach(4)
+        cluster.heal()
+        await replica.reach(100)
+
+
+@pytest.mark.parametrize("deliver", ["safe", "agreed"])
+@in_loop
+async def test_all_sites_are_killed_at_once_and_go_on(tmp_path: Path, deliver: str) -> None:
+    async with cluster_of(tmp_path, deliver) as cluster:
+        await (await cluster["a"].multicast("alpha", b"one")).stable()
+        receipts = [await cluster[site].multicast("alpha", site.encode()) for site in "abc"]
+        await asyncio.gather(*(receipt.accepted() for receipt in receipts))
+        for site in "abc":
+            await cluster.kill(site)
+        for site in "abc":
+            await cluster.start(site)
+        await (await cluster["b"].multicast("alpha", b"two")).stable()
+        orders = [await collected(cluster[site], 5, start=1) for site in "abc"]
+        payloads = [item.payload for item in orders[0]]
+        assert sorted(payloads[1:]) == [b"a", b"b", b"c", b"two"]
+        for order in orders[1:]:
+            assert [item.id for item in order] == [item.id for item in orders[0]]
+
+
+@in_loop
+async def test_a_site_without_its_store_returns_and_is_handed_the_state(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "safe") as cluster:
+        states = {site: _Sum() for site in "abc"}
+
+        def replica(site: str) -> ordercast.Replica[int]:
+            state = states[site]
+            return ordercast.Replica(
+                cluster[site], "alpha", state.apply, snapshot=state.dump, restore=state.load
+            )
+
+        async with replica("a") as a, replica("b") as b:
+            async with replica("c") as c:
+                await c.submit(b"from c")
+                await a.submit(b"from a")
+            await cluster.kill("c")
+            for path in tmp_path.glob("c.*"):
+                path.unlink()
+            await b.submit(b"without c")
+            states["c"] = _Sum()
+            node = await cluster.start("c")
+            await until(lambda: node.standing.state() == "present")
+            assert node.incarnation > 1
+            async with replica("c") as c:
+                assert await c.submit(b"again") == 4
+                await asyncio.gather(a.read(lambda: None), b.read(lambda: None))
+        assert states["c"].seen == [b"from c", b"from a", b"without c", b"again"]
+        assert states["a"].seen == states["b"].seen == states["c"].seen
