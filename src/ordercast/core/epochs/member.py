@@ -393,6 +393,8 @@ class Member:
 
     def quiet(self) -> bool:
         if self.name not in self.layout.roster:
-            return True  # retired: nobody owes it an answer
+            # Retired: no word of what became stable is owed to it, but of what no epoch takes.
+            placed = all(engine.own.all_placed() for engine in self.engines.values())
+            return placed and not self.flush.waiting()
         busy = self._wishes.asked or self.layout.closing or not self.flush.quiet()
         return not busy and all(engine.quiet() for engine in self.engines.values())
