@@ -69,20 +69,24 @@ def test_members_that_run_any_of_them_keep_the_guarantees_through_failures(proto
             assert hard_schedule(seed, protocol=protocol).judge() == [], f"hard seed {seed}"
 
 
-def test_two_phase_is_refused_where_sites_may_go_for_good() -> None:
-    """What an origin outside has offered, all its members wait for."""
-    assert OTHERS == ("symmetric", "tom", "metagroup")
+def test_all_of_the_registry_do() -> None:
+    assert {"propagation", "centralized", *OTHERS} == set(PROTOCOLS)
+
+
+def test_one_that_would_not_is_refused_where_sites_may_go_for_good() -> None:
     config = excluding("two_phase", 1)
-    with pytest.raises(ConfigError, match="on-failure: two_phase does not support 'exclude'"):
-        simulate(config, 1)
-    assert simulate(replace(config, faults=()), 1).ok
-    assert simulate(replace(config, faults=(), on_failure="wait"), 1).ok
+    with patch.dict(PROTOCOLS, {"two_phase": replace(PROTOCOLS["two_phase"], exclude=False)}):
+        with pytest.raises(ConfigError, match="on-failure: two_phase does not support 'exclude'"):
+            simulate(config, 1)
+        assert simulate(replace(config, faults=()), 1).ok
+        assert simulate(replace(config, faults=(), on_failure="wait"), 1).ok
 
 
 def test_nor_is_it_switched_to() -> None:
     config = replace(excluding("propagation", 1), faults=(Fault("crash", count=1),))
-    run = Epochs(config, 1)
-    after = fold(run.first, Begin("c", (UseProtocol("two_phase"),)), run.build)
+    with patch.dict(PROTOCOLS, {"two_phase": replace(PROTOCOLS["two_phase"], exclude=False)}):
+        run = Epochs(config, 1)
+        after = fold(run.first, Begin("c", (UseProtocol("two_phase"),)), run.build)
     assert "does not support on_failure = 'exclude'" in after.outcomes["c"]
 
 

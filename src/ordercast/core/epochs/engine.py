@@ -90,7 +90,7 @@ class Engine(Site):
         if self.direct is None:
             link.forget_early()
             self._blocked.pop(peer, None)
-        elif self.direct.waits_on(peer):
+        elif peer in self.direct.awaited():
             return
         lasts = [out.last for out in link.outgoing]
         self._acknowledged(link, self.boot, tuple((lane, n, n) for lane, n in enumerate(lasts)))
