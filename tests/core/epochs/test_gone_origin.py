@@ -19,9 +19,7 @@ WITH_A_DOMAIN = {"g": "abc", "h": "xy"}
 
 def offered(groups: dict[str, str], deliver: str = "safe") -> World:
     """x has offered a message to g, heard no answer, and crashed; then the others send."""
-    world = World(
-        groups, "abcxy", "abc", policy="exclude", protocol="two_phase", deliver=deliver
-    )
+    world = World(groups, "abcxy", "abc", policy="exclude", protocol="two_phase", deliver=deliver)
     world.run(SECOND)
     world.submit("x", "g", b"first")
     world.run(world.now + SECOND)

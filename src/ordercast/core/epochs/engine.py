@@ -175,8 +175,8 @@ class Engine(Site):
         self._persist, self._deliveries, self.own.receipts = [], [], []
         return Outbox(persist, (), (), deliveries, receipts, None, None)
 
-    def quiet(self) -> bool:
-        return not self.frozen and super().quiet()
+    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
+        return not self.frozen and super().quiet(apart_from)
 
     def log(self) -> list[Placed]:
         """What is still held of the ordered log."""

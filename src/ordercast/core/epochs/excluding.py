@@ -1,8 +1,9 @@
 """The manager's part of a flush ([GS] §5.2.1): who goes, who returns, what the past is.
 
 It proposes `Flush` when a site of a domain has been silent for too long, has restarted, asks to
-return, or waits for an origin that is gone; gathers the reports; tells each site what it must have; and proposes `Open` when all have
-it. Whoever fails meanwhile is the next flush's. All of it is asked for again by the next manager.
+return, or waits for an origin that is gone; gathers the reports; tells each site what it must have;
+and proposes `Open` when all have it. Whoever fails meanwhile is the next flush's. All of it is
+asked for again by the next manager.
 """
 
 from dataclasses import replace
