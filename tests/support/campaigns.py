@@ -20,7 +20,7 @@ from ordercast.net.node import Node
 from support.applog import Note, accepted, compare, judge, saw
 from support.tables import FIGURE_3, random_table
 
-QUIET_S = 30.0
+QUIET_S = 60.0
 
 
 @dataclass(frozen=True)
