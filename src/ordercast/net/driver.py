@@ -10,7 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
@@ -38,6 +38,15 @@ class Carrier(Protocol):
     """What a driver needs of a transport."""
 
     def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None: ...
+
+
+@runtime_checkable
+class Sharing(Carrier, Protocol):
+    """A transport that sends to many at once what is for many, and leaves the rest."""
+
+    def share(
+        self, sends: Sequence[tuple[SiteName, SiteFrame]]
+    ) -> Sequence[tuple[SiteName, SiteFrame]]: ...
 
 
 class Keeper(Protocol):
@@ -101,6 +110,7 @@ class Driver:
         self.fed_at = 0  # when a manager, which a majority answers, was last heard
         self.turns = 0
         self.commits = 0
+        self._share = carrier.share if isinstance(carrier, Sharing) else None
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self._closed = False
@@ -274,6 +284,8 @@ class Driver:
             self.application.decided(box.outcomes)
 
     def _send(self, sends: Sequence[tuple[SiteName, SiteFrame]]) -> None:
+        if self._share is not None:
+            sends = self._share(sends)
         if len(sends) == 1:  # the common case
             peer, frame = sends[0]
             self.carrier.send(peer, [frame])

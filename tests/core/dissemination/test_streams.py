@@ -112,7 +112,7 @@ def test_a_hole_that_nobody_fills_is_skipped_to_the_next_packet() -> None:
 
 def test_what_the_sender_no_longer_has_is_skipped_at_once() -> None:
     streams = Streams(2, limits=StreamLimits(kept_pieces=10))
-    streams.lose = lambda _f, _t, datagram: streams.now < SECOND // 100
+    streams.lose = lambda _f, _t, _d: streams.now < SECOND // 100
     numbered(streams, "s0", 30)
     streams.run(SECOND // 100)
     numbered(streams, "s0", 1)

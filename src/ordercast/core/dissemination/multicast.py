@@ -61,6 +61,10 @@ class Multicast:
             self.site, origin, stream, number, self.limits, self.times, self.counts
         )
 
+    def stream_of(self, origin: Site) -> int:
+        """0: none is known."""
+        return self._of.get(origin, 0)
+
     def forget(self, origin: Site) -> None:
         self.streams.pop(self._of.pop(origin, 0), None)
         self._reached.pop(origin, None)
@@ -70,15 +74,19 @@ class Multicast:
         if stream == self.own.stream:
             self._reached[peer] = now + self.times.reached_for
 
+    def unreached(self, peer: Site) -> None:
+        """There is no connection on which it could say that it hears us."""
+        self._reached.pop(peer, None)
+
     def reached(self, now: int) -> dict[Site, None]:
         """Who hears our stream."""
         return {peer: None for peer, until in self._reached.items() if until > now}
 
     # --- packets and datagrams --------------------------------------------------------------------
 
-    @property
-    def full(self) -> bool:
-        return self.own.waiting >= self.limits.queued_pieces
+    def full(self, was: bool) -> bool:
+        """Whether the engine should wait; and, if it does, until half of it is sent."""
+        return self.own.waiting >= self.limits.queued_pieces // (2 if was else 1)
 
     def send(self, packet: bytes) -> None:
         self.own.push(packet)

@@ -52,6 +52,10 @@ class Sending:
             body = packet[start : start + size]
             ends = start + size >= len(packet)
             self._kept.append(Piece(self.stream, self.last, start == 0, ends, body))
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Of what was sent; what was not is in the windows of the links, too, and bounded there."""
         while len(self._kept) > self._limits.kept_pieces and self.oldest <= self.sent:
             gone = self._kept.popleft()
             self._again.pop(gone.number, None)
@@ -84,8 +88,9 @@ class Sending:
             self._counts["pieces_sent"] += 1
             self._beat_after = self._times.beat_least
             self._beat_at = now + self._beat_after
+        self._let_go()
         if self._beat_at <= now:
-            out.append(Beat(self.stream, self.serial(), self.sent, min(first, self.sent + 1)))
+            out.append(Beat(self.stream, self.serial(), self.sent, min(self.oldest, self.sent + 1)))
             self._beat_after = min(2 * self._beat_after, self._times.beat_most)
             self._beat_at = now + self._beat_after
 
