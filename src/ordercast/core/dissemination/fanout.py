@@ -73,7 +73,7 @@ class Fanout:
             for item in data.items:
                 name = _name(item)
                 place = places.get(name)
-                if place is None or items[place] is not item:
+                if place is None or (items[place] is not item and items[place] != item):
                     place = places[name] = len(items)
                     items.append(item)
                     uses.append(0)
