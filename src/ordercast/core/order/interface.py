@@ -125,6 +125,12 @@ class DirectOrdering(Ordering, Protocol):
     def waits_on(self, origin: Site) -> bool:
         """Whether a batch of the origin's, which is outside, waits here for what it alone says."""
 
+    def flush(self, now: int) -> int:
+        """The end of a burst, or the time that was asked for: when to be called next."""
+
+    def most_held(self, window: int, origins: int) -> int:
+        """As `most_queued`: the most that are received and not placed yet."""
+
     def most_queued(self, window: int, origins: int) -> int:
         """The most items on a lane to one peer, when each of so many origins has at most `window`
         batches that are not stable."""

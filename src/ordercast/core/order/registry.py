@@ -1,5 +1,6 @@
 """The ordering protocols by name. A new one is one file beside this, and one line here."""
 
+from ordercast.core.order.arrow import Arrow
 from ordercast.core.order.centralized import Centralized
 from ordercast.core.order.interface import ProtocolInfo, Registry
 from ordercast.core.order.metagroup import Metagroup
@@ -20,6 +21,7 @@ PROTOCOLS: Registry = {
         ProtocolInfo("symmetric", Symmetric, direct=True),
         ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), headers=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
+        ProtocolInfo("arrow", Arrow, direct=True),
     )
 }
 
