@@ -1,7 +1,7 @@
 """What sites say to each other in the swap family ([SWAP]), all of it on the lane UP.
 
-Requests and answers between two sites (`Swap`, `Count`, `Told`) bear a `number` that goes on through
-restarts, so that one told again is recognised; headers are recognised by what they head.
+Requests and answers between two sites (`Swap`, `Count`, `Told`) bear a `number` that goes on
+through restarts, so that one told again is recognised; headers are recognised by what they head.
 """
 
 import msgspec

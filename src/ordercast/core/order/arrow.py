@@ -1,10 +1,10 @@
 """`arrow`: path reversal finds the predecessor ([SWAP] §4, Figures 1–5).
 
-Every site of a tree points to a neighbour, or to itself: then it is a sink, and knows the last message
-that was issued here. A request follows the arrows and turns each round behind it; at a sink it has
-found its predecessor. A tree edge holds one arrow or one request under way, never both, so whatever
-passes a site after it has issued m comes after m: messages of one origin keep their order although
-they are deflected to different sinks.
+Every site of a tree points to a neighbour, or to itself: then it is a sink, and knows the last
+message that was issued here. A request follows the arrows and turns each round behind it; at a sink
+it has found its predecessor. A tree edge holds one arrow or one request under way, never both, so
+whatever passes a site after it has issued m comes after m: messages of one origin keep their order
+although they are deflected to different sinks.
 
 A sink that issues a request of its own reads the old value first: as printed it would be its own
 predecessor (ERRATA SWAP-1).

@@ -1,8 +1,8 @@
 """The receivers' part of [SWAP] §3: messages are chained by predecessor, or by number.
 
 Every site of the domain chains every header, whether it is a member or not: who is outside the
-predecessor's group would otherwise wait for ever for what it never sees (ERRATA SWAP-6). So all know
-how many come before a message, which is its order key.
+predecessor's group would otherwise wait for ever for what it never sees (ERRATA SWAP-6). So all
+know how many come before a message, which is its order key.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,9 @@ _HEADER: Any = Header
 
 
 class Chain:
-    """State: the end of the chain (`number`, `last`); headers that wait; the last seq chained of each
-    origin and group, by which a repeat is known (one origin's to one group are chained in order)."""
+    """State: the end of the chain (`number`, `last`); headers that wait; the last seq chained of
+    each origin and group, by which a repeat is known (one origin's to one group are chained in
+    order)."""
 
     def __init__(self) -> None:
         self.number = 0

@@ -1,7 +1,7 @@
 """What a site of the swap family owes others until they have it: requests, headers, answers.
 
-Requests to a peer are numbered through restarts, so a repeat is recognised. What is not acknowledged
-when a site restarts is told again; links do so for a peer that does.
+Requests to a peer are numbered through restarts, so a repeat is recognised. What is not
+acknowledged when a site restarts is told again; links do so for a peer that does.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,18 +2,19 @@
 
 A site hands its own batches to its swap object (`swaps`); where a predecessor shows, that site
 multicasts batch and predecessor; receivers chain them (`chain`). One object orders the messages of
-one domain, on the forest's tree: the header goes to every site of the domain, the body to the group's
-members (ERRATA SWAP-6). The order key is the number in the chain. A batch has its place when its
-origin has chained it: what is before its predecessor may be open until then, so only that is late
-enough for causal order, which is then free (SWAP-7).
+one domain, on the forest's tree: the header goes to every site of the domain, the body to the
+group's members (ERRATA SWAP-6). The order key is the number in the chain. A batch has its place
+when its origin has chained it: what is before its predecessor may be open until then, so only that
+is late enough for causal order, which is then free (SWAP-7).
 
 An origin outside the domain submits through one fixed site of it, the root of its tree.
 
-Nobody has more than `ahead` batches on their way that some site of the domain has not chained: sites
-tell how far they are every `every` batches. So the lane to a slow site that is no member is bounded.
+Nobody has more than `ahead` batches on their way that some site of the domain has not chained:
+sites tell how far they are every `every` batches. So the lane to a slow site that is no member is
+bounded.
 
-What is heard is durable before it is answered (`notes`): a restarted site hears it all again, comes to
-the same state, and tells again what it owes (`debts`).
+What is heard is durable before it is answered (`notes`): a restarted site hears it all again, comes
+to the same state, and tells again what it owes (`debts`).
 """
 
 from collections import deque
@@ -35,14 +36,13 @@ from ordercast.core.order.swaps import (
     SendCount,
     Step,
     SwapObject,
-    Tell,
     ask_of,
 )
 from ordercast.core.outbox import Heard, Note, Passed, Turned
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
-from ordercast.wire.frames import DOWN, UP, Final, Item, Offer
+from ordercast.wire.frames import UP, Final, Item, Offer
 from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import MessageName
 

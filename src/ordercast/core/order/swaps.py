@@ -1,9 +1,9 @@
 """A distributed swap object as one site sees it ([SWAP] §3): requests in, steps out, nothing else.
 
-`swap(ask)` changes the object's value and finds, somewhere in its tree, the value before: the name of
-the message right before. What a call leads to at this site are its steps. A request carries the body
-of its first message to the site where the predecessor shows, which multicasts both: the dead origin
-of a message that has its predecessor would otherwise stop everyone (ERRATA SWAP-7).
+`swap(ask)` changes the object's value and finds, somewhere in its tree, the value before: the name
+of the message right before. What a call leads to at this site are its steps. A request carries the
+body of its first message to the site where the predecessor shows, which multicasts both: the dead
+origin of a message that has its predecessor would otherwise stop everyone (ERRATA SWAP-7).
 
 Counting objects ([SWAP] §3) give numbers instead of predecessors.
 """
@@ -92,7 +92,8 @@ class SwapObject(Protocol):
         """Combine what has gathered and let it go on."""
 
     def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        """Plain data, for `load`; `kept`: own batches go without bodies, which are kept elsewhere."""
+        """Plain data, for `load`; `kept`: own batches go without bodies, which are kept
+        elsewhere."""
 
     def load(self, state: dict[str, Any]) -> None: ...
 
