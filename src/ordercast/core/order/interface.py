@@ -23,6 +23,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.model.options import Options
 from ordercast.wire.frames import Item
 
 State = dict[str, Any]
@@ -36,6 +37,9 @@ again until it is placed, which the site does not keep for the object."""
 
 class Environment(Protocol):
     """What a site does for its ordering object."""
+
+    @property
+    def options(self) -> Options: ...
 
     @property
     def resumes(self) -> bool:

@@ -53,7 +53,6 @@ class Reduction(Direct):
 
     ahead = 1_024
     every = 256
-    hold = 0  # nanoseconds that a request waits for others to combine with
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -74,6 +73,7 @@ class Reduction(Direct):
         self._through: dict[Stream, int] = {}  # last seq taken of an origin outside
         self._incarnation = 0  # of own batches
         self._closing = self._closed = False  # the Close is issued here; is chained here
+        self._hold = environment.options.timing.hold
         self._turn_at = NEVER
         self._silent = False  # until all is replayed
         self._advancing = False
@@ -163,7 +163,7 @@ class Reduction(Direct):
         if not self.swaps.waiting() or self._silent:
             self._turn_at = NEVER
             return NEVER
-        self._turn_at = min(self._turn_at, now + self.hold)
+        self._turn_at = min(self._turn_at, now + self._hold)
         if now < self._turn_at:
             return self._turn_at
         self._turn_at = NEVER
