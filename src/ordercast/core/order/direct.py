@@ -11,7 +11,7 @@ from typing import cast
 
 from msgspec import convert
 
-from ordercast.core.order.interface import Environment, State
+from ordercast.core.order.interface import NEVER, Environment, State
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import Tellers
@@ -141,6 +141,9 @@ class Direct:
     def acknowledged(self, peer: Site, items: Sequence[Item]) -> None: ...
 
     def final(self, group: Group, seq: int) -> None: ...
+
+    def flush(self, now: int) -> int:  # noqa: ARG002
+        return NEVER
 
     def waits_on(self, origin: Site) -> bool:  # noqa: ARG002
         return False

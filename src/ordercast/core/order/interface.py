@@ -29,6 +29,8 @@ State = dict[str, Any]
 """Plain data (dicts, lists, tuples, ints, strings) that survives the codec. In a new epoch it has
 one entry, "inherited": what the closed ones include (`Included`)."""
 
+NEVER = 1 << 62
+
 CLOSING = 0
 """The incarnation of the Close of an epoch: a batch to all sites of the domain, submitted again and
 again until it is placed, which the site does not keep for the object."""
@@ -115,6 +117,9 @@ class DirectOrdering(Ordering, Protocol):
 
     def acknowledged(self, peer: Site, items: Sequence[Item]) -> None:
         """The peer has these items durably."""
+
+    def flush(self, now: int) -> int:
+        """The end of a burst, or the time that was asked for: when to be called next (`NEVER`)."""
 
     def final(self, group: Group, seq: int) -> None:
         """This site's own messages to the group up to `seq` need no more."""
