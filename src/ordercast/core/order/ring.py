@@ -71,8 +71,7 @@ class Ring(Direct):
         self._entries: dict[int, Entry] = {}
         self._passed = 0  # the last number that did
         self._advancing = False
-        # Repair: the number that the token had when it was here; the hole that is waited for.
-        self._seen = 0
+        self._seen = 0  # the number that the token had when it was here
         self._hole, self._ask_at, self._ask_wait = -1, NEVER, REPAIR_AFTER
         # Calls: the token was wanted since it was here; by a site further on; it was slow then.
         self._calling = self._called = self._slow = False
@@ -92,10 +91,9 @@ class Ring(Direct):
 
     def submit(self, batch: Batch) -> None:
         mine = (batch.incarnation, batch.group, batch.seq)
-        if batch.incarnation == CLOSING:
-            if self._closing:
-                return  # it is submitted until it has passed
-            self._closing = True
+        if batch.incarnation == CLOSING and self._closing:
+            return  # it is submitted until it has passed
+        self._closing = self._closing or batch.incarnation == CLOSING
         self.expect_place(batch)
         gateway = self.way(batch)
         number = self._numbers_before.pop(mine, 0)
@@ -228,8 +226,8 @@ class Ring(Direct):
                 self._calling = True
                 self.environment.send(self._before, UP, Call(self._turn))
             return NEVER
-        came, self._fresh = self._fresh, False
-        if came:
+        if came := self._fresh:
+            self._fresh = False
             self._rest_until = now + self._rest(token)
             self._forget_given(token.floor)
             for site, first, last in token.missing:
@@ -256,10 +254,10 @@ class Ring(Direct):
         floor, least = token.floor, min(token.least, self._passed)
         if self._first:  # all have been visited since it was here
             floor, least = token.least, self._passed
-        missing = [one for one in token.missing if one[0] != self.site]
-        missing += self._missing(now, token.number)
+        others = [one for one in token.missing if one[0] != self.site]
+        missing = (*others, *self._missing(now, token.number))
         idle = min(token.idle + 1, 16 * len(self._ring))
-        sent = Token(token.turn + 1, token.number, floor, least, idle, tuple(missing))
+        sent = Token(token.turn + 1, token.number, floor, least, idle, missing)
         self._slow = token.idle >= len(self._ring)
         self._calling = self._called = False
         self._token, self._sent, self._unheard = None, sent, True
@@ -331,8 +329,10 @@ class Ring(Direct):
     def note(self, record: Note) -> None:
         if isinstance(record, Visited):
             self._visited(record.token, held=record.held, passed=record.passed)
-        elif isinstance(record, Stamped):
+        elif isinstance(record, Stamped) and record.clock:
             self._again(record.batch, record.clock)
+        elif isinstance(record, Stamped):
+            self._queue(record.batch)
 
     def _visited(self, token: Token, *, held: bool, passed: int) -> None:
         self._skip_to(passed)
@@ -342,14 +342,10 @@ class Ring(Direct):
         self._turn = token.turn if held else token.turn - 1
 
     def _again(self, batch: Batch, number: int) -> None:
-        """A batch from outside waits, or one has its number."""
-        if not number:
-            self._queue(batch)
-            return
+        """The batch has its number."""
         own = batch.origin == self.site
-        if batch.incarnation == CLOSING:
-            self._closing = True
-        elif own:  # it comes with its payloads when it is submitted again
+        self._closing = self._closing or batch.incarnation == CLOSING
+        if own:  # it comes with its payloads when it is submitted again
             self._numbers_before[batch.incarnation, batch.group, batch.seq] = number
         elif self._waiting:
             batch = self._waiting.popleft()  # as it was noted when it came
@@ -383,10 +379,9 @@ class Ring(Direct):
         for batch in state["waiting"]:
             self._queue(convert(batch, Batch))
         token, held, passed = state["token"]
+        self._skip_to(passed)
         if token is not None:
             self._visited(convert(token, Token), held=held, passed=passed)
-        else:
-            self._skip_to(passed)
 
     def journal(self) -> State:
         state = super().journal()
@@ -394,10 +389,10 @@ class Ring(Direct):
             token = self._token or self._sent
             state["token"] = (token, self._token is not None, self._passed)
             state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
-            state["given"] = [
-                (self._kept(b) if b.origin == self.site else b, n) for n, b in self._given.items()
-            ]
-            state["waiting"] = [b for b in self._waiting if b.origin != self.site]
+            own = self.site
+            given = self._given.items()
+            state["given"] = [(self._kept(b) if b.origin == own else b, n) for n, b in given]
+            state["waiting"] = [b for b in self._waiting if b.origin != own]
         return state
 
 
