@@ -42,10 +42,11 @@ def observe(site: "Site") -> list[Observation]:
 
 
 def is_quiet(site: "Site") -> bool:
+    restless = () if site.direct is None else site.direct.restless
     return (
         site.own.idle()
         and not site.ordering.held()
         and not site.gate.unsettled()
         and site.stability.deadline() == NEVER
-        and all(link.idle() for link in site.links.values())
+        and all(link.idle(restless) for link in site.links.values())
     )

@@ -7,7 +7,7 @@ group's teller, tells origins what is final (`core.tellers`).
 
 from collections import deque
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from msgspec import convert
 
@@ -29,6 +29,8 @@ NO_KEY = Key((), "")
 
 class Direct:
     """State: the log (`_numbers`, `_seqs`, `last_key`); own batches without a place."""
+
+    restless: ClassVar[tuple[type, ...]] = ()
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool

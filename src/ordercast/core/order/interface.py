@@ -16,7 +16,7 @@ any item of theirs; lanes begin anew with each start, so the object tells again 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ordercast.core.outbox import Note, Passed, Record
 from ordercast.core.structure import Structure
@@ -104,6 +104,9 @@ class DirectOrdering(Ordering, Protocol):
     """A protocol without a tree. It takes whatever comes: an item that it left to wait could be the
     one that another site waits for. What it lets pass it asks for (`Environment.may_log`). Of a
     Close that has passed here it goes on answering, for those whom it has not passed."""
+
+    restless: ClassVar[tuple[type, ...]]
+    """Kinds of items that may be under way although nothing is left to do."""
 
     def note(self, record: Note) -> None:
         """Replay a record of its own, among the others in the order in which they were written."""

@@ -50,6 +50,8 @@ class Ring(Direct):
     """State: the token, or as it was sent on; what waits for it; what was given here; numbers that
     are here and have not passed."""
 
+    restless = (Token, Call)
+
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
     ) -> None:
@@ -329,10 +331,8 @@ class Ring(Direct):
     def note(self, record: Note) -> None:
         if isinstance(record, Visited):
             self._visited(record.token, held=record.held, passed=record.passed)
-        elif isinstance(record, Stamped) and record.clock:
-            self._again(record.batch, record.clock)
         elif isinstance(record, Stamped):
-            self._queue(record.batch)
+            self._again(record.batch, record.clock) if record.clock else self._queue(record.batch)
 
     def _visited(self, token: Token, *, held: bool, passed: int) -> None:
         self._skip_to(passed)
