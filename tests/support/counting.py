@@ -1,4 +1,4 @@
-"""One message alone on a (P, L) network: what is sent for it, of which kind, and how long it takes."""
+"""One message alone on a (P, L) network: what is sent for it, by kind, and how long it takes."""
 
 import random
 from collections import Counter

@@ -147,5 +147,5 @@ class Direct:
     def flush(self, now: int) -> int:  # noqa: ARG002
         return NEVER
 
-    def waits_on(self, origin: Site) -> bool:  # noqa: ARG002
-        return False
+    def awaited(self) -> Sequence[Site]:
+        return ()
