@@ -7,7 +7,7 @@ from typing import Any
 
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
-from ordercast.model.options import MILLISECOND
+from ordercast.model.options import MILLISECOND, SECOND, Timing
 from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig
 from ordercast.sim.networks import PointToPointSpec
@@ -18,6 +18,8 @@ from support.tables import random_table
 
 OUTSIDE = "outside"
 P, L = MILLISECOND, 5 * MILLISECOND
+# The papers' networks lose nothing, and acknowledge nothing: that comes when all is delivered.
+LATE = Timing(ack_delay=SECOND, resend_after=10 * SECOND, resend_at_most=10 * SECOND)
 
 
 def seeded_structure(seed: int) -> Structure:
@@ -57,6 +59,7 @@ def run_one(structure: Structure, group: str, protocol: str, origin: str) -> tup
         network=PointToPointSpec(P, L),
         deliver="agreed",
         durability="memory",
+        timing=LATE,
     )
     world = Counting(config, structure, 1)
     world.start()
