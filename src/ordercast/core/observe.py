@@ -29,7 +29,9 @@ def observe(site: "Site") -> list[Observation]:
     if site.direct is not None:
         origins = max(len(site.structure.table.sites), len(site.links) + 1)
         queued = (site.direct.most_queued(most + 1, origins),) * 2
-        seen.append(("unplaced batches", site.direct.held(), (most + 1) * origins))
+        seen.append(
+            ("unplaced batches", site.direct.held(), site.direct.most_held(most + 1, origins))
+        )
     if site.heading is not None:
         seen.append(("early bodies", site.heading.early(), EARLY_BODIES))
     for peer, link in site.links.items():
@@ -45,10 +47,11 @@ def observe(site: "Site") -> list[Observation]:
 
 def is_quiet(site: "Site", apart_from: Sequence[SiteName] = ()) -> bool:
     """`apart_from`: sites that are gone; what is owed to them, or came from them, may wait."""
+    restless = () if site.direct is None else site.direct.restless
     return (
         site.own.idle()
         and not site.ordering.held()
         and not site.gate.unsettled()
         and site.stability.deadline() == NEVER
-        and all(link.idle() for peer, link in site.links.items() if peer not in apart_from)
+        and all(link.idle(restless) for peer, link in site.links.items() if peer not in apart_from)
     )

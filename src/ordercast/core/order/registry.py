@@ -1,9 +1,15 @@
 """The ordering protocols by name. A new one is one file beside this, and one line here."""
 
+from ordercast.core.order.arrow import Arrow
+from ordercast.core.order.arrow_counting import CountingArrow
 from ordercast.core.order.centralized import Centralized
+from ordercast.core.order.combining import Combining
+from ordercast.core.order.combining_counting import CountingCombining
+from ordercast.core.order.hybrid import Hybrid
 from ordercast.core.order.interface import ProtocolInfo, Registry
 from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
+from ordercast.core.order.ring import Ring
 from ordercast.core.order.symmetric import Symmetric
 from ordercast.core.order.tom import Tom
 from ordercast.core.order.two_phase import TwoPhase
@@ -17,8 +23,14 @@ PROTOCOLS: Registry = {
         ProtocolInfo("centralized", Centralized, builders=("star",)),
         ProtocolInfo("two_phase", TwoPhase, direct=True),
         ProtocolInfo("symmetric", Symmetric, direct=True),
+        ProtocolInfo("ring", Ring, direct=True),
         ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), headers=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
+        ProtocolInfo("arrow", Arrow, direct=True),
+        ProtocolInfo("combining", Combining, direct=True),
+        ProtocolInfo("hybrid", Hybrid, direct=True),
+        ProtocolInfo("arrow_counting", CountingArrow, direct=True),
+        ProtocolInfo("combining_counting", CountingCombining, direct=True),
     )
 }
 
