@@ -6,6 +6,7 @@ import random
 import socket
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ from support.multicasting import (
 from support.processes import write_cluster
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c"]}
-OPTIONS = {"dissemination": "multicast", "durability": "memory"}
+OPTIONS: dict[str, Any] = {"dissemination": "multicast", "durability": "memory"}
 
 
 async def send(node: Node, count: int, size: int = 100, group: str = "alpha") -> None:
@@ -164,7 +165,12 @@ async def test_strangers_are_counted_and_change_nothing(tmp_path: Path) -> None:
         await until_ways(nodes, everywhere("abc"))
         host, _, port = (await nodes["a"].status())["dissemination"]["address"].partition(":")
         seen: list[bytes] = []
-        spreading(nodes["b"]).lose = lambda data: bool(seen.append(data))
+
+        def note(data: bytes) -> bool:
+            seen.append(data)
+            return False
+
+        spreading(nodes["b"]).lose = note
         await send(nodes["a"], 30)
         await in_order(nodes, 30)
         stream = int.from_bytes(seen[-1][6:14])
@@ -243,7 +249,7 @@ async def test_a_site_that_restarts_is_reached_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_in_the_file_is_one_clear_line(
-    options: dict[str, str], multicast: dict[str, object] | None, says: str
+    options: dict[str, Any], multicast: dict[str, object] | None, says: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
         Cluster.of(GROUPS, multicast=multicast, **options)
