@@ -193,11 +193,12 @@ def test_table_2s_lower_bound_is_not_called_equality() -> None:
         rows = [
             row("messages", messages), row("delay_ms", 2 * messages), row("depth_mean", 2.0),
             row("messages", 2.0, protocol="centralized"),
+            row("messages", 7.0, protocol="two_phase"),
             row("messages_formula", 7.0, protocol="two_phase"),
         ]  # fmt: skip
         return Results.of(rows)
 
-    assert verdicts(table2_findings(results(3.0))) == [AGREES] * 4
+    assert verdicts(table2_findings(results(3.0))) == [AGREES] * 5
     assert verdicts(table2_findings(results(3.4)))[0] == DIFFERS
 
 
