@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
-from ordercast.pipeline.reproduce import gs, scale, stab
+from ordercast.pipeline.reproduce import gs, scale, stab, tom
 from ordercast.pipeline.reproduce.kinds import Reproduction
 
 CATALOGUE: Mapping[str, Reproduction] = {
-    each.name: each for each in (*gs.REPRODUCTIONS, *stab.REPRODUCTIONS, *scale.REPRODUCTIONS)
+    each.name: each
+    for each in (*gs.REPRODUCTIONS, *tom.REPRODUCTIONS, *stab.REPRODUCTIONS, *scale.REPRODUCTIONS)
 }
 
 LATER: Mapping[str, str] = {
-    "tom-table1": "the protocols that [TOM] compares",
-    "tom-figure5": "the protocols that [TOM] compares",
     "swap-latency": "the swap protocols of [SWAP]",
     "swap-locality": "the swap protocols of [SWAP]",
 }
