@@ -2,7 +2,7 @@
 
 The papers count the messages of a protocol and its delay without acknowledgements, reports of
 stability or anything else under way. So those are held back until every member has every message,
-and there the run ends. What was heard is counted in three ways: frames point to point,
+and there the run ends. What was heard is counted in three ways: messages point to point,
 transmissions where one of them reaches several receivers, and the load of each site.
 """
 
@@ -59,19 +59,20 @@ class Overheard:
     heard: Sequence[Heard]
 
     @property
-    def frames(self) -> int:
-        return len(self.heard)
+    def messages(self) -> int:
+        """Items point to point; what goes together in one frame counts one by one."""
+        return sum(len(frame.items) for frame in self.heard)
 
     def delays(self, message: MessageId) -> list[int]:
         """Nanoseconds, from its sending to each of its members."""
         return [at - self.sent[message] for at in self.had[message].values()]
 
     def loads(self) -> Counter[SiteName]:
-        """Frames sent and received by each site."""
+        """Messages sent and received by each site."""
         found: Counter[SiteName] = Counter()
         for frame in self.heard:
-            found[frame.source] += 1
-            found[frame.peer] += 1
+            found[frame.source] += len(frame.items)
+            found[frame.peer] += len(frame.items)
         return found
 
     def transmissions(self) -> int:
@@ -134,7 +135,11 @@ class _Listening(World):
         self._heard: list[Heard] = []
         self._saw = self._delivered
         self._delivered = self._see
-        for number, (at, origin, group) in enumerate(sendings, start=1):
+        self._sent: dict[MessageId, int] = {}
+        seqs: Counter[tuple[SiteName, Group]] = Counter()
+        for number, (at, origin, group) in enumerate(sorted(sendings), start=1):
+            seqs[origin, group] += 1
+            self._sent[MessageId(origin, 1, group, seqs[origin, group])] = at
             self.untaken += 1
             self._push(at, SUBMIT, Submission(at, origin, group, (), number, (_SIZE,)))
 
@@ -145,12 +150,11 @@ class _Listening(World):
         if self.recorder.violations:
             first = self.recorder.violations[0]
             raise RuntimeError(f"{first.check}: {first.witness}")
-        sent = {row.id: row.sent_ns for row in self.recorder.sent()}
-        had: dict[MessageId, dict[SiteName, int]] = {message: {} for message in sent}
+        had: dict[MessageId, dict[SiteName, int]] = {message: {} for message in self._sent}
         for site, seen in self.recorder.seen.items():
             for at, delivery in seen:
                 had[delivery.id][site] = at
-        return Overheard(sent, had, self._heard)
+        return Overheard(self._sent, had, self._heard)
 
     def _see(self, now: int, site: SiteName, batches: Sequence[DeliveredBatch]) -> None:
         self._saw(now, site, batches)

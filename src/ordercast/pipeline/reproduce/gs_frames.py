@@ -117,6 +117,6 @@ def multicast(structure: Structure, group: Group, protocol: str, network: str) -
     found = overhear(structure, protocol, [sending], _NETWORKS[network])
     (message,) = found.sent
     return Multicast(
-        found.transmissions() if network == BROADCAST else found.frames,
+        found.transmissions() if network == BROADCAST else found.messages,
         [delay / MILLISECOND for delay in found.delays(message)],
     )

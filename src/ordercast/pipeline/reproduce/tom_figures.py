@@ -68,7 +68,7 @@ def table_figure(results: Results) -> "Figure":
     title(axes[1], f"M, r = {usual(results, 'sources')['size']}, sources at once")
     label(axes[1], "sources s", "transmissions, with multicast")
     title(axes[2], "X, one source")
-    label(axes[2], "receivers r", "frames sent and received by the busiest host")
+    label(axes[2], "receivers r", "messages sent and received by the busiest host")
     axes[0].plot([], [], color="black", lw=1.3, label="corrected formula")
     axes[0].plot([], [], color="black", lw=1.3, ls=":", label="printed formula")
     _legend(figure, axes[0])

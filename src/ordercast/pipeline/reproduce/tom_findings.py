@@ -55,7 +55,7 @@ def _growth(results: Results, protocol: str) -> Finding:
     return Finding(
         f"{NAMES.get(protocol, protocol)}: X = {PROCESSING[protocol][0]}.",
         MEASURED,
-        f"Frames at the busiest host: r = {_list_x(spots)}: {_list(spots)} (s = 1);"
+        f"Messages at the busiest host: r = {_list_x(spots)}: {_list(spots)} (s = 1);"
         f" s = {_list_x(one)}: {_list(one)}.",
     )
 

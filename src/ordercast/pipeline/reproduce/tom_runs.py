@@ -27,7 +27,7 @@ from ordercast.wire.frames import Relay
 
 MEMBERS, OUTSIDE = "members", "outside"
 _BUILDERS = {"centralized": "star", "metagroup": "metagroups", "tom": "balanced"}
-_MOST = {"symmetric": 500}  # hosts: a message takes about 2rn frames
+_MOST = {"symmetric": 500}  # hosts: it takes about 2rn messages
 _BRANCHING = {"balanced": 5}  # the B of Figure 5
 
 
@@ -59,7 +59,7 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
             f"{protocol}/transmissions": transmissions(protocol, structure, found),
             f"{protocol}/printed": printed(setting),
             f"{protocol}/corrected": corrected(setting),
-            f"{protocol}/frames": found.frames,
+            f"{protocol}/messages": found.messages,
             f"{protocol}/load_max": max((loads[site] for site in engaged), default=0),
             f"{protocol}/hosts_engaged": len(engaged),
             f"{protocol}/figure_5": printed(figure_5(config["sites"])),

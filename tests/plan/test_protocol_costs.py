@@ -1,0 +1,66 @@
+"""The planner's cost functions against the protocols themselves, run alone in the simulator."""
+
+from collections import Counter
+from statistics import fmean
+
+import pytest
+
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.structure import Structure
+from ordercast.forest.indexed import IndexedTable
+from ordercast.model.groups import GroupTable
+from ordercast.model.options import MILLISECOND
+from ordercast.plan.advice import advise
+from ordercast.plan.candidates import numbers
+from ordercast.plan.protocol_costs import Ground
+from ordercast.plan.protocols import COSTS
+from ordercast.sim.networks import PointToPointSpec
+from ordercast.sim.overheard import Overheard, Sending, overhear
+from support.tables import random_table
+
+HOPS_ONLY = PointToPointSpec(0, MILLISECOND)
+
+
+def table_of(seed: int) -> GroupTable:
+    """4 to 9 sites in 2 to 5 groups."""
+    return random_table(4 + seed % 6, 2 + seed % 4, 1 + seed % 4, seed)
+
+
+def run_each(table: GroupTable, protocol: str, builder: str) -> dict[str, list[Overheard]]:
+    """One message from every member of every group, each in a domain of its own time."""
+    structure = Structure(1, table, advise(table, builder).forest)
+    return {
+        group: [overhear(structure, protocol, [Sending(0, o, group)], HOPS_ONLY) for o in members]
+        for group, members in table.groups.items()
+    }
+
+
+def grounded(table: GroupTable, builder: str) -> Ground:
+    indexed = IndexedTable.of(table)
+    return Ground(indexed, *numbers(advise(table, builder).forest, indexed))
+
+
+@pytest.mark.parametrize("protocol", [name for name in COSTS if name in PROTOCOLS])
+def test_messages_loads_and_hops_are_those_of_the_protocol(protocol: str) -> None:
+    """Exactly: messages of every group, load of every site, delay where only hops take time."""
+    for seed in range(12):
+        table = table_of(seed)
+        for builder in PROTOCOLS[protocol].builders or ("greedy", "balanced"):
+            costs = COSTS[protocol](grounded(table, builder))
+            found = run_each(table, protocol, builder)
+            hops = costs.arrive([0.0] * len(table.sites), 1.0)
+            loads: Counter[str] = Counter()
+            for place, group in enumerate(sorted(table.groups)):
+                runs = found[group]
+                where = (seed, builder, group)
+                assert costs.messages[place] == pytest.approx(fmean(r.messages for r in runs)), (
+                    where
+                )
+                last = [max(run.delays(m)) / MILLISECOND for run in runs for m in run.sent]
+                assert hops[place] == pytest.approx(fmean(last)), where
+                for run in runs:
+                    for site, load in run.loads().items():
+                        loads[site] += load / len(runs)
+            expected = dict(zip(sorted(table.sites), costs.load, strict=True))
+            for site in table.sites:
+                assert expected[site] == pytest.approx(loads[site]), (seed, builder, site)
