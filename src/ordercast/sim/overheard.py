@@ -96,9 +96,11 @@ def overhear(
     network: NetworkSpec | None = None,
     *,
     by: Network | None = None,
+    wake: int = 0,
     seed: int = 1,
 ) -> Overheard:
-    """Run until all is delivered. `by`: a network that is made for the occasion."""
+    """Run until all is delivered. `by`: a network that is made for the occasion. `wake`: a site
+    takes what comes within so many nanoseconds in one burst."""
     config = SimConfig(
         structure.table,
         protocol=protocol,
@@ -108,6 +110,7 @@ def overhear(
         durability="memory",
         timing=_TIMING,
         settle=_LATER,
+        wake=wake,
     )
     world = _Listening(config, structure, seed, sendings)
     if by is not None:
