@@ -15,6 +15,7 @@ import msgspec
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
 UP, DOWN, CONTROL = 0, 1, 2
@@ -132,6 +133,12 @@ Item: TypeAlias = (
     | Body
     | Bid
     | Fetch
+    | Swap
+    | Count
+    | Told
+    | Follows
+    | Counted
+    | Reached
 )
 
 Acks: TypeAlias = tuple[tuple[int, int, int], ...]

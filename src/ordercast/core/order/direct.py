@@ -25,6 +25,7 @@ Mine = tuple[int, Group, int]
 """An own batch: incarnation, group, seq."""
 
 NO_KEY = Key((), "")
+NEVER = 1 << 62
 
 
 class Direct:
@@ -144,3 +145,9 @@ class Direct:
 
     def waits_on(self, origin: Site) -> bool:  # noqa: ARG002
         return False
+
+    def flush(self, now: int) -> int:  # noqa: ARG002
+        return NEVER
+
+    def most_held(self, window: int, origins: int) -> int:
+        return window * origins
