@@ -1,15 +1,17 @@
 """The planner's cost functions against the protocols themselves, run alone in the simulator."""
 
 from collections import Counter
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.structure import Structure
+from ordercast.core.tellers import with_tellers
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable
-from ordercast.model.options import MILLISECOND
+from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.plan.advice import advise
 from ordercast.plan.candidates import numbers
 from ordercast.plan.protocol_costs import Ground
@@ -40,7 +42,11 @@ def grounded(table: GroupTable, builder: str) -> Ground:
     return Ground(indexed, *numbers(advise(table, builder).forest, indexed))
 
 
-@pytest.mark.parametrize("protocol", [name for name in COSTS if name in PROTOCOLS])
+SWAPS = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")
+ALONE = [name for name in COSTS if name not in ("ring", *SWAPS)]
+
+
+@pytest.mark.parametrize("protocol", ALONE)
 def test_messages_loads_and_hops_are_those_of_the_protocol(protocol: str) -> None:
     """Exactly: messages of every group, load of every site, delay where only hops take time."""
     for seed in range(12):
@@ -64,3 +70,42 @@ def test_messages_loads_and_hops_are_those_of_the_protocol(protocol: str) -> Non
             expected = dict(zip(sorted(table.sites), costs.load, strict=True))
             for site in table.sites:
                 assert expected[site] == pytest.approx(loads[site]), (seed, builder, site)
+
+
+def after(found: Overheard, at: int) -> Overheard:
+    """What was heard from then on."""
+    return replace(found, heard=[frame for frame in found.heard if frame.at >= at])
+
+
+@pytest.mark.parametrize("protocol", SWAPS)
+def test_after_any_other_message_the_swap_family_costs_what_is_said(protocol: str) -> None:
+    """A message of every site comes first, as often as the site sends: there the arrow ends."""
+    later = SECOND
+    for seed in range(5):
+        table = table_of(seed)
+        structure = Structure(1, table, advise(table, "greedy").forest)
+        tellers = with_tellers(structure)
+        costs = COSTS[protocol](grounded(table, "greedy"))
+        hops = costs.arrive([0.0] * len(table.sites), 1.0)
+        loads: Counter[str] = Counter()
+        for place, group in enumerate(sorted(table.groups)):
+            members = table.groups[group]
+            root = tellers.root_of[members[0]]
+            near = [g for g, sites in table.groups.items() if tellers.root_of[sites[0]] == root]
+            frames = last = 0.0
+            for origin in members:
+                for other in near:
+                    for before in table.groups[other]:
+                        sent = [Sending(0, before, other), Sending(later, origin, group)]
+                        found = overhear(structure, protocol, sent, HOPS_ONLY)
+                        share = 1 / (len(members) * len(near) * len(table.groups[other]))
+                        second = after(found, later)
+                        frames += share * second.messages
+                        (message,) = (m for m, at in found.sent.items() if at == later)
+                        last += share * max(found.delays(message)) / MILLISECOND
+                        for site, load in second.loads().items():
+                            loads[site] += share * load
+            assert costs.messages[place] == pytest.approx(frames), (seed, group)
+            assert hops[place] == pytest.approx(last), (seed, group)
+        for site, load in zip(sorted(table.sites), costs.load, strict=True):
+            assert load == pytest.approx(loads[site]), (seed, site)

@@ -13,6 +13,14 @@ from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable, Site
 from ordercast.plan.advice import AUTO, Plan, rank
 from ordercast.plan.candidates import Candidate, build_candidates, numbers
+from ordercast.plan.chain_costs import (
+    arrow,
+    arrow_counting,
+    combining,
+    combining_counting,
+    hybrid,
+    ring,
+)
 from ordercast.plan.objectives import (
     LAN,
     OBJECTIVES,
@@ -32,6 +40,12 @@ COSTS: Mapping[str, Callable[[Ground], Costs]] = {
     "two_phase": two_phase,
     "symmetric": symmetric,
     "tom": tom,
+    "ring": ring,
+    "arrow": arrow,
+    "combining": combining,
+    "hybrid": hybrid,
+    "arrow_counting": arrow_counting,
+    "combining_counting": combining_counting,
 }
 """By protocol; among equals the first is recommended."""
 
@@ -43,6 +57,12 @@ GENUINE: Mapping[str, str] = {
     "two_phase": YES,
     "symmetric": NO,
     "tom": RELAYS,
+    "ring": NO,
+    "arrow": NO,
+    "combining": NO,
+    "hybrid": NO,
+    "arrow_counting": NO,
+    "combining_counting": NO,
 }
 """Whether only the origin and the members of a group take part in its messages."""
 
@@ -81,6 +101,8 @@ def advise_protocol(
     forests = {candidate.builder: candidate for candidate in plan.compared}
     options, missing = [], []
     for protocol in COSTS:
+        if protocol not in PROTOCOLS:
+            continue
         usable = _forests(protocol, plan, table, indexed, forests, model)
         if not usable:
             missing.append(protocol)

@@ -11,7 +11,7 @@ from ordercast.pipeline.reproduce.swap_findings import latency_findings, localit
 from ordercast.pipeline.reproduce.swap_runs import (
     BINARY,
     ONE,
-    TREES,
+    SHAPES,
     TURNS,
     latencies,
     traffic,
@@ -28,8 +28,8 @@ def _latency(quick: bool) -> list[dict[str, Any]]:
     sites = _QUICK_SITES if quick else _SITES
     counts = [2**power for power in range(sites.bit_length())]
     return [
-        {"sites": sites, "tree": tree, "requests": min(count, sites)}
-        for tree in TREES
+        {"sites": sites, "shape": shape, "requests": min(count, sites)}
+        for shape in SHAPES
         for count in (*counts, sites)
         if count <= sites
     ]
@@ -38,7 +38,7 @@ def _latency(quick: bool) -> list[dict[str, Any]]:
 def _locality(quick: bool) -> list[dict[str, Any]]:
     sites, messages = (_QUICK_SITES, _QUICK_MESSAGES) if quick else (31, _MESSAGES)
     return [
-        {"sites": sites, "tree": BINARY, "senders": senders, "messages": messages}
+        {"sites": sites, "shape": BINARY, "senders": senders, "messages": messages}
         for senders in (ONE, TURNS)
     ]
 

@@ -12,7 +12,7 @@ from ordercast.pipeline.reproduce.figures import (
     title,
 )
 from ordercast.pipeline.reproduce.kinds import Spot, curve, values
-from ordercast.pipeline.reproduce.swap_runs import ONE, PROTOCOLS_OF_SWAP, TREES, TURNS
+from ordercast.pipeline.reproduce.swap_runs import ONE, PROTOCOLS_OF_SWAP, SHAPES, TURNS
 from ordercast.pipeline.sweep_results import Results
 from ordercast.plan.colours import PALETTE
 
@@ -33,17 +33,17 @@ NAMES = {name: name.replace("_", " ") for name in PROTOCOLS_OF_SWAP}
 def latency_figure(results: Results) -> "Figure":
     """A column per tree: above until the predecessor is known, below until all have delivered."""
     figure, axes = new_figure(13.0, 7.6, 2, 3, sharex=True)
-    for column, tree in enumerate(TREES):
+    for column, shape in enumerate(SHAPES):
         for row, (measure, name) in enumerate(
             (("known_hops", "predecessor or number known"), ("delivered_hops", "delivered by all"))
         ):
             ax = axes[3 * row + column]
             for protocol, (colour, line) in _LOOKS.items():
-                spots = curve(results, "requests", measure, tree=tree, protocol=protocol)
+                spots = curve(results, "requests", measure, shape=shape, protocol=protocol)
                 draw_curve(ax, spots, NAMES[protocol], colour, _MARKS[protocol], line)
             log_axis(ax, "x", values(results, "requests"))
             ax.set_ylim(bottom=0)
-            title(ax, f"{tree} tree of {values(results, 'sites')[0]}: {name}")
+            title(ax, f"{shape} tree of {values(results, 'sites')[0]}: {name}")
             label(ax, "requests at once", "hops, mean")
             ax.label_outer(remove_inner_ticks=False)
             ax.yaxis.label.set_visible(column == 0)

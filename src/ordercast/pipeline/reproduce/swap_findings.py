@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ordercast.pipeline.reproduce.kinds import Finding, Spot, curve, judged
 from ordercast.pipeline.reproduce.swap_figures import NAMES, ranked
-from ordercast.pipeline.reproduce.swap_runs import ONE, TREES, TURNS
+from ordercast.pipeline.reproduce.swap_runs import ONE, SHAPES, TURNS
 from ordercast.pipeline.sweep_results import Results
 
 _PAIRS = (("arrow", "arrow_counting"), ("combining", "combining_counting"))
@@ -23,21 +23,21 @@ def latency_findings(results: Results) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _of(results: Results, protocol: str, measure: str, tree: str) -> list[Spot]:
-    return curve(results, "requests", measure, protocol=protocol, tree=tree)
+def _of(results: Results, protocol: str, measure: str, shape: str) -> list[Spot]:
+    return curve(results, "requests", measure, protocol=protocol, shape=shape)
 
 
 def _lower(results: Results, swap: str, count: str, what: str) -> Finding:
     """ERRATA SWAP-4: "always lower" is "never higher"."""
     below, told = [], []
     higher = 0
-    for tree in TREES:
-        ours, theirs = _of(results, swap, what, tree), _of(results, count, what, tree)
+    for shape in SHAPES:
+        ours, theirs = _of(results, swap, what, shape), _of(results, count, what, shape)
         for a, b in zip(ours, theirs, strict=True):
             if a.x > 1:
                 below.append(a.y < b.y - _NEVER_HIGHER)
             higher += a.y > b.y + _HOP
-        told.append(f"{tree}, {_list_x(ours)} at once: {_list(ours)} hops against {_list(theirs)}")
+        told.append(f"{shape}, {_list_x(ours)} at once: {_list(ours)} hops against {_list(theirs)}")
     end = "known" if what == "known_hops" else "delivered everywhere"
     return Finding(
         f"With concurrent requests {NAMES[swap]} has lower latency than {NAMES[count]}, until"
@@ -49,41 +49,41 @@ def _lower(results: Results, swap: str, count: str, what: str) -> Finding:
 
 def _one(results: Results) -> Finding:
     pairs = [
-        (_of(results, "arrow", what, tree)[0], _of(results, "arrow_counting", what, tree)[0])
-        for tree in TREES
+        (_of(results, "arrow", what, shape)[0], _of(results, "arrow_counting", what, shape)[0])
+        for shape in SHAPES
         for what in ("known_hops", "delivered_hops")
     ]
     return Finding(
         "A request alone costs the same with arrow and with counting along it.",
         judged([abs(a.y - b.y) <= _HOP for a, b in pairs]),
         "; ".join(f"{a.y:.2f} and {b.y:.2f} hops" for a, b in pairs)
-        + f" ({', '.join(TREES)}; known, delivered).",
+        + f" ({', '.join(SHAPES)}; known, delivered).",
     )
 
 
 def _there_and_back(results: Results) -> Finding:
     pairs = [
         (
-            _of(results, "combining", "known_hops", tree)[0],
-            _of(results, "combining_counting", "known_hops", tree)[0],
+            _of(results, "combining", "known_hops", shape)[0],
+            _of(results, "combining_counting", "known_hops", shape)[0],
         )
-        for tree in TREES
+        for shape in SHAPES
     ]
     return Finding(
         "With combining, a number takes the way to the root and back, a predecessor one way.",
         judged([abs(b.y - 2 * a.y) <= _HOP * max(1.0, b.y) for a, b in pairs]),
         "One request: " + "; ".join(f"{a.y:.2f} and {b.y:.2f} hops" for a, b in pairs)
-        + f" ({', '.join(TREES)}).",
+        + f" ({', '.join(SHAPES)}).",
     )  # fmt: skip
 
 
 def _diameter(results: Results) -> Finding:
     far, told = [], []
-    for tree in TREES:
-        most = _of(results, "arrow", "links_max", tree)
-        wide = curve(results, "requests", "diameter", tree=tree)
+    for shape in SHAPES:
+        most = _of(results, "arrow", "links_max", shape)
+        wide = curve(results, "requests", "diameter", shape=shape)
         far += [a.y <= b.y + 1e-9 for a, b in zip(most, wide, strict=True)]
-        told.append(f"{tree} {max(s.y for s in most):.1f} of {max(s.y for s in wide):.1f}")
+        told.append(f"{shape} {max(s.y for s in most):.1f} of {max(s.y for s in wide):.1f}")
     return Finding(
         "An arrow request crosses at most as many links as the tree's diameter.",
         judged(far),
@@ -93,12 +93,12 @@ def _diameter(results: Results) -> Finding:
 
 def _hybrid(results: Results) -> Finding:
     told, lower = [], []
-    for tree in TREES:
-        ours = _of(results, "hybrid", "known_hops", tree)
-        both = _of(results, "arrow", "known_hops", tree), _of(results, "combining", "known_hops",
-                                                              tree)  # fmt: skip
+    for shape in SHAPES:
+        ours = _of(results, "hybrid", "known_hops", shape)
+        both = _of(results, "arrow", "known_hops", shape), _of(results, "combining", "known_hops",
+                                                              shape)  # fmt: skip
         lower += [a.y <= max(b.y, c.y) + _HOP for a, b, c in zip(ours, *both, strict=True)]
-        told.append(f"{tree} {_list(ours)}")
+        told.append(f"{shape} {_list(ours)}")
     return Finding(
         "The hybrid is never slower than the slower of the two that it is made of.",
         judged(lower),

@@ -8,12 +8,13 @@ another to come).
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean
 
-from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.model.groups import GroupTable, Site
+from ordercast.model.messages import MessageId
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.pipeline.sweep_draw import site_names
 from ordercast.pipeline.sweep_measure import Measured
@@ -26,7 +27,7 @@ from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
 
 PROTOCOLS_OF_SWAP = ("arrow", "arrow_counting", "combining", "combining_counting", "hybrid")
 BINARY, RANDOM, LIST = "binary", "random", "list"
-TREES = (BINARY, RANDOM, LIST)
+SHAPES = (BINARY, RANDOM, LIST)
 ONE, TURNS = "one sender", "two subtrees in turn"
 ALL = "all"
 
@@ -41,10 +42,10 @@ def latencies(config: Config, seed: int, _run: str) -> Measured:
     """`requests` sites of a tree multicast at once. In hops, mean over the messages: until the
     predecessor (or number) is known somewhere, until the last member has delivered."""
     sites = site_names(config["sites"])
-    structure = on_tree(config["tree"], sites, seed)
+    structure = on_tree(config["shape"], sites, seed)
     senders = Stream(seed, "senders").sample(sites, config["requests"])
     measures: dict[str, float] = {"diameter": diameter(structure)}
-    for protocol in _known():
+    for protocol in PROTOCOLS_OF_SWAP:
         sendings = [Sending(0, site, ALL) for site in senders]
         found = overhear(
             structure, protocol, sendings, by=Links(structure), wake=_TOGETHER, seed=seed
@@ -70,22 +71,23 @@ def traffic(config: Config, seed: int, _run: str) -> Measured:
     """Messages one after the other: requests and answers per message over each link, the busiest
     first, and at the busiest site; headers and bodies are not counted."""
     sites = site_names(config["sites"])
-    structure = on_tree(config["tree"], sites, seed)
+    structure = on_tree(config["shape"], sites, seed)
     senders = _senders(structure, config["senders"], seed)
     count = config["messages"]
     sendings = [
         Sending(_APART * place, senders[place % len(senders)], ALL) for place in range(count)
     ]
     measures: dict[str, float] = {}
-    for protocol in _known():
+    for protocol in PROTOCOLS_OF_SWAP:
         found = overhear(
             structure, protocol, sendings, by=Links(structure), wake=_TOGETHER, seed=seed
         )
         requests = [frame for frame in found.heard if _is_request(frame)]
-        links = Counter(tuple(sorted((frame.source, frame.peer))) for frame in requests)
-        at = Counter(site for frame in requests for site in (frame.source, frame.peer))
-        root = roots(structure)[0]
-        passing = {_at_message(frame, sendings) for frame in requests if root in frame[1:3]}
+        paths = [path(structure, frame.source, frame.peer) for frame in requests]
+        links = Counter(tuple(sorted(link)) for way in paths for link in pairwise(way))
+        at = Counter(site for way in paths for link in pairwise(way) for site in link)
+        (root,) = roots(structure)
+        passing = {f.at // _APART for f, way in zip(requests, paths, strict=True) if root in way}
         loads = [*sorted(links.values(), reverse=True), *([0] * len(sites))]
         measures |= {
             f"{protocol}/requests_sent": len(requests) / count,
@@ -97,29 +99,20 @@ def traffic(config: Config, seed: int, _run: str) -> Measured:
     return Measured(measures)
 
 
-def _known() -> list[str]:
-    return [protocol for protocol in PROTOCOLS_OF_SWAP if protocol in PROTOCOLS]
-
-
 def _is_request(frame: Heard) -> bool:
     return any(isinstance(item, _REQUESTS) for item in frame.items)
 
 
-def _at_message(frame: Heard, sendings: Sequence[Sending]) -> int:
-    """Which message is under way: they are far apart."""
-    return frame.at // _APART if sendings else 0
-
-
-def first_known(found: Overheard) -> dict[tuple[str, int, str, int], int]:
+def first_known(found: Overheard) -> dict[MessageId, int]:
     """When the header of each message first left a site, from its sending on."""
-    known: dict[tuple[str, int, str, int], int] = {}
+    known: dict[MessageId, int] = {}
     for frame in found.heard:
         for item in frame.items:
             if isinstance(item, _HEADERS):
                 batch = item.batch
-                name = (batch.origin, batch.incarnation, batch.group, batch.seq)
+                name = MessageId(batch.origin, batch.incarnation, batch.group, batch.seq)
                 known.setdefault(name, frame.at)
-    return {message: known[tuple(message)] - at for message, at in found.sent.items()}
+    return {message: known[message] - at for message, at in found.sent.items()}
 
 
 # --- trees ------------------------------------------------------------------------------------
@@ -140,22 +133,21 @@ def roots(structure: Structure) -> list[Site]:
     return [site for site, above in structure.forest.parent.items() if above is None]
 
 
-def distance(structure: Structure, a: Site, b: Site) -> int:
-    hops = 0
-    while a != b:
-        if structure.depth(a) < structure.depth(b):
-            a, b = b, a
-        above = structure.parent(a)
+def path(structure: Structure, a: Site, b: Site) -> list[Site]:
+    """The sites on the way through the tree, both ends included."""
+    left, right = [a], [b]
+    while left[-1] != right[-1]:
+        lower = left if structure.depth(left[-1]) >= structure.depth(right[-1]) else right
+        above = structure.parent(lower[-1])
         assert above is not None
-        a = above
-        hops += 1
-    return hops
+        lower.append(above)
+    return [*left, *reversed(right[:-1])]
 
 
 def diameter(structure: Structure) -> int:
     sites = structure.table.sites
-    far = max(sites, key=lambda site: distance(structure, sites[0], site))
-    return max(distance(structure, far, site) for site in sites)
+    far = max(sites, key=lambda site: len(path(structure, sites[0], site)))
+    return max(len(path(structure, far, site)) for site in sites) - 1
 
 
 class Links:
@@ -171,7 +163,7 @@ class Links:
     def _hops(self, a: Site, b: Site) -> int:
         found = self._known.get((a, b))
         if found is None:
-            found = self._known[a, b] = self._known[b, a] = distance(self._structure, a, b)
+            found = self._known[a, b] = self._known[b, a] = len(path(self._structure, a, b)) - 1
         return found
 
 
