@@ -28,6 +28,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
+from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
 NAMES = st.one_of(
@@ -77,8 +78,17 @@ toms = st.one_of(
     st.builds(Bid, NAMES, COUNTS, any_groups, NUMBERS, NAMES),
     st.builds(Fetch, st.lists(names, min_size=1, max_size=4).map(tuple)),
 )
+predecessors = st.one_of(names, st.just(NOBODY))
+swaps = st.one_of(
+    st.builds(Swap, NUMBERS, batches(), names, NAMES),
+    st.builds(Count, NUMBERS, NUMBERS),
+    st.builds(Told, NUMBERS, predecessors, NUMBERS),
+    st.builds(Follows, batches(), predecessors),
+    st.builds(Counted, batches(), NUMBERS),
+    st.builds(Reached, NUMBERS),
+)
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
-    UP: st.one_of(submits, offers, timestamps),
+    UP: st.one_of(submits, offers, timestamps, swaps),
     DOWN: st.one_of(relays, proposals, finals),
     CONTROL: st.one_of(reports, settleds, toms),
 }
@@ -175,7 +185,20 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
     if lane == CONTROL:
         name = (site, 1, group, seq)
         return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
-    return rng.choice((Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site)))
+    name = (site, 1, group, seq)
+    requests: tuple[Item, ...] = (
+        Offer(body, clock),
+        Timed(body, clock),
+        Null(clock),
+        Wanted(clock, site),
+        Swap(seq, body, name, site),
+        Count(seq, clock),
+        Told(seq, NOBODY, clock),
+        Follows(body, name),
+        Counted(body, clock),
+        Reached(clock),
+    )
+    return rng.choice(requests)
 
 
 def random_batch(rng: random.Random) -> Batch:

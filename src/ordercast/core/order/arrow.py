@@ -45,6 +45,23 @@ class ArrowSwap(Uncounted):
     def _step(self, ask: Ask, to: Site, value: MessageName) -> Step:
         return Found(ask.batch, value) if to == self.site else Send(to, ask)
 
+    # --- neighbours that come and go (`swap_tree`) ------------------------------------------------
+
+    def heir(self, neighbours: Sequence[Site]) -> Site:
+        return neighbours[0] if self.is_sink else self.link
+
+    def handover(self) -> MessageName | None:
+        return self.value if self.is_sink else None
+
+    def neighbour_left(self, gone: Site, heir: Site, value: MessageName | None) -> None:
+        if self.link != gone:
+            return
+        self.link = heir
+        if value is not None:  # of a sink, whose heir this site is
+            self.value = value
+
+    # --- nothing gathers here ---------------------------------------------------------------------
+
     def waiting(self) -> int:
         return 0
 

@@ -66,20 +66,40 @@ class CombiningSwap(Uncounted):
         return self.receive(self.site, ask)
 
     def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:  # noqa: ARG002
-        if self.parent is None:
-            before, self.value = self.value, ask.last
-            return (Found(ask.batch, before),)
+        if self.parent is None and not self._gathered:
+            return (self._place(ask),)
         self._gathered.add(ask)
         return ()
+
+    def _place(self, ask: Ask) -> Step:
+        before, self.value = self.value, ask.last
+        return Found(ask.batch, before)
 
     def waiting(self) -> int:
         return len(self._gathered)
 
     def turn(self) -> Sequence[Step]:
-        if self.parent is None or not self._gathered:
+        if not self._gathered:
             return ()
         ask, found = self._gathered.combine()
+        if self.parent is None:  # it has become the root meanwhile
+            return (self._place(ask), *found)
         return (*found, Send(self.parent, ask))
+
+    # --- neighbours that come and go (`swap_tree`) ------------------------------------------------
+
+    def heir(self, neighbours: Sequence[Site]) -> Site:
+        return self.parent or neighbours[0]
+
+    def handover(self) -> MessageName | None:
+        return self.value if self.parent is None else None
+
+    def neighbour_left(self, gone: Site, heir: Site, value: MessageName | None) -> None:
+        if self.parent != gone:
+            return
+        self.parent = heir
+        if value is not None:  # of the root, whose heir this site is
+            self.parent, self.value = None, value
 
     def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
         return {"value": self.value, "gathered": self._gathered.state(kept)}
