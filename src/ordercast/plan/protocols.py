@@ -1,7 +1,6 @@
 """Which ordering protocol suits the groups: every one's costs, the best by the objective, and why.
 
-Each protocol is measured on the best forest that it runs on. One that cannot do without a failed
-site is shown, and not recommended: `exclude` is what clusters do unless told otherwise.
+Each protocol is measured on the plan's forest, or on the best one that it runs on.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ COSTS: Mapping[str, Callable[[Ground], Costs]] = {
 }
 """By protocol; among equals the first is recommended."""
 
-YES, RELAYS, NO = "yes", "but for relays", "no"
+YES, RELAYS, NO = "yes", "relays too", "no"
 GENUINE: Mapping[str, str] = {
     "propagation": RELAYS,
     "centralized": RELAYS,
@@ -66,6 +65,20 @@ GENUINE: Mapping[str, str] = {
 }
 """Whether only the origin and the members of a group take part in its messages."""
 
+STOPS: Mapping[str, str] = {
+    "propagation": "what passes it",
+    "centralized": "the domain (centre)",
+    "metagroup": "what passes it",
+    "two_phase": "its groups",
+    "symmetric": "the domain",
+    "tom": "what passes it",
+    **dict.fromkeys(
+        ("ring", "arrow", "combining", "hybrid", "arrow_counting", "combining_counting"),
+        "the domain",
+    ),
+}
+"""What a site that crashes holds up, at level `agreed`, until it is back or excluded."""
+
 _BUILD_MORE = 5_000  # sites, at most: forests are built that the plan itself does not compare
 _NAMED = 3  # so many others are named beside the best
 _CLEARLY = 1.25  # times better in another objective
@@ -79,8 +92,6 @@ class Option:
     builder: str
     values: Values
     busiest: Site
-    genuine: str
-    exclude: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +126,8 @@ def advise_protocol(
             for each in usable
         ]
         options.append(min(found, key=lambda each: rank(each.values, plan.objective, each.builder)))
-    able = [option for option in options if option.exclude]
-    ranked = sorted(able, key=lambda each: _order(each, plan.objective))
-    reasons = list(_explain(ranked, options, plan.objective, missing, builder))
+    ranked = sorted(options, key=lambda each: _order(each, plan.objective))
+    reasons = list(_explain(ranked, plan.objective, missing, builder))
     return ProtocolAdvice(ranked[0], options, reasons)
 
 
@@ -135,8 +145,8 @@ def as_json(advice: ProtocolAdvice) -> dict[str, Any]:
                 "load": option.values.load,
                 "busiest": option.busiest,
                 "utilisation": option.values.utilisation,
-                "genuine": option.genuine,
-                "exclude": option.exclude,
+                "genuine": GENUINE[option.protocol],
+                "crash_stops": STOPS[option.protocol],
             }
             for option in advice.options
         },
@@ -146,8 +156,8 @@ def as_json(advice: ProtocolAdvice) -> dict[str, Any]:
 def rows_of(advice: ProtocolAdvice) -> list[tuple[str, ...]]:
     """The table behind the advice, its headings first; the chosen one is marked."""
     rows: list[tuple[str, ...]] = [
-        ("", "", "on", "estimated", "messages", "highest", "busiest", "", "failed site"),
-        ("", "protocol", "forest", "delay", "per send", "load", "is busy", "genuine", "excluded"),
+        ("", "", "on", "estimated", "messages", "highest", "busiest", "", "a crash"),
+        ("", "protocol", "forest", "delay", "per send", "load", "is busy", "genuine", "stops"),
     ]
     for option in advice.options:
         values = option.values
@@ -160,8 +170,8 @@ def rows_of(advice: ProtocolAdvice) -> list[tuple[str, ...]]:
                 f"{values.messages:,.2f}",
                 f"{values.load:,.1f} at {option.busiest}",
                 f"{values.utilisation * 100:,.1f} %",
-                option.genuine,
-                "yes" if option.exclude else "no: waits",
+                GENUINE[option.protocol],
+                STOPS[option.protocol],
             )
         )
     return rows
@@ -201,9 +211,7 @@ def _option(
     costs, table = COSTS[protocol](ground), ground.table
     values = values_of(table, costs.messages, costs.load, costs.arrive, rate, model)
     busiest = table.sites[values.busiest] if table.sites else ""
-    return Option(
-        protocol, builder, values, busiest, GENUINE[protocol], PROTOCOLS[protocol].exclude
-    )
+    return Option(protocol, builder, values, busiest)
 
 
 def _order(option: Option, objective: str) -> tuple[float, ...]:
@@ -214,11 +222,7 @@ def _order(option: Option, objective: str) -> tuple[float, ...]:
 
 
 def _explain(
-    ranked: Sequence[Option],
-    options: Sequence[Option],
-    objective: str,
-    missing: Sequence[str],
-    builder: str,
+    ranked: Sequence[Option], objective: str, missing: Sequence[str], builder: str
 ) -> Iterator[str]:
     chosen, others = ranked[0], ranked[1:]
     best = chosen.values.of(objective)
@@ -247,12 +251,6 @@ def _explain(
                 f"If {other} matters more: {least.protocol} on {least.builder},"
                 f" {_value(least, other)} against {_value(chosen, other)}."
             )
-    barred = [o for o in options if not o.exclude and o.values.of(objective) < best]
-    for option in barred:
-        yield (
-            f"{option.protocol} would do better ({_value(option, objective)}), but it waits for a"
-            ' failed origin: it needs on_failure = "wait".'
-        )
     if missing:
         yield (
             f"Not compared: {', '.join(missing)}, for which other forests would have to be built"

@@ -26,6 +26,7 @@ _LOOKS = {
     "combining_counting": (PALETTE[4], "--"),
     "hybrid": (PALETTE[2], "-"),
 }
+_LINKS = 10  # that are shown; beyond, nothing travels
 _MARKS = dict(zip(PROTOCOLS_OF_SWAP, MARKERS, strict=False))
 NAMES = {name: name.replace("_", " ") for name in PROTOCOLS_OF_SWAP}
 
@@ -44,9 +45,7 @@ def latency_figure(results: Results) -> "Figure":
             log_axis(ax, "x", values(results, "requests"))
             ax.set_ylim(bottom=0)
             title(ax, f"{shape} tree of {values(results, 'sites')[0]}: {name}")
-            label(ax, "requests at once", "hops, mean")
-            ax.label_outer(remove_inner_ticks=False)
-            ax.yaxis.label.set_visible(column == 0)
+            label(ax, "requests at once" if row else "", "" if column else "hops, mean")
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=5, fontsize=9, frameon=False)
     return figure
@@ -64,6 +63,8 @@ def locality_figure(results: Results) -> "Figure":
         title(ax, f"{senders[0].upper()}{senders[1:]}, binary tree")
         label(ax, "links, the busiest first", "requests and answers per message")
         ax.set_ylim(bottom=-0.05)
+        ax.set_xlim(0.5, _LINKS + 0.5)
+        ax.set_xticks(range(1, _LINKS + 1))
         ax.label_outer()
     legend(axes[0])
     return figure

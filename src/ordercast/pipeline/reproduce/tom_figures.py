@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ordercast.pipeline.reproduce.figures import (
     MARKERS,
     draw_curve,
+    fit_means,
     label,
     log_axis,
     new_figure,
@@ -61,7 +62,9 @@ def table_figure(results: Results) -> "Figure":
             for column, line in (("corrected", "-"), ("printed", ":")):
                 spots = of_members(results, x, column, protocol, **held)
                 ax.plot([s.x for s in spots], [s.y for s in spots], color=colour, lw=1.3, ls=line)
-        _axes(ax, [spot.x for spot in of_members(results, x, measure, "two_phase", **held)])
+        _x_axis(ax, [spot.x for spot in of_members(results, x, measure, "two_phase", **held)])
+    for part in (axes[:2], axes[2:]):
+        fit_means(part)
     hosts = values(results, "sites")[0]
     title(axes[0], f"M, one source, {hosts} hosts")
     label(axes[0], "receivers r", "transmissions, with multicast")
@@ -82,18 +85,18 @@ def sessions_figure(results: Results) -> "Figure":
         for protocol, colour in COLOURS.items():
             spots = of_members(results, "sites", measure, protocol)
             draw_curve(ax, spots, _name(protocol), colour, _MARKS[protocol])
-        _axes(ax, values(results, "sites"))
+        _x_axis(ax, values(results, "sites"))
         label(ax, "hosts n in the session, r = n/10 receivers", "transmissions per message")
         ax.label_outer()
+    fit_means(axes)
     title(axes[0], "Figure 5: the printed formulas")
     title(axes[1], "Measured, one source among the receivers")
     _legend(figure, axes[1])
     return figure
 
 
-def _axes(ax: "Axes", ticks: list[float]) -> None:
+def _x_axis(ax: "Axes", ticks: list[float]) -> None:
     log_axis(ax, "x", sorted(set(ticks)))
-    log_axis(ax, "y")
 
 
 def _name(protocol: str) -> str:
