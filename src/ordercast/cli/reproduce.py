@@ -22,8 +22,8 @@ example:
   ordercast reproduce --only gs-graph1 gs-graph2 --quick --out figures
 
 names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
-       stab-table1, stab-table4, stab-figure6 ... stab-figure10, stab-scale, stab-load,
-       stab-trigger, scale-forest; those of the other papers come with their protocols"""
+       tom-table1, tom-figure5, swap-latency, swap-locality, stab-table1, stab-table4,
+       stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger, scale-forest"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--only", metavar="NAME", nargs="+", action="extend", default=[],
         help="only these (default: all)",
     )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="fewer points and runs: a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer points and runs: minutes")
     parser.add_argument("--out", metavar="DIR", default="out", help="where they go (default: out)")
     parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
     parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")

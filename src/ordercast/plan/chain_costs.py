@@ -94,19 +94,21 @@ def _costs(ground: Ground, way_of: Callable[[_Domain], _Way]) -> Costs:
 
 
 def ring(ground: Ground) -> Costs:
-    """The call goes back to where the token is, the token comes, and its holder multicasts. The
-    token is anywhere: half the way round, on average, each."""
+    """The call goes back to where the token is, the token comes, its holder multicasts and sends it
+    on. The token is anywhere: half the way round, on average, each. (Of an idle ring: a busy one
+    needs no calls, and its token comes for many.)"""
 
     def way_of(domain: _Domain) -> _Way:
         count = len(domain.sites)
+        on = int(count > 1)
         load = [0.0] * len(ground.table.sites)
         for (left, right), often in zip(
             pairwise((*domain.sites, domain.sites[0])), _passing(domain), strict=True
         ):
             for site in (left, right):
-                load[site] += domain.weight * 2 * often
+                load[site] += domain.weight * (2 * often + on * domain.share[left])
         return _Way(
-            dict.fromkeys(domain.sites, float(count - 1)),
+            dict.fromkeys(domain.sites, float(count - 1 + on)),
             dict.fromkeys(domain.sites, float(count - 1)),
             domain.share,
             lambda _: 1.0,

@@ -19,7 +19,7 @@ from ordercast.pipeline.reproduce.swap_runs import (
 from ordercast.pipeline.sweep_spec import Repeats
 from ordercast.pipeline.sweep_statistics import Bound
 
-_SITES, _QUICK_SITES = 63, 15
+_SITES, _QUICK_SITES = 31, 15
 _MESSAGES, _QUICK_MESSAGES = 40, 12
 
 
@@ -36,7 +36,7 @@ def _latency(quick: bool) -> list[dict[str, Any]]:
 
 
 def _locality(quick: bool) -> list[dict[str, Any]]:
-    sites, messages = (_QUICK_SITES, _QUICK_MESSAGES) if quick else (31, _MESSAGES)
+    sites, messages = (_QUICK_SITES, _QUICK_MESSAGES) if quick else (_SITES, _MESSAGES)
     return [
         {"sites": sites, "shape": BINARY, "senders": senders, "messages": messages}
         for senders in (ONE, TURNS)
@@ -45,7 +45,7 @@ def _locality(quick: bool) -> list[dict[str, Any]]:
 
 def _latency_repeats(quick: bool) -> Repeats:
     bound = Bound("arrow/known_hops", share=0.1)
-    return Repeats(6, 6) if quick else Repeats(20, 200, (bound,))
+    return Repeats(6, 6) if quick else Repeats(20, 100, (bound,))
 
 
 def _locality_repeats(quick: bool) -> Repeats:

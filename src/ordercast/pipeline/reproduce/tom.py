@@ -43,7 +43,7 @@ def _sessions(quick: bool) -> list[dict[str, Any]]:
 
 def _repeats(quick: bool) -> Repeats:
     bound = Bound("propagation/transmissions", share=0.1)
-    return Repeats(4, 4) if quick else Repeats(10, 200, (bound,))
+    return Repeats(4, 4) if quick else Repeats(10, 60, (bound,))
 
 
 REPRODUCTIONS = (
@@ -60,7 +60,8 @@ REPRODUCTIONS = (
         " the simulator; a multicast is one transmission. The formulas have the d, k and p of the"
         " same group. Corrected (errata TOM-3, TOM-5): two-phase s(2+r), centralized 2s, MP"
         " 1 + forwarding sites, MG 1 + forwarding managers + metagroups with other members, TOM"
-        " 1 + p + edges down; symmetric 2 + r(n−1), since every host that may send is asked. The"
+        " 1 + p + edges down; symmetric 2 + r(n−1), since every host that may send is asked;"
+        " ring n + 2, half a turn of a call and half a turn of the token. The"
         " CSV has sources among the receivers and outside.",
         family="tom-messages",
         experiment=message_costs,

@@ -15,6 +15,7 @@ from ordercast.core.structure import Structure
 from ordercast.core.tellers import with_tellers
 from ordercast.forest.metagroups import quotient
 from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.options import SECOND
 from ordercast.pipeline.sweep_draw import draw_table, drawing_of
 from ordercast.pipeline.sweep_measure import Measured
 from ordercast.pipeline.sweep_options import Config
@@ -27,6 +28,7 @@ from ordercast.wire.frames import Relay
 
 MEMBERS, OUTSIDE = "members", "outside"
 _BUILDERS = {"centralized": "star", "metagroup": "metagroups", "tom": "balanced"}
+_SETTLED = 9 * SECOND  # an idle ring's token is slow by then; it may be anywhere
 _MOST = {"symmetric": 500}  # hosts: it takes about 2rn messages
 _BRANCHING = {"balanced": 5}  # the B of Figure 5
 
@@ -47,11 +49,14 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
     """Per protocol: M and X as measured, and both formulas of M."""
     table, group, sources = table_of_sources(config, seed)
     measures: dict[str, float] = {}
+    at = _SETTLED + Stream(seed, "when").below(_SETTLED)
     for protocol, (printed, corrected) in TRANSMISSIONS.items():
         if protocol not in PROTOCOLS or config["sites"] > _MOST.get(protocol, config["sites"]):
             continue
         structure = structure_for(protocol, table)
-        found = overhear(structure, protocol, [Sending(0, s, group) for s in sources], seed=seed)
+        found = heard_from(
+            at, overhear(structure, protocol, [Sending(at, s, group) for s in sources], seed=seed)
+        )
         setting = setting_of(protocol, structure, group, sources)
         loads = found.loads()
         engaged = [site for site in loads if not site.startswith(OUTSIDE)]
@@ -65,6 +70,11 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
             f"{protocol}/figure_5": printed(figure_5(config["sites"])),
         }
     return Measured({name: float(value) for name, value in measures.items()})
+
+
+def heard_from(at: int, found: Overheard) -> Overheard:
+    """Without what was heard before anybody sent."""
+    return replace(found, heard=[frame for frame in found.heard if frame.at >= at])
 
 
 def structure_for(protocol: str, table: GroupTable) -> Structure:
