@@ -42,7 +42,7 @@ class Chain:
         self._waiting[self._place(header)] = header
 
     def _place(self, header: Header) -> MessageName | int:
-        return header.after if type(header) is Follows else header.place
+        return header.after if isinstance(header, Follows) else header.place
 
     def next(self) -> Batch | None:
         """What comes right after the end, if it is here."""

@@ -194,9 +194,9 @@ class Reduction(Direct):
             self._request(peer, item)
 
     def _request(self, peer: Site, item: Swap | Count | Told) -> None:
-        if type(item) is Swap:
+        if isinstance(item, Swap):
             steps = self.swaps.receive(peer, Ask(item.batch, item.last, item.issuer))
-        elif type(item) is Count:
+        elif isinstance(item, Count):
             steps = self.swaps.count(peer, item.count)
         else:
             steps = self.swaps.told(peer, item.name, item.value)
