@@ -1,6 +1,6 @@
 """The planner's cost functions against the protocols themselves, run alone in the simulator."""
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 from statistics import fmean
 
@@ -55,7 +55,7 @@ def test_messages_loads_and_hops_are_those_of_the_protocol(protocol: str) -> Non
             costs = COSTS[protocol](grounded(table, builder))
             found = run_each(table, protocol, builder)
             hops = costs.arrive([0.0] * len(table.sites), 1.0)
-            loads: Counter[str] = Counter()
+            loads: defaultdict[str, float] = defaultdict(float)
             for place, group in enumerate(sorted(table.groups)):
                 runs = found[group]
                 where = (seed, builder, group)
@@ -87,7 +87,7 @@ def test_after_any_other_message_the_swap_family_costs_what_is_said(protocol: st
         tellers = with_tellers(structure)
         costs = COSTS[protocol](grounded(table, "greedy"))
         hops = costs.arrive([0.0] * len(table.sites), 1.0)
-        loads: Counter[str] = Counter()
+        loads: defaultdict[str, float] = defaultdict(float)
         for place, group in enumerate(sorted(table.groups)):
             members = table.groups[group]
             root = tellers.root_of[members[0]]
@@ -107,8 +107,8 @@ def test_after_any_other_message_the_swap_family_costs_what_is_said(protocol: st
                             loads[site] += share * load
             assert costs.messages[place] == pytest.approx(frames), (seed, group)
             assert hops[place] == pytest.approx(last), (seed, group)
-        for site, load in zip(sorted(table.sites), costs.load, strict=True):
-            assert load == pytest.approx(loads[site]), (seed, site)
+        for site, expected in zip(sorted(table.sites), costs.load, strict=True):
+            assert expected == pytest.approx(loads[site]), (seed, site)
 
 
 def test_an_idle_ring_costs_half_a_turn_of_calls_and_of_the_token() -> None:

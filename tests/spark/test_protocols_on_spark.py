@@ -7,33 +7,32 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ordercast.pipeline.reproduce.catalogue import CATALOGUE
+from ordercast.pipeline.reproduce.kinds import Reproduction
 from ordercast.pipeline.reproduce.run import reproduce
 from ordercast.pipeline.sweep_spec import Repeats
 
 POINTS = {
-    "gs-table2": [{"network": "broadcast", "sites": 12, "groups": 4, "size": n} for n in (3, 4)],
+    "gs-table2": [{"network": "broadcast", "sites": 8, "groups": 2, "size": n} for n in (3, 4)],
     "tom-figure5": [
-        {"sites": n, "groups": 6, "size": n // 10, "sources": 1, "sent_by": "members"}
-        for n in (20, 30)
+        {"sites": n, "groups": 4, "size": n // 5, "sources": 1, "sent_by": "members"}
+        for n in (10, 20)
     ],
     "swap-latency": [
-        {"sites": 7, "shape": shape, "requests": k}
+        {"sites": 5, "shape": shape, "requests": k}
         for shape in ("binary", "random", "list")
-        for k in (1, 7)
+        for k in (1, 5)
     ],
 }
 
 
+def small(name: str) -> Reproduction:
+    return dataclasses.replace(
+        CATALOGUE[name], points=lambda _: POINTS[name], repeats=lambda _: Repeats(2, 2)
+    )
+
+
 def test_the_other_papers_protocols_are_reproduced(spark: SparkSession, tmp_path: Path) -> None:
-    small = [
-        dataclasses.replace(
-            CATALOGUE[name],
-            points=lambda _, name=name: POINTS[name],
-            repeats=lambda _: Repeats(2, 2),
-        )
-        for name in POINTS
-    ]
-    done = reproduce(spark, small, tmp_path, quick=True)
+    done = reproduce(spark, [small(name) for name in POINTS], tmp_path, quick=True)
     for each in done:
         assert (each.runs, each.failed) == (2 * len(POINTS[each.name]), [])
         assert (tmp_path / f"{each.name}.png").stat().st_size > 10_000
