@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ example:
 names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
        tom-table1, tom-figure5, swap-latency, swap-locality, stab-table1, stab-table4,
        stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger, scale-forest"""
+
+
+_WIDTH = 84  # of what was measured, which stands below its statement
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +89,7 @@ def _tell(done: "Reproduced") -> None:
     print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s")
     for finding in done.findings:
         print(f"  {finding.verdict:8}  {finding.statement}")
+        print(textwrap.indent(textwrap.fill(finding.measured, _WIDTH), " " * 12))
     if done.failed:
         print(f"  {len(done.failed):,} runs failed, the first: {done.failed[0].error}")
     if done.unreached:

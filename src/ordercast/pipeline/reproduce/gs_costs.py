@@ -8,6 +8,7 @@ from ordercast.pipeline.reproduce.kinds import (
     Spot,
     curve,
     judged,
+    with_interval,
 )
 from ordercast.pipeline.sweep_results import Results
 
@@ -185,7 +186,7 @@ def _sizes(spots: Sequence[Spot]) -> str:
 
 
 def _list(spots: Sequence[Spot]) -> str:
-    return ", ".join(f"{spot.y:.2f}" for spot in spots)
+    return ", ".join(with_interval(spot, 2) for spot in spots)
 
 
 def _shares(part: Sequence[Spot], whole: Sequence[Spot]) -> str:

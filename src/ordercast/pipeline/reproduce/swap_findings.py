@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ordercast.pipeline.reproduce.kinds import Finding, Spot, curve, judged
+from ordercast.pipeline.reproduce.kinds import Finding, Spot, curve, judged, with_interval
 from ordercast.pipeline.reproduce.swap_figures import NAMES, ranked
 from ordercast.pipeline.reproduce.swap_runs import ONE, SHAPES, TURNS
 from ordercast.pipeline.sweep_results import Results
@@ -151,7 +151,7 @@ def locality_findings(results: Results) -> list[Finding]:
 
 
 def _list(spots: Sequence[Spot]) -> str:
-    return ", ".join(f"{spot.y:.2f}" for spot in spots)
+    return ", ".join(with_interval(spot, 2) for spot in spots)
 
 
 def _list_x(spots: Sequence[Spot]) -> str:

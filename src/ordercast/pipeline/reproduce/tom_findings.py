@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from ordercast.pipeline.reproduce.kinds import MEASURED, Finding, Spot, judged, values
+from ordercast.pipeline.reproduce.kinds import (
+    MEASURED,
+    Finding,
+    Spot,
+    judged,
+    values,
+    with_interval,
+)
 from ordercast.pipeline.reproduce.tom_figures import NAMES, of_members, usual
 from ordercast.pipeline.reproduce.tom_runs import MEMBERS, OUTSIDE
 from ordercast.pipeline.sweep_results import Results, Row
@@ -147,7 +154,7 @@ def _span(ratios: Sequence[float]) -> str:
 
 
 def _list(spots: Sequence[Spot]) -> str:
-    return ", ".join(f"{spot.y:.1f}" for spot in spots)
+    return ", ".join(with_interval(spot, 1) for spot in spots)
 
 
 def _list_x(spots: Sequence[Spot]) -> str:
