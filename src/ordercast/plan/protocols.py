@@ -248,7 +248,8 @@ def _explain(
         ours = chosen.values.of(other)
         if least.values.of(other) * _CLEARLY < ours and not least.values.overloaded:
             yield (
-                f"If {other} matter{'' if other == 'messages' else 's'} more: {least.protocol} on {least.builder},"
+                f"If {other} {'matter' if other == 'messages' else 'matters'} more:"
+                f" {least.protocol} on {least.builder},"
                 f" {_value(least, other)} against {_value(chosen, other)}."
             )
     if missing:
