@@ -101,7 +101,8 @@ class Measured:
 
 def run(protocol: str, table: GroupTable) -> Measured:
     builder = (PROTOCOLS[protocol].builders or ("greedy",))[0]
-    structure = Structure(1, table, advise(table, builder).forest)
+    # By the built-in partitioner: the page must not depend on what is installed.
+    structure = Structure(1, table, advise(table, builder, partitioner="builtin").forest)
     sendings = _sendings(table)
     found = overhear(structure, protocol, sendings)
     delays, counts, transmissions, engaged = [], [], [], []
