@@ -45,7 +45,7 @@ def _locality(quick: bool) -> list[dict[str, Any]]:
 
 def _latency_repeats(quick: bool) -> Repeats:
     bound = Bound("arrow/known_hops", share=0.1)
-    return Repeats(6, 6) if quick else Repeats(20, 100, (bound,))
+    return Repeats(6, 6) if quick else Repeats(20, 300, (bound,))
 
 
 def _locality_repeats(quick: bool) -> Repeats:
