@@ -144,7 +144,7 @@ class RequestsTakenTwice(BrokenArrow):
     class ordering_kind(Arrow):  # noqa: N801
         def restore(self, state: State) -> None:
             super().restore(state)
-            self.debts.is_news = lambda peer, number: True  # type: ignore[assignment, misc]  # noqa: ARG005
+            self.debts.is_news = lambda peer, number: True  # type: ignore[method-assign]  # noqa: ARG005
 
 
 @mutant
