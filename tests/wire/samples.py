@@ -28,6 +28,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
+from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
@@ -78,6 +79,15 @@ toms = st.one_of(
     st.builds(Bid, NAMES, COUNTS, any_groups, NUMBERS, NAMES),
     st.builds(Fetch, st.lists(names, min_size=1, max_size=4).map(tuple)),
 )
+holes = st.tuples(NAMES, NUMBERS, NUMBERS).map(lambda one: (one[0], *sorted(one[1:])))
+rings = st.one_of(
+    st.builds(Numbered, batches(), NUMBERS),
+    st.builds(Header, NUMBERS),
+    st.builds(
+        Token, NUMBERS, COUNTS, COUNTS, COUNTS, COUNTS, st.lists(holes, max_size=3).map(tuple)
+    ),
+    st.builds(Call, COUNTS),
+)
 predecessors = st.one_of(names, st.just(NOBODY))
 swaps = st.one_of(
     st.builds(Swap, NUMBERS, batches(), names, NAMES),
@@ -88,7 +98,7 @@ swaps = st.one_of(
     st.builds(Reached, NUMBERS),
 )
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
-    UP: st.one_of(submits, offers, timestamps, swaps),
+    UP: st.one_of(submits, offers, timestamps, rings, swaps),
     DOWN: st.one_of(relays, proposals, finals),
     CONTROL: st.one_of(reports, settleds, toms),
 }
@@ -186,19 +196,14 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
         name = (site, 1, group, seq)
         return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
     name = (site, 1, group, seq)
-    requests: tuple[Item, ...] = (
-        Offer(body, clock),
-        Timed(body, clock),
-        Null(clock),
-        Wanted(clock, site),
-        Swap(seq, body, name, site),
-        Count(seq, clock),
-        Told(seq, NOBODY, clock),
-        Follows(body, name),
-        Counted(body, clock),
-        Reached(clock),
-    )
-    return rng.choice(requests)
+    items: tuple[Item, ...] = (
+        Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site),
+        Numbered(body, clock), Header(clock), Call(clock),
+        Token(clock, seq, 3, 2, 1, ((site, seq, seq + 1),) * rng.randint(0, 2)),
+        Swap(seq, body, name, site), Count(seq, clock), Told(seq, NOBODY, clock),
+        Follows(body, name), Counted(body, clock), Reached(clock),
+    )  # fmt: skip
+    return rng.choice(items)
 
 
 def random_batch(rng: random.Random) -> Batch:

@@ -24,6 +24,7 @@ import msgspec
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.frames import Frame, Offer
+from ordercast.wire.ring import Token
 from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
 
 
@@ -61,7 +62,9 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="d"):
 
 
 class Stamped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="m"):
-    """`symmetric`: a batch has the timestamp (clock, site), given here or received."""
+    """`symmetric`: a batch has the timestamp (clock, site), given here or received. `ring`: its
+    number is `clock`, given here; 0: it has none yet, and its origin, outside, has been told that
+    it is here."""
 
     batch: Batch
     clock: int
@@ -72,6 +75,15 @@ class Clocked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="c"):
     """`symmetric`: no timestamp up to this one is given after a restart."""
 
     clock: int
+
+
+class Visited(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="r"):
+    """`ring`: the token is here, or (not `held`) was sent on as it is; up to `passed` all numbers
+    have passed here."""
+
+    token: Token
+    held: bool
+    passed: int
 
 
 class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
@@ -93,11 +105,11 @@ class Turned(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="y"):
     """The swap family: what had gathered at this site was combined, and went on."""
 
 
-Note: TypeAlias = Promised | Decided | Stamped | Clocked | Headed | Heard | Turned
+Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed | Heard | Turned
 """What an ordering object must know after a restart beside what passed. A checkpoint has what is
 still needed of it in its state, so the notes before one are never asked for again."""
 
-NOTES = (Promised, Decided, Stamped, Clocked, Headed, Heard, Turned)
+NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, Heard, Turned)
 
 Record: TypeAlias = Accepted | Passed | Note
 

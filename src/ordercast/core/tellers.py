@@ -14,12 +14,13 @@ from ordercast.core.own import addressed, placeable
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Site as SiteName
 from ordercast.wire.frames import UP, Item, Offer, Timed
+from ordercast.wire.ring import Numbered
 from ordercast.wire.swap import Counted, Follows, Swap
 
 if TYPE_CHECKING:
     from ordercast.core.site import Site
 
-_WITH_BATCH = (Offer, Timed, Swap, Follows, Counted)
+_WITH_BATCH = (Offer, Timed, Numbered, Swap, Follows, Counted)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def take_direct(
     return True
 
 
-def _is_right(site: "Site", item: Offer | Timed | Swap | Follows | Counted) -> bool:
+def _is_right(site: "Site", item: Offer | Timed | Numbered | Swap | Follows | Counted) -> bool:
     """Who is no member gets a header without its body."""
     batch = item.batch
     if batch.body or not isinstance(item, (Follows, Counted)):

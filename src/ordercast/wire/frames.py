@@ -15,6 +15,7 @@ import msgspec
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
@@ -133,6 +134,10 @@ Item: TypeAlias = (
     | Body
     | Bid
     | Fetch
+    | Numbered
+    | Header
+    | Token
+    | Call
     | Swap
     | Count
     | Told

@@ -26,8 +26,8 @@ from msgspec.structs import replace
 from ordercast.core.order.bodies import name_of
 from ordercast.core.order.chain import Chain, Header
 from ordercast.core.order.debts import Debts
-from ordercast.core.order.direct import NEVER, Direct, Mine, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
+from ordercast.core.order.direct import Direct, Mine, Stream
+from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
 from ordercast.core.order.swaps import (
     Ask,
     Found,
