@@ -47,7 +47,7 @@ WORDS: Mapping[str, Words] = {
         "a primary or relay: what passes it; a leaf: nobody",
     ),
     "centralized": Words(
-        "protocols.md#centralized", "2", "n (+ 1)", "the centre: its domain; others: nobody",
+        "protocols.md#centralized", "2", "n", "the centre: its domain; others: nobody",
     ),
     "metagroup": Words(
         "metagroup.md", "1 + depth", "n + ε",
@@ -55,14 +55,14 @@ WORDS: Mapping[str, Words] = {
     ),
     "two_phase": Words(
         "two-phase.md", "3", "3(n − 1)",
-        "a member: its groups; an origin: those it sends to", "yes; FIFO per group",
+        "a member: its groups; an origin: those it sends to",
     ),
     "symmetric": Words(
-        "symmetric.md", "3, busy 1", "n − 1 + 2n(N − 2) + 2", "any site: its domain", "yes",
+        "symmetric.md", "3, busy 1", "up to n + 1 + 2n(N − 2)", "any site: its domain", "yes",
         "always",
     ),
     "ring": Words(
-        "ring.md", "1 + N − 1", "2(N − 1)", "any site: its domain", "yes", "always",
+        "ring.md", "N", "2N − 1", "any site: its domain", "yes", "always",
     ),
     "tom": Words(
         "tom.md", "path + depth", "n + path + edges",
@@ -142,10 +142,9 @@ page is written by `python -m tools.comparison`; a test holds it to what the pro
 
 ## What they cost
 
-Measured: {groups} random groups of {size} among {sites} sites, {domain} of them in one domain. Each
-member sends to each of its groups once, one message after the other, in the simulator's
-point-to-point network (P = 1 ms, L = 5 ms). Acknowledgements and reports of stability are not
-counted. *Load*: what the busiest site sends and receives, per message. *Sites*: how many send or
+Measured: {groups} random groups of {size} among {sites} sites, {domain} of them in one domain. Each member
+sends to each of its groups once, one message after the other, in the simulator's point-to-point
+network (P = 1 ms, L = 5 ms). Acknowledgements and reports of stability are not counted. *Load*: what the busiest site sends and receives, per message. *Sites*: how many send or
 receive anything for a message.
 
 {costs}
@@ -153,6 +152,8 @@ receive anything for a message.
 n: members of the group; N: sites of the domain; ε: extra sites on the way; depth: hops down from
 the primary, and with `combining` up to the root; path: from the origin up to the ordering node;
 distance: in the tree, to the origin of the message before; edges: of the tree, down to the members.
+One hop and one message less where the primary, centre or ordering node is the origin; one message
+more where the centre or the ordering node is no member.
 
 ## What they guarantee, and what a crash stops
 

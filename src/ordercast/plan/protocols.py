@@ -112,8 +112,6 @@ def advise_protocol(
     forests = {candidate.builder: candidate for candidate in plan.compared}
     options, missing = [], []
     for protocol in COSTS:
-        if protocol not in PROTOCOLS:
-            continue
         usable = _forests(protocol, plan, table, indexed, forests, model)
         if not usable:
             missing.append(protocol)

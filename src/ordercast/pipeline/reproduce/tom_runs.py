@@ -10,7 +10,6 @@ metagroups of the very same group.
 
 from dataclasses import replace
 
-from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import with_tellers
 from ordercast.forest.metagroups import quotient
@@ -51,7 +50,7 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
     measures: dict[str, float] = {}
     at = _SETTLED + Stream(seed, "when").below(_SETTLED)
     for protocol, (printed, corrected) in TRANSMISSIONS.items():
-        if protocol not in PROTOCOLS or config["sites"] > _MOST.get(protocol, config["sites"]):
+        if config["sites"] > _MOST.get(protocol, config["sites"]):
             continue
         structure = structure_for(protocol, table)
         found = heard_from(
