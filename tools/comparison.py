@@ -142,9 +142,10 @@ page is written by `python -m tools.comparison`; a test holds it to what the pro
 
 ## What they cost
 
-Measured: {groups} random groups of {size} among {sites} sites, {domain} of them in one domain. Each member
-sends to each of its groups once, one message after the other, in the simulator's point-to-point
-network (P = 1 ms, L = 5 ms). Acknowledgements and reports of stability are not counted. *Load*: what the busiest site sends and receives, per message. *Sites*: how many send or
+Measured: {groups} random groups of {size} among {sites} sites, {domain} of them in one domain.
+Each member sends to each of its groups once, one message after the other, in the simulator's
+point-to-point network (P = 1 ms, L = 5 ms). Acknowledgements and reports of stability are not
+counted. *Load*: what the busiest site sends and receives, per message. *Sites*: how many send or
 receive anything for a message.
 
 {costs}
