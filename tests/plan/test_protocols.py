@@ -54,7 +54,7 @@ def test_the_network_decides_between_hops_and_messages() -> None:
     far, slow = delays(NetworkModel(1.0, 0.0)), delays(NetworkModel(0.0, 1e-6))
     assert far["two_phase"] == pytest.approx(3.0)
     assert far["centralized"] < far["two_phase"] < far["ring"]
-    assert slow["symmetric"] > 10 * slow["propagation"]
+    assert slow["symmetric"] > 3 * slow["propagation"]
 
 
 def test_an_overload_is_said_and_not_given_as_a_delay() -> None:
@@ -94,14 +94,14 @@ def test_the_verb_shows_the_table_behind_its_advice(
     _, text, _ = run(capsys, file)
     shown = text.split("Protocols:")[1]
     assert all(f" {protocol} " in shown for protocol in COSTS)
-    code, out, _ = run(capsys, file, "--json", "--network", "p2p:P=1ms,L=5ms")
+    code, out, _ = run(capsys, file, "--json", "--network", "p2p:P=1us,L=5ms")
     found: dict[str, Any] = json.loads(out)
     assert code == 0
     assert found["protocol"] in found["protocols"]
     assert found["protocol_reasons"]
     two_phase = found["protocols"]["two_phase"]
     assert two_phase["messages"] == 9
-    assert two_phase["delay_ms"] > 15
+    assert 15 < two_phase["delay_ms"] < 16
     assert set(two_phase) == {
         "builder", "delay_ms", "messages", "load", "busiest", "utilisation", "genuine",
         "crash_stops",
