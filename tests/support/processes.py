@@ -224,7 +224,8 @@ class Processes:
 
     def kill_at_random(self, kills: int, *, pause_s: float = 0.9, down_s: float = 0.5) -> None:
         """Each role in turn, in any order; sometimes two sites are down at a time. A majority of
-        the voters always runs."""
+        the voters always runs, and all of them at first: they found the cluster."""
+        self.wait_for_manager([])
         rng = random.Random(f"kills {self.seed}")
         roles = self.roles()
         most = min(2, (len(roles["voter"]) - 1) // 2)
