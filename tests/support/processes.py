@@ -67,8 +67,8 @@ def write_cluster(
     lines += [f"{key} = {_toml(value)}" for key, value in options.items()]
     lines += ["[limits]", 'retention = "24h"']
     lines += [f"{key} = {_toml(value)}" for key, value in (limits or {}).items()]
-    lines += ["[timeouts]"]
-    lines += [f"{key} = {_toml(value)}" for key, value in (timeouts or {}).items()]
+    if timeouts:
+        lines += ["[timeouts]", *(f"{key} = {_toml(value)}" for key, value in timeouts.items())]
     if tls:
         lines += ["[tls]", 'dir = "certs"']
         write_certificates(NAME, sites, folder / "certs")

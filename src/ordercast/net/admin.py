@@ -66,6 +66,7 @@ class Admin:
         self._connections: dict[Wire, _Connection] = {}
         self._sessions: dict[bytes, Session] = {}
         self._said: dict[str, None] = {}  # why clients were dropped
+        self._closed = False
 
     async def start(self) -> None:
         remove_stale(self.path)
@@ -81,6 +82,7 @@ class Admin:
         self.node.on_layout.append(self._layout_changed)
 
     async def close(self) -> None:
+        self._closed = True
         if self._server is not None:
             self._server.close()
             self.node.on_layout.remove(self._layout_changed)
@@ -105,7 +107,9 @@ class Admin:
     def _made(self, wire: Wire) -> None:
         connection = _Connection(self, wire)
         self._connections[wire] = connection
-        if len(self._connections) > MOST_CONNECTIONS:
+        if self._closed:  # it was accepted in the turn in which we stopped to listen
+            connection.close("the daemon stops")
+        elif len(self._connections) > MOST_CONNECTIONS:
             connection.close(f"too many clients ({MOST_CONNECTIONS} at most)")
 
     def _frame(self, wire: Wire, frame: Request) -> None:
