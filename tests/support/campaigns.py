@@ -21,7 +21,7 @@ from ordercast.net.stream import EpochOpened, Rollback
 from support.applog import Note, accepted, compare, judge, saw
 from support.tables import FIGURE_3, random_table
 
-QUIET_S = 30.0
+QUIET_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def groups_of(seed: int) -> dict[str, list[str]]:
 
 def run_case(case: Case, directory: Path) -> Found:
     async def limited() -> Found:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             return await Campaign(case, directory).run()
 
     return asyncio.run(limited())
@@ -252,8 +252,17 @@ class Campaign:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_done(self, site: str, node: Node) -> bool:
-        last = max((note[1] for note in self.notes[site] if note[0] == "saw"), default=0)
-        return node.core.quiet() and not node.driver.unwritten and last == node.stream.delivered
+        unsent = node.outgoing.waiting_messages or node.driver.unwritten
+        return node.core.quiet() and not unsent and self._has_read(site) == node.stream.delivered
+
+    def _has_read(self, site: str) -> int:
+        """How far this life of the application has come; before its first item, how far others."""
+        for note in reversed(self.notes[site]):
+            if note[0] in ("saw", "rolled"):
+                return int(note[1])
+            if note[0] == "open":
+                break
+        return max((note[1] for note in self.notes[site] if note[0] == "confirmed"), default=0)
 
     def _judge(self, stores: Path) -> None:
         found = self.found
