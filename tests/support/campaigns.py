@@ -242,14 +242,21 @@ class Campaign:
             async with asyncio.timeout(QUIET_S):
                 for site in self.tasks:
                     await self.tasks[site][0]
-                while not all(self._is_done(site, node) for site, node in cluster.nodes.items()):
-                    await asyncio.sleep(0.005)
+                await self._until_done(cluster)
         except TimeoutError:
             late = [site for site, node in cluster.nodes.items() if not self._is_done(site, node)]
             self.errors.append(f"not quiet after {QUIET_S:.0f} s: {', '.join(late)}")
         for tasks in self.tasks.values():
             tasks[1].cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_done(self, cluster: LocalCluster) -> None:
+        """Twice in a row: what a site has just heard it deals with at the end of its turn."""
+        looks = 0
+        while looks < 2:
+            await asyncio.sleep(0.01)
+            done = all(self._is_done(site, node) for site, node in cluster.nodes.items())
+            looks = looks + 1 if done else 0
 
     def _is_done(self, site: str, node: Node) -> bool:
         unsent = node.outgoing.waiting_messages or node.driver.unwritten

@@ -32,8 +32,7 @@ class ExcludingCampaign(Campaign):
         await super()._calm(cluster)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(QUIET_S):
-                while not all(self._is_done(site, node) for site, node in cluster.nodes.items()):
-                    await asyncio.sleep(0.005)
+                await self._until_done(cluster)
         for node in cluster.nodes.values():
             node.driver.close()
         await asyncio.gather(*(cluster.kill(site) for site in list(cluster.nodes)))
