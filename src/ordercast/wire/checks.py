@@ -46,13 +46,21 @@ from ordercast.wire.limits import (
     NAMES_KEPT,
     VECTOR_ENTRIES,
 )
+from ordercast.wire.stability import (
+    ROUNDS,
+    RoundAck,
+    RoundAsk,
+    RoundInfo,
+    RoundMissing,
+    RoundStart,
+)
 from ordercast.wire.tom import Bid, Body, Fetch
 
 IMPLICIT_PATTERN = re.compile(r"@[0-9a-f]{16}", re.ASCII)
 LANE_ITEMS: Constant[dict[int, tuple[type, ...]]] = {
     UP: (Submit, Offer, Timed, Null, Wanted),
     DOWN: (Relay, Proposal, Final),
-    CONTROL: (Report, Settled, Body, Bid, Fetch),
+    CONTROL: (Report, Settled, Body, Bid, Fetch, *ROUNDS),
 }
 _SHOWN = 64  # characters of a wrong value that a message repeats
 
@@ -186,6 +194,29 @@ def _fetch(item: Fetch, where: str) -> None:
         _name(*name, f"{where}.wanted")
 
 
+def _round(item: RoundStart | RoundAsk, where: str) -> None:
+    check_number(item.round, 0 if type(item) is RoundAsk else 1, f"{where}.round")
+
+
+def _round_missing(item: RoundMissing, where: str) -> None:
+    check_number(item.round, 1, f"{where}.round")
+    check_length(item.sites, 0, MEMBERS, f"{where}.sites")
+    for site in item.sites:
+        check_site(site, f"{where}.sites")
+
+
+def _round_counts(item: RoundAck | RoundInfo, where: str) -> None:
+    check_number(item.round, 1, f"{where}.round")
+    check_number(item.base, 0, f"{where}.base")
+    check_length(item.counts, 0, VECTOR_ENTRIES, f"{where}.counts")
+    for group, logged, settled, members, slowest in item.counts:
+        check_group(group, f"{where}.counts")
+        check_number(logged, 0, f"{where}.counts: of {group!r}")
+        check_number(settled, 0, f"{where}.counts: of {group!r}")
+        check_number(members, 1, f"{where}.counts: members of {group!r}")
+        check_site(slowest, f"{where}.counts: of {group!r}")
+
+
 def _name(origin: str, incarnation: int, group: str, seq: int, where: str) -> None:
     check_site(origin, f"{where}.origin")
     check_number(incarnation, 0, f"{where}.incarnation")
@@ -207,6 +238,11 @@ ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Body: _submit,
     Bid: _bid,
     Fetch: _fetch,
+    RoundStart: _round,
+    RoundAsk: _round,
+    RoundAck: _round_counts,
+    RoundInfo: _round_counts,
+    RoundMissing: _round_missing,
 }
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.tom import Bid, Body, Fetch
 
 UP, DOWN, CONTROL = 0, 1, 2
@@ -132,6 +133,11 @@ Item: TypeAlias = (
     | Body
     | Bid
     | Fetch
+    | RoundStart
+    | RoundAck
+    | RoundInfo
+    | RoundAsk
+    | RoundMissing
 )
 
 Acks: TypeAlias = tuple[tuple[int, int, int], ...]

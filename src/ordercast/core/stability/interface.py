@@ -16,7 +16,7 @@ from typing import Protocol
 
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
-from ordercast.model.options import Timing
+from ordercast.model.options import Options
 from ordercast.wire.frames import Item
 
 
@@ -57,10 +57,12 @@ class MakeStability(Protocol):
         site: Site,
         structure: Structure,
         send: Callable[[Site, Item], None],
-        timing: Timing,
-        *,
-        eager: bool,
-    ) -> Stability: ...
+        options: Options,
+        boot: int,
+        clock: Callable[[], int],
+        /,
+    ) -> Stability:
+        """`boot`: how often this site has started on its store; `clock`: the time by it, now."""
 
 
 @dataclass(frozen=True, slots=True)

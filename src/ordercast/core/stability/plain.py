@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
-from ordercast.model.options import Timing
+from ordercast.model.options import Options
 from ordercast.wire.frames import Item, Report
 
 NEVER = 1 << 62
@@ -25,15 +25,15 @@ class Plain:
         site: Site,
         structure: Structure,
         send: Callable[[Site, Item], None],
-        timing: Timing,
-        *,
-        eager: bool,
+        options: Options,
+        boot: int,  # noqa: ARG002 nothing here outlives a start
+        clock: Callable[[], int],  # noqa: ARG002 and nothing is measured
     ) -> None:
         self.site = site
         self.structure = structure
         self.send = send
-        self.timing = timing
-        self.eager = eager
+        self.timing = options.timing
+        self.eager = options.deliver == "safe"
         self._members: dict[Group, tuple[Site, ...]] = {}
         self._listeners: dict[Group, tuple[Site, ...]] = {}
         self._heard: dict[Group, dict[Site, tuple[int, int]]] = {}  # others' (logged, settled)
