@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.forest.forest import problems
 from ordercast.core.stability.registry import TRACKERS
+from ordercast.forest.forest import problems
 from ordercast.model.errors import ConfigError, CrossDomain
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import SECOND
@@ -112,7 +112,11 @@ def test_a_retention_may_be_a_size() -> None:
         ('"demo"', '"demo"\ndeliver = "save"', "there is no 'save' (did you mean 'safe'?)"),
         ('"demo"', '"demo"\ndeliver = 3', "cluster.deliver: must be one of safe, agreed, not 3"),
         ('"demo"', '"demo"\ncausal = "yes"', "cluster.causal: must be true or false, not 'yes'"),
-        ('"demo"', '"demo"\nstability = "s_coord"', "there is no 's_coord' (did you mean 's_coordp'?)"),
+        (
+            '"demo"',
+            '"demo"\nstability = "s_coord"',
+            "there is no 's_coord' (did you mean 's_coordp'?)",
+        ),
         (
             '"demo"',
             '"demo"\non_failure = "wait"\nslow_member = "exclude"',

@@ -1,17 +1,16 @@
-"""Broken variants of the trackers by rounds, inside a running site: each takes one argument away."""
+"""Broken variants of the trackers by rounds, in a running site: each takes one argument away."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from ordercast.core.link import Link
-from ordercast.core.stability import arrays, by_rounds, coordp, differences, seat
+from ordercast.core.stability import arrays, seat
 from ordercast.core.stability.arrays import LogArray, LogCounts
 from ordercast.core.stability.by_rounds import NEVER, ByRounds
 from ordercast.core.stability.coordp import CoordP
 from ordercast.core.stability.differences import Differences
 from ordercast.core.stability.gathering import Gathering
-from ordercast.core.stability.rounds import Ack, Info
-from ordercast.core.stability.seat import Seat
+from ordercast.core.stability.rounds import Ack
 from ordercast.core.stability.train import Train
 from ordercast.wire.stability import RoundAsk
 
@@ -54,7 +53,7 @@ def the_most_is_taken_for_the_least() -> Patches:
 def reports_leave_before_the_log_is_durable() -> Patches:
     flush = Link.flush
 
-    def mutant(self: Link, now: int, down: Any, late: Any) -> None:
+    def mutant(self: Link, now: int, down: Any, _: Any) -> None:
         flush(self, now, down, down)
 
     return [(Link, "flush", mutant)]
