@@ -17,6 +17,7 @@ from ordercast.core.stability.interface import MakeStability
 from ordercast.core.stability.layouts import layout_of
 from ordercast.core.stability.manners import Manner
 from ordercast.core.stability.missing import Missing
+from ordercast.core.stability.progress import Progress, TimeToFinal
 from ordercast.core.stability.seat import Seat
 from ordercast.core.stability.trigger import Trigger
 from ordercast.core.structure import Structure
@@ -64,6 +65,8 @@ class ByRounds:
         self._news: dict[Group, None] = {}
         self._not_final: dict[Group, None] = {}
         self._at_once: dict[Group, None] = {}  # the application waits for some of these
+        self._time = TimeToFinal()
+        self.rounds = 0  # that have ended
         # When to have a round.
         self.held = 0  # messages in the log that are not final
         self._finals = 0  # that are
@@ -101,6 +104,7 @@ class ByRounds:
             self._oldest = now
         self._newest = now
         self.held += number - before
+        self._time.logged(group, number, now)
         self._times = 1
         self._is_open(group, now)
         if len(self._members[group]) == 1:
@@ -177,6 +181,7 @@ class ByRounds:
 
     def _ended(self, array: LogArray) -> None:
         self._take_note()
+        self.rounds += 1
         self._known = array
         moved = False
         for group in self._members:
@@ -214,6 +219,7 @@ class ByRounds:
         if more > 0:
             self._final[group] = number
             if group in self._logs:
+                self._time.final(group, number, self.clock())
                 self.held -= more
                 self._finals += more
 
@@ -271,6 +277,12 @@ class ByRounds:
 
     def final(self, group: Group) -> int:
         return self._final.get(group, 0)
+
+    def progress(self) -> Progress:
+        return Progress(
+            self.held, self.rounds, self.trigger.took, self.trigger.limit,
+            self._time.last, self._time.slowest, self.missing.sites,
+        )  # fmt: skip
 
     def behind(self, group: Group) -> list[Site]:
         """Those whose answers a round waits for; else, of those that the last round found furthest

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ordercast.core.stability.progress import Progress
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
 from ordercast.model.options import Options
@@ -49,6 +50,8 @@ class Stability(Protocol):
         """The burst ends: send what is due; when to be called again at the latest."""
 
     def deadline(self) -> int: ...
+
+    def progress(self) -> Progress: ...
 
 
 class MakeStability(Protocol):
