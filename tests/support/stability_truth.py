@@ -131,10 +131,12 @@ def judged(config: SimConfig, seed: int) -> tuple[list[str], SimResult, Truth]:
     """What is wrong with a run: by the truth, by all other checks, and what is left at its end."""
     worlds: list[World] = []
     rest = simulating._judge_rest
-    with (
-        watched() as truth,
-        patch.object(simulating, "_judge_rest", lambda world: (worlds.append(world), rest(world))),
-    ):
+
+    def judge_rest(world: World) -> None:
+        worlds.append(world)
+        rest(world)
+
+    with watched() as truth, patch.object(simulating, "_judge_rest", judge_rest):
         result = simulating.simulate(config, seed)
     wrong = truth.wrong[:3] + [f"{v.check}: {v.witness}" for v in result.violations[:1]]
     for world in worlds:
