@@ -79,7 +79,7 @@ class Site:
         self._relay_before_durable = not self.resumes and not info.direct  # else it is a promise
         self.replaying = self.resuming = False
         self.stability = tracker_named(options.stability).make(
-            name, structure, self._report, options, boot, lambda: self.now
+            name, structure, self._report, options, boot, self._clock
         )
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
@@ -378,6 +378,9 @@ class Site:
 
     def _report(self, peer: SiteName, item: Item) -> None:
         self.send(peer, CONTROL, item)
+
+    def _clock(self) -> int:
+        return self.now
 
     def tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
         if origin == self.name:
