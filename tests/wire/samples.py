@@ -28,6 +28,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
+from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.tom import Bid, Body, Fetch
 
@@ -87,8 +88,17 @@ rounds = st.one_of(
     st.builds(RoundInfo, NUMBERS, COUNTS, st.booleans(), arrays),
     st.builds(RoundMissing, NUMBERS, st.lists(NAMES, max_size=3).map(tuple)),
 )
+holes = st.tuples(NAMES, NUMBERS, NUMBERS).map(lambda one: (one[0], *sorted(one[1:])))
+rings = st.one_of(
+    st.builds(Numbered, batches(), NUMBERS),
+    st.builds(Header, NUMBERS),
+    st.builds(
+        Token, NUMBERS, COUNTS, COUNTS, COUNTS, COUNTS, st.lists(holes, max_size=3).map(tuple)
+    ),
+    st.builds(Call, COUNTS),
+)
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
-    UP: st.one_of(submits, offers, timestamps),
+    UP: st.one_of(submits, offers, timestamps, rings),
     DOWN: st.one_of(relays, proposals, finals),
     CONTROL: st.one_of(reports, settleds, toms, rounds),
 }
@@ -190,7 +200,12 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
             short = (RoundStart(seq), RoundAsk(seq), RoundMissing(seq, (site,)))
             return rng.choice((*short, kind(clock, seq, rng.random() < 0.5, counts)))
         return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
-    return rng.choice((Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site)))
+    items: tuple[Item, ...] = (
+        Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site),
+        Numbered(body, clock), Header(clock), Call(clock),
+        Token(clock, seq, 3, 2, 1, ((site, seq, seq + 1),) * rng.randint(0, 2)),
+    )  # fmt: skip
+    return rng.choice(items)
 
 
 def random_batch(rng: random.Random) -> Batch:

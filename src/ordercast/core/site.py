@@ -7,6 +7,7 @@ durable checkpoint and the durable records after it, with the next `boot`; `star
 
 import heapq
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from ordercast.core.control import take_control
@@ -79,7 +80,7 @@ class Site:
         self._relay_before_durable = not self.resumes and not info.direct  # else it is a promise
         self.replaying = self.resuming = False
         self.stability = tracker_named(options.stability).make(
-            name, structure, self._report, options, boot, self._clock
+            name, structure, self._report, options, boot, partial(getattr, self, "now")
         )
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
@@ -208,6 +209,8 @@ class Site:
         at = self.stability.flush(self.now)
         if self.heading is not None:
             at = min(at, self.heading.flush(self.now))
+        elif self.direct is not None:
+            at = min(at, self.direct.flush(self.now))
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
         if self._touched:
@@ -378,9 +381,6 @@ class Site:
 
     def _report(self, peer: SiteName, item: Item) -> None:
         self.send(peer, CONTROL, item)
-
-    def _clock(self) -> int:
-        return self.now
 
     def tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
         if origin == self.name:

@@ -15,6 +15,7 @@ import msgspec
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.tom import Bid, Body, Fetch
 
@@ -138,6 +139,10 @@ Item: TypeAlias = (
     | RoundInfo
     | RoundAsk
     | RoundMissing
+    | Numbered
+    | Header
+    | Token
+    | Call
 )
 
 Acks: TypeAlias = tuple[tuple[int, int, int], ...]
