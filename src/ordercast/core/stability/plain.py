@@ -10,7 +10,7 @@ otherwise, and for settled prefixes, reports wait `report_delay` and go out toge
 
 from collections.abc import Callable, Sequence
 
-from ordercast.core.stability.progress import Progress, TimeToFinal
+from ordercast.core.stability.progress import Progress
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
 from ordercast.model.options import Options
@@ -28,16 +28,14 @@ class Plain:
         send: Callable[[Site, Item], None],
         options: Options,
         boot: int,  # noqa: ARG002 nothing here outlives a start
-        clock: Callable[[], int],
+        clock: Callable[[], int],  # noqa: ARG002 and nothing is measured
     ) -> None:
         self.site = site
         self.structure = structure
         self.send = send
         self.timing = options.timing
         self.eager = options.deliver == "safe"
-        self.clock = clock
         self.held = 0  # messages in the log that are not final
-        self._time = TimeToFinal()
         self._members: dict[Group, tuple[Site, ...]] = {}
         self._listeners: dict[Group, tuple[Site, ...]] = {}
         self._heard: dict[Group, dict[Site, tuple[int, int]]] = {}  # others' (logged, settled)
@@ -76,7 +74,6 @@ class Plain:
         before, settled = self._mine.get(group, _NOTHING)
         self._mine[group] = (number, settled)
         self.held += number - before
-        self._time.logged(group, number, self.clock())
         if self.eager or number - self._told.get(group, _NOTHING)[0] >= self.timing.report_every:
             self._urgent[group] = None
         else:
@@ -143,7 +140,6 @@ class Plain:
         if final > self._final[group]:
             if mine[0] != NEVER:
                 self.held -= final - self._final[group]
-                self._time.final(group, final, self.clock())
             self._final[group] = final
         return True
 
@@ -226,4 +222,4 @@ class Plain:
         return self._lazy_at
 
     def progress(self) -> Progress:
-        return Progress(self.held, 0, 0, 0, self._time.last, self._time.slowest, ())
+        return Progress(self.held, 0, 0, 0, 0, 0, ())
