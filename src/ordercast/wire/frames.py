@@ -17,6 +17,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
+from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
 UP, DOWN, CONTROL = 0, 1, 2
@@ -143,6 +144,12 @@ Item: TypeAlias = (
     | Header
     | Token
     | Call
+    | Swap
+    | Count
+    | Told
+    | Follows
+    | Counted
+    | Reached
 )
 
 Acks: TypeAlias = tuple[tuple[int, int, int], ...]
