@@ -1,6 +1,7 @@
 """The pure swap objects over random trees: one chain, origins in order, few hops; [SWAP] §6.2."""
 
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
@@ -120,6 +121,20 @@ def test_counting_waits_for_all_before_and_swap_for_none() -> None:
         assert len(network.found) == 3
 
 
+def test_that_its_predecessor_is_known_is_not_yet_a_place() -> None:
+    """w knows that m2 follows v's m1, which is under way; then u sends, and comes before both."""
+    network = Network.of("arrow", {"u": None, "x": "u", "v": "x", "w": "x"})
+    network.issue("v")
+    network.deliver("v", "x")
+    network.issue("w")
+    network.deliver("w", "x")
+    network.deliver("x", "v")
+    assert network.found == {name("w"): name("v")}
+    network.issue("u")
+    network.settle(Random(1))
+    assert network.chain() == [name("u"), name("v"), name("w")]
+
+
 # --- joining and leaving ------------------------------------------------------------------------
 
 
@@ -137,42 +152,99 @@ def moving(protocol: str, parents: Parents) -> Network:
     )
 
 
+def come_and_go(network: Network, rng: Random, protocol: str) -> tuple[dict[str, int], int]:
+    """Sites send, leave and join at random; how many each has sent, and how many have joined."""
+    issued: dict[str, int] = {}
+    leaving: dict[str, None] = {}
+    coming: dict[str, None] = {}  # it sends nothing before it is in
+    joined = 0
+    for number in range(60):
+        stay = sorted(s for s in network.objects if s not in leaving and s not in coming)
+        roll = rng.random()
+        if roll < 0.3 and stay:
+            origin = rng.choice(stay)
+            issued[origin] = issued.get(origin, 0) + 1
+            network.issue(origin, issued[origin])
+        elif roll < 0.35 and len(stay) > 1:
+            site = rng.choice(stay)
+            if all(name(site, n) in network.found for n in range(1, issued.get(site, 0) + 1)):
+                leaving[site] = None
+                network.say(site, network.objects[site].leave())
+        elif roll < 0.4 and stay:
+            coming[f"j{number}"] = None
+            _join(network, f"j{number}", rng.choice(stay), protocol)
+        elif ready := network.under_way():
+            network.deliver(*rng.choice(ready))
+        for site in [s for s in coming if network.objects[s].after]:
+            del coming[site]
+            joined += 1
+    network.settle(rng)
+    return issued, joined
+
+
 @pytest.mark.parametrize("protocol", ["arrow", "combining"])
 def test_sites_come_and_go_under_load_and_the_chain_holds(protocol: str) -> None:
     left = joined = 0
     for seed in range(2 * CASES):
         rng = Random(seed)
         network = moving(protocol, random_parents(rng, rng.randint(2, 8)))
-        issued: dict[str, int] = {}
-        leaving: dict[str, None] = {}
-        coming: dict[str, None] = {}  # it sends nothing before it is in
-        for number in range(60):
-            stay = sorted(s for s in network.objects if s not in leaving and s not in coming)
-            roll = rng.random()
-            if roll < 0.3 and stay:
-                origin = rng.choice(stay)
-                issued[origin] = issued.get(origin, 0) + 1
-                network.issue(origin, issued[origin])
-            elif roll < 0.35 and len(stay) > 1:
-                site = rng.choice(stay)
-                if all(name(site, n) in network.found for n in range(1, issued.get(site, 0) + 1)):
-                    leaving[site] = None
-                    network.say(site, network.objects[site].leave())
-            elif roll < 0.4 and stay:
-                site, beside = f"j{number}", rng.choice(stay)
-                _join(network, site, beside, protocol)
-                coming[site] = None
-            elif ready := network.under_way():
-                network.deliver(*rng.choice(ready))
-            for site in [s for s in coming if network.objects[s].after]:
-                del coming[site]
-                joined += 1
-        network.settle(rng)
+        issued, more = come_and_go(network, rng, protocol)
         _keeps_order(network.chain(), issued)
-        left += sum(at.has_left for at in network.objects.values())
         _is_one_tree(network)
+        left += sum(at.has_left for at in network.objects.values())
+        joined += more
     assert left > CASES
     assert joined > CASES
+
+
+def heir_points_to_the_leaver(
+    self: ArrowSwap, gone: str, heir: str, value: MessageName | None
+) -> None:
+    """SWAP-2, as printed: link(v) = u for the heir v of a sink u."""
+    if value is not None:
+        self.link, self.value = gone, value
+    elif self.link == gone:
+        self.link = heir
+
+
+def others_are_not_turned(self: ArrowSwap, gone: str, heir: str, value: MessageName | None) -> None:
+    """SWAP-2, as printed: of the neighbours those are turned that point to the heir."""
+    if value is not None:
+        self.link, self.value = heir, value
+    elif self.link == heir != self.site:
+        self.link = gone
+
+
+def goes_without_locks(self: SwapTree) -> None:
+    """§6.2 without its locks: what is on its way to the leaver is lost with it."""
+    self._wanted = [self.site]
+    self._go()
+
+
+@pytest.mark.parametrize(
+    ("owner", "attribute", "broken"),
+    [
+        (ArrowSwap, "neighbour_left", heir_points_to_the_leaver),
+        (ArrowSwap, "neighbour_left", others_are_not_turned),
+        (SwapTree, "_begin", goes_without_locks),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_mutant_of_leaving_breaks_the_chain(owner: type, attribute: str, broken: object) -> None:
+    with patch.object(owner, attribute, broken):
+        assert any(_breaks(seed) for seed in range(CASES))
+
+
+def _breaks(seed: int) -> bool:
+    rng = Random(seed)
+    network = moving("arrow", random_parents(rng, rng.randint(2, 8)))
+    try:
+        issued, _ = come_and_go(network, rng, "arrow")
+        _keeps_order(network.chain(), issued)
+        _is_one_tree(network)
+    except (AssertionError, KeyError):
+        return True
+    return False
 
 
 def _join(network: Network, site: str, beside: str, protocol: str) -> None:

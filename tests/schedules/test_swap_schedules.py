@@ -27,3 +27,18 @@ def test_a_swap_protocol_keeps_its_guarantees_through_epochs(protocol: str) -> N
 def test_a_short_schedule_stays_short(protocol: str) -> None:
     for seed in range(1, LONG_EVERY, 7):
         assert simulate(schedule(protocol, seed), seed).events <= SHORT
+
+
+REGRESSIONS = {
+    "a request that had been heard was told again without its body, and never taken": (
+        ("combining", 1_593),
+        ("hybrid", 1_077),
+        ("hybrid", 1_245),
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", REGRESSIONS)
+def test_a_bug_of_the_swap_family_stays_fixed(sentence: str) -> None:
+    for protocol, seed in REGRESSIONS[sentence]:
+        assert failures(protocol, range(seed, seed + 1)) == []

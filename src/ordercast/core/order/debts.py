@@ -100,10 +100,12 @@ class Debts:
     ) -> None:
         self.silent = False
         for peer, requests in self._requests.items():
-            for number, request in requests.items():
+            for number, request in list(requests.items()):
                 if isinstance(request, Swap):
-                    request = replace(request, batch=whole(request.batch))
-                    requests[number] = request
+                    request = requests[number] = replace(request, batch=whole(request.batch))
+                    if not request.batch.body:  # an own one that is final: so this was heard
+                        del requests[number]
+                        continue
                 self._environment.send(peer, UP, request)
         for header, owed in self._headers.values():
             header, to = replace(header, batch=whole(header.batch)), members(header.batch)
