@@ -66,7 +66,8 @@ def test_the_file_shown_with_defaults_has_the_defaults() -> None:
     plain = Cluster.of({"alpha": ["a", "b"]}, name="demo")
     for field in (
         "protocol", "builder", "deliver", "on_failure", "causal", "stability", "durability",
-        "slow_member", "open", "limits", "timeouts", "voters", "tls", "insecure",
+        "slow_member", "open", "dissemination", "multicast", "limits", "timeouts", "voters", "tls",
+        "insecure",
     ):  # fmt: skip
         assert getattr(shown, field) == getattr(plain, field), field
     every = set(re.findall(r"^#? ?(\w+) = ", blocks(OPERATIONS, "toml")[1], re.MULTILINE))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ordercast.core.dissemination.registry import MULTICAST, WAYS
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
@@ -20,6 +21,7 @@ from ordercast.net.config import (
     TlsFiles,
 )
 from ordercast.net.measures import age_or_size, duration, size
+from ordercast.net.multicast_file import MulticastConfig, read_multicast
 from ordercast.plan.advice import AUTO
 from ordercast.plan.candidates import NAMED
 from ordercast.wire.limits import BODY_BYTES
@@ -34,11 +36,12 @@ _CHOICES = {
     "durability": ("sync", "os", "memory"),
     "slow_member": ("wait", "shed", "exclude"),
     "builder": (*NAMED, AUTO),
+    "dissemination": WAYS,
 }
-_TABLES = ("cluster", "limits", "timeouts", "tls", "sites", "groups")
+_TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups")
 _CLUSTER = (
     "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
-    "durability", "voters", "slow_member", "open", "insecure",
+    "durability", "voters", "slow_member", "open", "insecure", "dissemination",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
@@ -98,6 +101,7 @@ def cluster_from(
         timeouts=_timeouts(_table(data, "timeouts", source), source),
         tls=None if directory is None else TlsFiles(directory),
         insecure=insecure,
+        multicast=_multicast(data, options, name, sites, source),
         source=source,
         **options,
     )
@@ -307,6 +311,20 @@ def _tls(
     if insecure:
         raise ConfigError(f"{source}: tls: 'dir' and insecure = true contradict each other")
     return base / directory, False
+
+
+def _multicast(
+    data: Mapping[str, Any],
+    options: Mapping[str, Any],
+    name: str,
+    sites: Mapping[Site, SiteConfig],
+    source: str,
+) -> MulticastConfig | None:
+    """Checked also where it is not used."""
+    local = all(_is_loopback(site.address[0]) for site in sites.values())
+    given = _table(data, "multicast", source)
+    found = read_multicast(given, name, source, local=local, parse_address=parse_address)
+    return found if options.get("dissemination") == MULTICAST else None
 
 
 def _require_loopback(sites: Mapping[Site, SiteConfig], source: str) -> None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ordercast.core.dissemination.registry import MULTICAST, UNICAST
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.order.registry import protocol_named, require_policy
@@ -23,6 +24,7 @@ from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.net.forests import choose_forest
+from ordercast.net.multicast_file import MulticastConfig
 
 _BEATS = 10  # of the manager, in the time after which it is suspected
 FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
@@ -90,6 +92,8 @@ class Cluster:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     timeouts: Timeouts = field(default_factory=Timeouts)
     tls: TlsFiles | None = None
+    dissemination: str = UNICAST
+    multicast: MulticastConfig | None = None  # where that is how
     source: str = "cluster"
 
     @classmethod
@@ -102,6 +106,7 @@ class Cluster:
         limits: Mapping[str, Any] | None = None,
         timeouts: Mapping[str, Any] | None = None,
         tls: Mapping[str, Any] | None = None,
+        multicast: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> "Cluster":
         """A cluster from plain data, checked as a file is; options are those of `[cluster]`.
@@ -120,7 +125,8 @@ class Cluster:
             "sites": {site: {"address": given.get(site, "127.0.0.1:0")} for site in names},
             "groups": {group: list(members) for group, members in groups.items()},
         }
-        for table, values in (("limits", limits), ("timeouts", timeouts), ("tls", tls)):
+        tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
+        for table, values in tables.items():
             if values is not None:
                 data[table] = dict(values)
         return cluster_from(data, source="cluster", base=Path(), any_port=True)
@@ -207,6 +213,8 @@ class Cluster:
         }
         if self.tie:
             agreed["tie"] = ",".join(self.tie)
+        if self.multicast is not None:
+            agreed[MULTICAST] = "{}:{}".format(*self.multicast.address)
         return agreed
 
     def voting_times(self) -> VotingTimes:

@@ -4,9 +4,11 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.holders import holders
 from ordercast.net.layout_told import absences_told, changes_told, epochs_told
+from ordercast.net.spreading import Spreading
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node
@@ -57,6 +59,7 @@ def status_of(node: "Node") -> dict[str, Any]:
         "suspects": core.manager.suspects(time.monotonic_ns()),
         "queues": _queues(core),
         "links": [asdict(link) for link in node.transport.links()],
+        "dissemination": _dissemination(node),
         "store": {
             "path": str(getattr(node.store, "path", "")),
             "bytes": node.store.bytes(),
@@ -107,6 +110,11 @@ def _queues(core: Member) -> list[dict[str, Any]]:
             for name, value, limit in engine.observations()
         )
     return found
+
+
+def _dissemination(node: "Node") -> dict[str, Any]:
+    transport = node.transport
+    return transport.status() if isinstance(transport, Spreading) else {"chosen": UNICAST}
 
 
 def _failure(node: "Node") -> str | None:
