@@ -162,7 +162,7 @@ def tracked(seed: int, trackers: Sequence[str] = BY_ROUNDS, *, epochs_every: int
     protocol = stream.choice(_OFTEN)
     if seed % epochs_every == epochs_every // 2:
         draw = changing if seed // epochs_every % 2 else excluding
-        drawn = draw("propagation" if protocol == "two_phase" else protocol, seed)
+        drawn = draw(protocol if PROTOCOLS[protocol].exclude else "propagation", seed)
     else:
         drawn = schedule(protocol, seed)
         if stream.chance(0.5):
