@@ -8,10 +8,12 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.net.given import as_bytes, names_of, plain
-from ordercast.net.outgoing import Outgoing, Request
+from ordercast.net.outgoing import BATCH_BYTES, Outgoing, Request
 from ordercast.net.receipts import STAGES, Receipt, Stages, Voucher, refusal
 
-TURN_BYTES = 65_536  # who sends so much in one turn of the loop lets it end: it is on its way then
+# Who sends so much in one turn of the loop lets it end: it is on its way then. Less than a batch may
+# hold, else the message that comes last would begin one of its own.
+TURN_BYTES = BATCH_BYTES - 4_096
 
 
 class Sending:
