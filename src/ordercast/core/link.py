@@ -341,6 +341,12 @@ class Link:
         self.ack_at = now
         self._rewind = True
 
+    def forget_early(self) -> None:
+        """What waits for others before it, or for room, was not acknowledged."""
+        for inc in self.incoming:
+            inc.early, inc.blocked = {}, False
+        self.blocked = False
+
     # --- acknowledging and time ---------------------------------------------------------------
 
     def _acks(self) -> Acks:

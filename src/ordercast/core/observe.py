@@ -1,9 +1,11 @@
 """How full a site's queues are, each beside its bound: for judges and operators."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ordercast.core.link import NEVER
 from ordercast.core.order.bodies import EARLY_BODIES
+from ordercast.model.groups import Site as SiteName
 from ordercast.wire.frames import DOWN, UP
 
 if TYPE_CHECKING:
@@ -41,11 +43,12 @@ def observe(site: "Site") -> list[Observation]:
     return seen
 
 
-def is_quiet(site: "Site") -> bool:
+def is_quiet(site: "Site", apart_from: Sequence[SiteName] = ()) -> bool:
+    """`apart_from`: sites that are gone; what is owed to them, or came from them, may wait."""
     return (
         site.own.idle()
         and not site.ordering.held()
         and not site.gate.unsettled()
         and site.stability.deadline() == NEVER
-        and all(link.idle() for link in site.links.values())
+        and all(link.idle() for peer, link in site.links.items() if peer not in apart_from)
     )

@@ -256,3 +256,8 @@ class OwnMessages:
 
     def idle(self) -> bool:
         return not self.unstable
+
+    def all_placed(self) -> bool:
+        """Whether each has a place, stable or not."""
+        known, stable = self._placed_seq, self._stable_seq
+        return all(b.seq <= max(known.get(b.group, 0), stable.get(b.group, 0)) for b in self.kept)

@@ -391,6 +391,6 @@ class Site:
     def observations(self) -> list[Observation]:
         return observe(self)
 
-    def quiet(self) -> bool:
+    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
         """Nothing is outstanding here: all placed, sent, acknowledged, delivered and final."""
-        return is_quiet(self)
+        return is_quiet(self, apart_from)

@@ -110,7 +110,10 @@ class Epochs:
         return True
 
     def has_majority(self, up: Sequence[Site]) -> bool:
+        """To found the cluster takes all voters; from then on most of them."""
         voters = self.first.voters
+        if self._latest <= 0:
+            return all(voter in up for voter in voters)
         return 2 * sum(voter in up for voter in voters) > len(voters)
 
     def notice(self, now: int, site: Site, layout: Layout) -> None:

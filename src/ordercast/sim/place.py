@@ -4,6 +4,7 @@
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ordercast.core.outbox import Checkpoint, Outbox, Record
@@ -30,7 +31,7 @@ class SiteLike(Protocol):
     def alarm(self, now: int) -> None: ...
     def drain(self) -> Outbox: ...
     def observations(self) -> list[tuple[str, int, int]]: ...
-    def quiet(self) -> bool: ...
+    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool: ...
 
 
 class MakeSite(Protocol):

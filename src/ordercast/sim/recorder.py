@@ -76,6 +76,7 @@ class Recorder:
         self._away: dict[Site, None] = {}
         self.fresh: dict[Site, None] = {}  # without their stores, and not let in again yet
         self._ever: set[MessageId] = set()
+        self._unsure: list[Taken] = []
         self._replaced: dict[Site, int] = {}  # incarnations below were lost with a store
         self._digests: dict[bytes, int] = {}
 
@@ -108,8 +109,11 @@ class Recorder:
             if (taken.site, taken.group, taken.seq) != (site, group, seq)
         ]
 
-    def forget_offers(self, site: Site) -> None:
-        """The site has crashed: what it had not made durable was never accepted."""
+    def forget_offers(self, site: Site, *, relayed: bool = False) -> None:
+        """The site has crashed: what it had not made durable was never accepted. `relayed`: it may
+        have been placed and relayed all the same; then it was sent if somebody has delivered it."""
+        if relayed:
+            self._unsure += self._offered[site].values()
         self._offered[site].clear()
 
     # --- delivering -------------------------------------------------------------------------------
@@ -233,23 +237,38 @@ class Recorder:
             for group, epoch in sorted(used)
             for site in self.implicit[group]
         ]
-        rows = (self.sent(), self._deliveries(), self.events, epochs)
+        sent = [row for row in self.sent() if not self._died_out(row, groups)]
+        rows = (sent, self._deliveries(), self.events, epochs)
         return History([*groups, *implicit], *rows, meta)
 
+    def _died_out(self, row: Sent, groups: list[GroupRow]) -> bool:
+        """Delivered, by sites all of which have lost their stores since: nobody can show it."""
+        if row.id not in self._ever:
+            return False
+        members = {one.site for one in groups if one.group_name == row.group_name}
+        members.update(self.implicit.get(row.group_name, ()))
+        return all(site in self._replaced for site in members)
+
     def sent(self) -> list[Sent]:
-        """A row for each accepted message."""
+        """A row for each accepted message, and for each that was relayed and not stored in time."""
         delivered = set(self._ever)
-        if self._replaced:
+        if self._replaced or self._unsure:
             delivered.update(d.id for rows in self.seen.values() for _, d in rows)
+        taken = {(one.site, one.incarnation, one.group, one.seq): one for one in self._unsure}
+        for one in self.taken:
+            taken.pop((one.site, one.incarnation, one.group, one.seq), None)
         return [
             Sent(
                 one.site, one.incarnation, one.group, seq, one.after,
                 one.attempt if one.after else 0, one.at, len(payload), self._digest(payload),
             )
-            for one in self.taken
+            for one in (*self.taken, *taken.values())
             for seq, payload in enumerate(one.submission.payloads(), start=one.seq)
-            if one.incarnation >= self._replaced.get(one.site, 0)
-            or MessageId(one.site, one.incarnation, one.group, seq) in delivered
+            if MessageId(one.site, one.incarnation, one.group, seq) in delivered
+            or (
+                one.incarnation >= self._replaced.get(one.site, 0)
+                and (one.site, one.incarnation, one.group, one.seq) not in taken
+            )
         ]  # fmt: skip
 
     def _deliveries(self) -> list[Delivered]:

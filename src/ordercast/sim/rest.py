@@ -9,14 +9,15 @@ if TYPE_CHECKING:
 def all_quiet(world: "World") -> bool:
     """Under `exclude` those that stay down are done without, if there is a majority of voters."""
     places = list(world.places.values())
-    untaken = world.untaken
+    untaken, gone = world.untaken, list[str]()
     if world.excludes and world.epochs is not None:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
+        gone = [place.name for place in places if place.site is None]
         places = [place for place in places if place.site is not None]
         if not world.epochs.has_majority([place.name for place in places]):
             return False
     return not untaken and all(
-        place.site is not None and not place.unsynced and place.site.quiet() for place in places
+        place.site is not None and not place.unsynced and place.site.quiet(gone) for place in places
     )
 
 

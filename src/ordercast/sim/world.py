@@ -337,7 +337,7 @@ class World(Driver):
         checkpoint, records = place.disk.restore()
         for record in accepted_in(checkpoint, records):
             self.recorder.accepted(place.name, record.batch.group, record.batch.seq)
-        self.recorder.forget_offers(place.name)
+        self.recorder.forget_offers(place.name, relayed=self.excludes)
         self.recorder.crashed(now, place.name)
         place.site = place.running = None
         place.paused = False

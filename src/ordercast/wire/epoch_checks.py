@@ -99,9 +99,10 @@ def _fed(frame: Fed) -> None:
     _store(frame.store, "store")
     check_number(frame.fetched, 0, "fetched")
     check_counts(frame.counts, "counts")
-    check_length(frame.slow, 0, MEMBERS, "slow")
-    for site in frame.slow:
-        check_site(site, "slow")
+    for sites, field in ((frame.slow, "slow"), (frame.awaited, "awaited")):
+        check_length(sites, 0, MEMBERS, field)
+        for site in sites:
+            check_site(site, field)
 
 
 def _ask(frame: Ask) -> None:

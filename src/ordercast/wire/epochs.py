@@ -36,7 +36,8 @@ class Fed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     """A site has folded `count` records, and has closed what these changes ask of it. `store` is
     its store's number; `stopped`: it has restarted and waits for the next epoch; `fetched`: batches
     of the past that it has got so far; `counts`: how far its log reaches in what it has closed;
-    `slow`: for whom its own messages have waited for too long."""
+    `slow`: for whom its own messages have waited for too long; `awaited`: sites outside its epoch
+    whose word alone lets others' messages go on here."""
 
     count: int
     closed: tuple[tuple[str, Included], ...]
@@ -45,6 +46,7 @@ class Fed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     fetched: int = 0
     counts: Counts = ()
     slow: tuple[Site, ...] = ()
+    awaited: tuple[Site, ...] = ()
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="3"):

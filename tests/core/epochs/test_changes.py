@@ -302,3 +302,23 @@ def test_nothing_is_owed_to_an_origin_that_is_retired(protocol: str) -> None:
     assert owing
     assert world.outcomes == {"retire": ""}
     assert world.judge() == []
+
+
+def test_what_a_retired_origin_was_accepted_for_before_is_still_placed() -> None:
+    """Its link has numbers from before: they count on."""
+    world = World(GROUPS, SITES, ["a", "c", "x"])
+    for number in range(6):  # placed before it goes
+        world.at(SECOND, lambda n=number: world.submit("z", "alpha", b"%d" % n))  # type: ignore[misc]
+
+    def submit_and_retire() -> None:
+        world.cut = {frozenset(("z", site)) for site in SITES if site not in "zx"}
+        world.submit("z", "alpha", b"late")
+        world.ask("x", "retire", RetireSite("z"))
+
+    world.at(2 * SECOND, submit_and_retire)
+    world.at(3 * SECOND, lambda: world.partition([]))
+    world.run(4 * SECOND)
+    world.settle()
+    assert world.outcomes == {"retire": ""}
+    assert world.judge() == []
+    assert [payload for _, message, payload in world.seen["a"]][-1] == b"late"

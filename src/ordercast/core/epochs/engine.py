@@ -9,7 +9,7 @@ for the next epoch.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ordercast.core.link import NEVER, Link
+from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.order.interface import CLOSING
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
@@ -84,15 +84,16 @@ class Engine(Site):
 
     def part_from(self, peer: SiteName) -> None:
         """The peer, an origin outside, is retired: nothing is owed to it, unless a direct protocol
-        waits for its word."""
+        waits for its word. What it was accepted for is still taken, by the numbers it has: it may
+        be there until that has its place. What came too early it sends again if it is."""
+        link = self.links[peer]
         if self.direct is None:
-            self.links[peer] = Link(peer, self.boot, self.options.limits, self.options.timing)
-            self._touched.pop(peer, None)
+            link.forget_early()
             self._blocked.pop(peer, None)
-        elif not self.direct.waits_on(peer):  # what comes from there is still taken: others may
-            link = self.links[peer]
-            lasts = [out.last for out in link.outgoing]
-            self._acknowledged(link, self.boot, tuple((lane, n, n) for lane, n in enumerate(lasts)))
+        elif peer in self.direct.awaited():
+            return
+        lasts = [out.last for out in link.outgoing]
+        self._acknowledged(link, self.boot, tuple((lane, n, n) for lane, n in enumerate(lasts)))
 
     def take_over(self, batch: Batch) -> None:
         """An own batch that was accepted in an epoch that is gone."""
@@ -174,8 +175,8 @@ class Engine(Site):
         self._persist, self._deliveries, self.own.receipts = [], [], []
         return Outbox(persist, (), (), deliveries, receipts, None, None)
 
-    def quiet(self) -> bool:
-        return not self.frozen and super().quiet()
+    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
+        return not self.frozen and super().quiet(apart_from)
 
     def log(self) -> list[Placed]:
         """What is still held of the ordered log."""

@@ -1,8 +1,9 @@
 """The manager's part of a flush ([GS] §5.2.1): who goes, who returns, what the past is.
 
-It proposes `Flush` when a site of a domain has been silent for too long, has restarted, or asks to
-return; gathers the reports; tells each site what it must have; and proposes `Open` when all have
-it. Whoever fails meanwhile is the next flush's. All of it is asked for again by the next manager.
+It proposes `Flush` when a site of a domain has been silent for too long, has restarted, asks to
+return, or waits for an origin that is gone; gathers the reports; tells each site what it must have;
+and proposes `Open` when all have it. Whoever fails meanwhile is the next flush's. All of it is
+asked for again by the next manager.
 """
 
 from dataclasses import replace
@@ -30,6 +31,7 @@ class Excluding:
 
     def reset(self) -> None:
         self._fed: dict[Site, Fed] = {}
+        self._awaited: dict[Site, dict[Site, int]] = {}  # origins that a site waits for, since when
         self._begin(0)
 
     def _begin(self, flush: int) -> None:
@@ -69,7 +71,7 @@ class Excluding:
             self._carry_on(now, flush)
         if raft.committed != raft.log.last or member.layout.count != raft.committed:
             return  # what is under way may say the same
-        out, back = self._gone(now, silent), self._back(silent)
+        out, back = self._gone(now, silent), self._back(now, silent)
         if out or back:
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
@@ -119,7 +121,18 @@ class Excluding:
             known = layout.flushing.fresh[site][1]
         return fed.store != known
 
-    def _back(self, silent: list[Site]) -> tuple[tuple[Site, int, int], ...]:
+    def _waits(self, now: int, site: Site, awaited: tuple[Site, ...], silent: list[Site]) -> bool:
+        """For an origin outside its domain that is gone: in the next epoch nobody does. The origin
+        is no part of this one, and sends again when it is back."""
+        layout, since = self._member.layout, self._awaited.get(site, {})
+        since = self._awaited[site] = {origin: since.get(origin, now) for origin in awaited}
+        return any(
+            now - begun > self._member.options.timing.suspect
+            and (origin in silent or origin not in layout.roster or self._lost(origin))
+            for origin, begun in since.items()
+        )
+
+    def _back(self, now: int, silent: list[Site]) -> tuple[tuple[Site, int, int], ...]:
         """Who asks to return and can, and who has restarted. One flush after another."""
         member, layout = self._member, self._member.layout
         if layout.flushing is not None:
@@ -128,12 +141,13 @@ class Excluding:
         for site in sorted(layout.roster):
             if site == member.name:
                 store, stopped = member.flush.store, member.flush.stopped()
+                awaited = member.flush.awaited()
             else:
                 fed = self._fed.get(site)
                 if fed is None or site in silent or fed.count < layout.count:
                     continue
-                store, stopped = fed.store, fed.stopped
-            if site in layout.absent or stopped:
+                store, stopped, awaited = fed.store, fed.stopped, fed.awaited
+            if site in layout.absent or stopped or self._waits(now, site, awaited, silent):
                 lost = layout.stores.get(site, store) != store
                 asking.append((site, layout.roster[site] + lost, store))
         if not asking:

@@ -131,10 +131,19 @@ class Flusher:
             lasts += tail.lasts
         return Logged(flush.number, tuple(counts), tuple(lasts), holds)
 
-    def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...]]:
+    def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...], tuple[Site, ...]]:
         """What the manager is told at every beat (`wire.epochs.Fed`)."""
-        slow = self.slowness.named()
-        return (self.store, self.stopped(), self._got, self.closing_counts(), slow)
+        slow, awaited = self.slowness.named(), self.awaited()
+        return (self.store, self.stopped(), self._got, self.closing_counts(), slow, awaited)
+
+    def awaited(self) -> tuple[Site, ...]:
+        """Origins outside this site's domain for whose word it waits: nobody excludes these."""
+        home = self._member.layout.home(self._member.name)
+        if home is None or not self.excludes:
+            return ()
+        engine = self._member.engines[home.epoch]
+        waits = engine.direct.awaited() if engine.direct is not None and not engine.frozen else ()
+        return tuple(site for site in waits if site not in home.sites)
 
     def tell_log(self) -> None:
         report = self.report()

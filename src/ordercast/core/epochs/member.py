@@ -391,8 +391,10 @@ class Member:
         inside = [seen for engine in self.engines.values() for seen in engine.observations()]
         return [self._early.observation(), *inside]
 
-    def quiet(self) -> bool:
+    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
         if self.name not in self.layout.roster:
-            return True  # retired: nobody owes it an answer
+            # Retired: no word of what became stable is owed to it, but of what no epoch takes.
+            placed = all(engine.own.all_placed() for engine in self.engines.values())
+            return placed and not self.flush.waiting()
         busy = self._wishes.asked or self.layout.closing or not self.flush.quiet()
-        return not busy and all(engine.quiet() for engine in self.engines.values())
+        return not busy and all(engine.quiet(apart_from) for engine in self.engines.values())

@@ -142,5 +142,5 @@ class Direct:
 
     def final(self, group: Group, seq: int) -> None: ...
 
-    def waits_on(self, origin: Site) -> bool:  # noqa: ARG002
-        return False
+    def awaited(self) -> Sequence[Site]:
+        return ()

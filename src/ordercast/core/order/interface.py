@@ -122,8 +122,8 @@ class DirectOrdering(Ordering, Protocol):
     def waits_for(self, batch: Batch) -> list[Site]:
         """Whose word is missing for this site's own batch to have its place."""
 
-    def waits_on(self, origin: Site) -> bool:
-        """Whether a batch of the origin's, which is outside, waits here for what it alone says."""
+    def awaited(self) -> Sequence[Site]:
+        """Origins a batch of which waits here for what they alone can say."""
 
     def most_queued(self, window: int, origins: int) -> int:
         """The most items on a lane to one peer, when each of so many origins has at most `window`

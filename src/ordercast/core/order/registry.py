@@ -15,8 +15,7 @@ PROTOCOLS: Registry = {
     for info in (
         ProtocolInfo("propagation", Propagation),
         ProtocolInfo("centralized", Centralized, builders=("star",)),
-        # What an origin has offered waits for the number that it alone can fix.
-        ProtocolInfo("two_phase", TwoPhase, exclude=False, direct=True),
+        ProtocolInfo("two_phase", TwoPhase, direct=True),
         ProtocolInfo("symmetric", Symmetric, direct=True),
         ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), headers=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),

@@ -202,8 +202,9 @@ class TwoPhase(Direct):
             return []
         return [member for member in own.members if member not in own.proposals]
 
-    def waits_on(self, origin: Site) -> bool:
-        return any(not w.fixed and w.batch.origin == origin for w in self._waiting.values())
+    def awaited(self) -> list[Site]:
+        open_ones = (w.batch.origin for w in self._waiting.values() if not w.fixed)
+        return list(dict.fromkeys(open_ones))
 
     def most_queued(self, window: int, origins: int) -> int:  # noqa: ARG002
         """One for each own batch, one for each of the peer's."""
