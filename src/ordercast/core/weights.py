@@ -9,7 +9,7 @@ def weight_of(item: Item) -> int:
     """Roughly the bytes of an item, so that a frame of many stays below what the wire takes."""
     if type(item) is Relay:
         return 8 * len(item.placed.key.path) + _batch_weight(item.placed.batch)
-    if isinstance(item, (Submit, Body)):
+    if type(item) is Submit or type(item) is Body:
         return _batch_weight(item.batch)
     if type(item) is Report:
         return 64 + 96 * len(item.counts)
@@ -21,5 +21,7 @@ def weight_of(item: Item) -> int:
 
 
 def _batch_weight(batch: Batch) -> int:
-    past = sum(96 + 66 * len(members) for _, _, members in batch.past)
-    return 192 + len(batch.body) + past + 66 * len(batch.members)
+    weight = 192 + len(batch.body) + 66 * len(batch.members)
+    if batch.past:
+        weight += sum(96 + 66 * len(members) for _, _, members in batch.past)
+    return weight

@@ -137,9 +137,9 @@ class Outgoing:
         self.waiting_messages += 1
         self.waiting_bytes += size
         if not self._line:
-            own = self._own
-            self._upto_messages = self._most_messages - own.unstable - self._granted_messages
-            self._upto_bytes = self._most_bytes - own.unstable_bytes - self._granted_bytes
+            unstable, unstable_bytes = self._own.unstable_both()
+            self._upto_messages = self._most_messages - unstable - self._granted_messages
+            self._upto_bytes = self._most_bytes - unstable_bytes - self._granted_bytes
         seq = self._last[group] = self._last[group] + 1
         return seq
 
@@ -206,12 +206,13 @@ class Outgoing:
 
     def _has_room(self, messages: int, size: int) -> bool:
         """As in the core: something is always let in when nothing is under way."""
-        under_way = self._own.unstable + self.waiting_messages + self._granted_messages
+        unstable, unstable_bytes = self._own.unstable_both()
+        under_way = unstable + self.waiting_messages + self._granted_messages
         if not under_way:
             return True
         if under_way + messages > self._most_messages:
             return False
-        under_way_bytes = self._own.unstable_bytes + self.waiting_bytes + self._granted_bytes
+        under_way_bytes = unstable_bytes + self.waiting_bytes + self._granted_bytes
         return under_way_bytes + size <= self._most_bytes
 
     def _begin(
@@ -305,7 +306,8 @@ class Outgoing:
         self._filling.clear()
         if not self._standing.takes():
             return taken, True  # asked again when that has changed
-        waiting, frozen = self._waiting, deque[Waiting]()
+        waiting = self._waiting
+        frozen: deque[Waiting] = deque()
         while waiting:
             batch = waiting[0]
             count = len(batch.payloads)

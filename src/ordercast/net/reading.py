@@ -133,9 +133,9 @@ class Deliveries(Reading[Delivery | Gap | EpochOpened | Rollback]):
             return item
         while True:
             for batch in self._batches:
-                if isinstance(batch, EpochOpened):
+                if type(batch) is EpochOpened:
                     return await self._arrive(batch)
-                if isinstance(batch, Rollback):
+                if type(batch) is Rollback:
                     return self._rolled(batch)
                 return self._first(batch)
             await self._refill()
@@ -149,8 +149,8 @@ class Deliveries(Reading[Delivery | Gap | EpochOpened | Rollback]):
         cursor = self._cursor
         assert cursor is not None
         items: Sequence[Delivery | Gap] = batch.deliveries()
-        if batch.position <= cursor.read:
-            items = items[cursor.read + 1 - batch.position :]
+        if batch.position <= cursor.last:  # all before it was handed over
+            items = items[cursor.last + 1 - batch.position :]
         self._items = cursor.items = iter(items)
         cursor.last = batch.last
         return next(self._items)
@@ -166,9 +166,9 @@ class Batches(Reading[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
         while True:
             for batch in self._batches:
                 assert cursor is not None
-                if isinstance(batch, EpochOpened):
+                if type(batch) is EpochOpened:
                     return await self._arrive(batch)
-                if isinstance(batch, Rollback):
+                if type(batch) is Rollback:
                     return self._rolled(batch)
                 handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
                 cursor.last = batch.last

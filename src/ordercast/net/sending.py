@@ -11,8 +11,8 @@ from ordercast.net.given import as_bytes, names_of, plain
 from ordercast.net.outgoing import BATCH_BYTES, Outgoing, Request
 from ordercast.net.receipts import STAGES, Receipt, Stages, Voucher, refusal
 
-# Who sends so much in one turn of the loop lets it end: it is on its way then. Less than a batch may
-# hold, else the message that comes last would begin one of its own.
+# Who sends so much in one turn of the loop lets it end: it is on its way then. Less than a batch
+# holds, else the message that comes last would begin one of its own.
 TURN_BYTES = BATCH_BYTES - 4_096
 
 
