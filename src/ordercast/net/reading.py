@@ -133,9 +133,9 @@ class Deliveries(Reading[Delivery | Gap | EpochOpened | Rollback]):
             return item
         while True:
             for batch in self._batches:
-                if type(batch) is EpochOpened:
+                if isinstance(batch, EpochOpened):
                     return await self._arrive(batch)
-                if type(batch) is Rollback:
+                if isinstance(batch, Rollback):
                     return self._rolled(batch)
                 return self._first(batch)
             await self._refill()
@@ -166,9 +166,9 @@ class Batches(Reading[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
         while True:
             for batch in self._batches:
                 assert cursor is not None
-                if type(batch) is EpochOpened:
+                if isinstance(batch, EpochOpened):
                     return await self._arrive(batch)
-                if type(batch) is Rollback:
+                if isinstance(batch, Rollback):
                     return self._rolled(batch)
                 handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
                 cursor.last = batch.last

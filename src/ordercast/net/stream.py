@@ -105,10 +105,10 @@ class Stream:
 
     def add(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
         for batch in batches:
-            if type(batch) is EpochOpened:
+            if isinstance(batch, EpochOpened):
                 self._openings.add(batch)
                 continue
-            if type(batch) is Rollback:
+            if isinstance(batch, Rollback):
                 self._roll_back(batch)
                 continue
             whole = batch.placed.batch
@@ -332,7 +332,9 @@ class Stream:
                     found = found or await self._from_log(read + 1)
                     found = list(takewhile(partial(is_of, reader.attempt), found))
                 if found:
-                    openings = self._pending(reader)
+                    if reader.epoch == self._openings.last:  # the common case
+                        return found
+                    openings = self._openings.after(reader.epoch, read)
                     return merged(found, openings) if openings else found
             elif openings := self._pending(reader):
                 return openings
@@ -358,7 +360,7 @@ class Stream:
         return []
 
     def _pending(self, reader: Cursor) -> list[EpochOpened]:
-        if reader.epoch == self._openings.last:  # the common case
+        if reader.epoch == self._openings.last:
             return []
         return self._openings.after(reader.epoch, reader.read)
 

@@ -172,7 +172,7 @@ class Member:
 
     def receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
         self.now = now
-        if type(frame) is InEpoch:
+        if isinstance(frame, InEpoch):
             self._in_epoch(now, peer, frame)
             return
         self._stirred = True

@@ -113,7 +113,7 @@ MemberRecord: TypeAlias = (
 
 def in_epoch(epoch: int, record: Record, is_mine: Callable[[Batch], bool]) -> MemberRecord:
     """What a member keeps of an epoch's record."""
-    if type(record) is Passed:
+    if isinstance(record, Passed):
         return Kept(epoch, record, is_mine(record.placed.batch))
     return record if isinstance(record, Accepted) else Noted(epoch, record)
 
