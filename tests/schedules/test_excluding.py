@@ -112,6 +112,7 @@ MISJUDGED = {
         "centralized",
         20_176,
     ): "a site relayed a message of its own, and crashed before it was stored",
+    ("arrow", 26): "what had died with a store was delivered once more, from its origin's",
 }
 
 

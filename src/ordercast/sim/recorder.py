@@ -243,11 +243,15 @@ class Recorder:
 
     def _died_out(self, row: Sent, groups: list[GroupRow]) -> bool:
         """Delivered, by sites all of which have lost their stores since: nobody can show it."""
-        if row.id not in self._ever:
+        if row.id not in self._ever or self._is_shown(row.id):
             return False
         members = {one.site for one in groups if one.group_name == row.group_name}
         members.update(self.implicit.get(row.group_name, ()))
         return all(site in self._replaced for site in members)
+
+    def _is_shown(self, message: MessageId) -> bool:
+        """Its origin has sent it again, and somebody delivered that."""
+        return any(d.id == message for rows in self.seen.values() for _, d in rows)
 
     def sent(self) -> list[Sent]:
         """A row for each accepted message, and for each that was relayed and not stored in time."""
