@@ -30,8 +30,6 @@ LARGEST_FILE = 16 * 1024 * 1024  # bytes
 MOST_VOTERS = 7
 DEFAULT_VOTERS = 5  # of a roster larger than that
 
-STABILITY = ("coordp", "full_dist", "train", "s_coordp", "s_train", "plain")
-DEFAULT_STABILITY = "s_coordp"
 _CHOICES = {
     "deliver": ("safe", "agreed"),
     "on_failure": ("exclude", "wait"),
@@ -122,10 +120,7 @@ def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
     if "protocol" in given:
         found["protocol"] = _one_of(given["protocol"], PROTOCOLS, f"{source}: cluster.protocol")
     if "stability" in given:
-        where = f"{source}: cluster.stability"
-        found["stability"] = named = _one_of(given["stability"], STABILITY, where)
-        if named not in TRACKERS and named != DEFAULT_STABILITY:
-            raise ConfigError(f"{where}: {named!r} is not built yet; there is 'plain'")
+        found["stability"] = _one_of(given["stability"], TRACKERS, f"{source}: cluster.stability")
     for key in ("causal", "open"):
         if key in given:
             found[key] = _flag(given[key], f"{source}: cluster.{key}")

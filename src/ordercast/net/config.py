@@ -18,7 +18,6 @@ from ordercast.core.dissemination.registry import MULTICAST, UNICAST
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.order.registry import protocol_named, require_policy
-from ordercast.core.stability.registry import TRACKERS
 from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
@@ -208,7 +207,7 @@ class Cluster:
             "durability": self.durability,
             "causal": str(self.causal).lower(),
             "policy": self.policy,
-            "stability": self.tracker,
+            "stability": self.stability,
             "message_bytes": str(self.limits.message_bytes),
             "open": str(self.open).lower(),
         }
@@ -227,10 +226,6 @@ class Cluster:
         """What the core does about a failed site."""
         return self.on_failure
 
-    @property
-    def tracker(self) -> str:
-        return self.stability if self.stability in TRACKERS else "plain"
-
     def options(self) -> Options:
         """Connections are reliable while they last, so nothing is sent again, or acknowledged, in
         a hurry: acknowledgements that nobody waits for ride on the next report."""
@@ -238,7 +233,7 @@ class Cluster:
             deliver=self.deliver,
             on_failure=self.policy,
             causal=self.causal,
-            stability=self.tracker,
+            stability=self.stability,
             slow_member="exclude" if self.slow_member == "exclude" else "wait",
             limits=Limits(
                 message_bytes=self.limits.message_bytes,

@@ -49,6 +49,7 @@ def status_of(node: "Node") -> dict[str, Any]:
             "limit_bytes": limits.window_bytes,
             "held_by": held_by(core),
         },
+        "stability": stability_told(core),
         "epochs": epochs_told(layout),
         "records": layout.count,
         "voters": list(layout.voters),
@@ -78,6 +79,24 @@ def manager_of(core: Member) -> str | None:
 def held_by(core: Member) -> list[str]:
     """Whose silence keeps this site's own messages from being stable."""
     return sorted({site for engine in core.engines.values() for site in holders(engine)})
+
+
+def stability_told(core: Member) -> dict[str, Any]:
+    """How tracking gets on in the site's own domain."""
+    home = core.layout.home(core.name)
+    found: dict[str, Any] = {"tracker": core.options.stability}
+    progress = None if home is None else core.engines[home.epoch].stability.progress()
+    if progress is None:
+        return found
+    return found | {
+        "unstable": progress.unstable,
+        "rounds": progress.rounds,
+        "round_ms": round(progress.round_ns / 1e6, 3),
+        "limit": progress.limit,
+        "to_stable_ms": round(progress.to_final_ns / 1e6, 3),
+        "slowest_to_stable_ms": round(progress.slowest_to_final_ns / 1e6, 3),
+        "waits_for": list(progress.waits_for),
+    }
 
 
 def _queues(core: Member) -> list[dict[str, Any]]:

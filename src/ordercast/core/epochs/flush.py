@@ -8,7 +8,7 @@ What the member has beside its engines lives here: the log of an epoch that was 
 what was fetched, what absent members of its groups will ask for, and own messages that wait.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import Engine
@@ -62,6 +62,8 @@ class Flusher:
 
     def stopped(self) -> bool:
         """Restarted: what it relayed before it was durable is not known, so it does not go on."""
+        if not self._renewing:
+            return False
         home = self._member.layout.home(self._member.name)
         return home is not None and home.epoch in self._renewing
 
@@ -321,19 +323,31 @@ class Flusher:
         elif tail is not None and away_since != tail.epoch:
             self.tail = None
             self._agree(tail)
-            for batch in tail.kept:
-                stream = (batch.origin, batch.incarnation, batch.group)
-                if batch.seq > member.layout.lasts.get(stream, 0):
-                    unplaced.append(batch)
-                    continue
-                for stage in ("ordered", "stable"):
-                    member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
+            unplaced += self._not_in_the_past(tail.kept)
         if away_since and self.tail is None:
             # The epoch was opened for this site, and closed without it, before it heard of either.
             position = member.position
             self.tail = Tail(away_since, position, position, (), {}, (), tuple(unplaced))
             unplaced = []
         self.missed.prune()
+        return unplaced
+
+    def unpark(self) -> list[Batch]:
+        """What waited for absent sites: one of them may have had it, and the past then has."""
+        waited, self.parked = self.parked, []
+        return self._not_in_the_past(waited)
+
+    def _not_in_the_past(self, kept: Sequence[Batch]) -> list[Batch]:
+        """Own batches that are to be sent again. The others are final."""
+        member = self._member
+        unplaced: list[Batch] = []
+        for batch in kept:
+            stream = (batch.origin, batch.incarnation, batch.group)
+            if batch.seq > member.layout.lasts.get(stream, 0):
+                unplaced.append(batch)
+                continue
+            for stage in ("ordered", "stable"):
+                member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
         return unplaced
 
     def _agree(self, tail: Tail) -> None:
@@ -355,7 +369,9 @@ class Flusher:
 
     def waiting(self) -> list[Batch]:
         """Own messages that are in no epoch now."""
-        return [*self.parked, *(self.tail.kept if self.tail is not None else ())]
+        if self.tail is None:
+            return self.parked
+        return [*self.parked, *self.tail.kept]
 
     def aside(self) -> Aside:
         return Aside(
