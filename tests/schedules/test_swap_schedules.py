@@ -38,6 +38,9 @@ REGRESSIONS = {
     "an origin that was no member took its batch for one without bytes": (
         ("arrow_counting", 2_750),
     ),
+    "after a restart a batch went another way than one before it that had no place yet": (
+        ("combining_counting", 2_853),
+    ),
 }
 
 
