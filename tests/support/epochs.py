@@ -66,6 +66,7 @@ class World:
         burst: float = 0.0,
         policy: str = "wait",
         slow_member: str = "wait",
+        missed_bytes: int = Limits().missed_bytes,
         make: Callable[..., Member] = Member,
     ) -> None:
         self.draw = random.Random(seed)
@@ -84,7 +85,7 @@ class World:
             on_failure=policy,
             causal=causal,
             slow_member=slow_member,
-            limits=Limits(checkpoint_batches=checkpoint_batches),
+            limits=Limits(checkpoint_batches=checkpoint_batches, missed_bytes=missed_bytes),
             timing=Timing(suspect=300 * MILLISECOND),
         )
         self.log_entries = log_entries
@@ -108,6 +109,7 @@ class World:
         self.attempts: dict[str, int] = {}
         self.rollbacks: list[tuple[str, Rollback]] = []
         self.lost: dict[str, int] = {}  # sites whose store was lost: how often
+        self.lapses: dict[str, dict[int, None]] = {}  # epochs that closed without it, for too long
         self.first_epoch: dict[str, int] = {}  # of a site without its store: the next it was in
         self.down: set[str] = set()  # for good
         self.ever: set[Any] = set()  # all that was delivered anywhere
@@ -290,6 +292,10 @@ class World:
     def _persist(self, site: str, box: MemberBox) -> None:
         self.disks[site].extend(box.persist)
         layout = self.members[site].layout
+        for record in box.persist:
+            if isinstance(record, Confirmed) and record.lapsed:
+                epochs = [epoch for epoch, _, _, _ in record.counts]
+                self.lapses.setdefault(site, {})[min(epochs, default=0)] = None
         for epoch, domain in layout.domains.items():
             groups = {g: layout.groups[g] for g in domain.structure.groups if g in layout.groups}
             self.nominal.setdefault(epoch, groups)
@@ -392,6 +398,14 @@ class World:
     def present(self, epoch: int, group: str) -> tuple[str, ...]:
         named: dict[str, tuple[str, ...]] = self.epochs[epoch][0]
         return named.get(group) or self.listed.get(group, ())
+
+    def skipped(self, site: str, epoch: int) -> bool:
+        """It was absent for too long: from what it was in last it goes on where it returned."""
+        for last in self.lapses.get(site, ()):
+            returned = [o.epoch for o in self.opened[site] if o.epoch > last and o.joined]
+            if last <= epoch < min(returned, default=0):
+                return True
+        return False
 
     def left(self, site: str) -> bool:
         """Retired under `exclude`, perhaps while it was absent: nothing is asked of it."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled
-from ordercast.core.epochs.returning import Tail, agree, last_number
+from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.outbox import Receipt
-from ordercast.model.epochs import Counts
+from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
 from ordercast.model.errors import NotInMajority
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
@@ -79,6 +79,7 @@ class Flusher:
     def restarted(self) -> None:
         """All that was open before this start is known now."""
         self._replaying = False
+        self.missed.prune()
         if self.excludes and self._member.boot > 1:
             home = self._member.layout.home(self._member.name)
             if home is not None:
@@ -131,10 +132,12 @@ class Flusher:
             lasts += tail.lasts
         return Logged(flush.number, tuple(counts), tuple(lasts), holds)
 
-    def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...], tuple[Site, ...]]:
+    def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...], tuple[Site, ...], int]:
         """What the manager is told at every beat (`wire.epochs.Fed`)."""
-        slow, awaited = self.slowness.named(), self.awaited()
-        return (self.store, self.stopped(), self._got, self.closing_counts(), slow, awaited)
+        return (
+            self.store, self.stopped(), self._got, self.closing_counts(), self.slowness.named(),
+            self.awaited(), self.missed.size,
+        )  # fmt: skip
 
     def awaited(self) -> tuple[Site, ...]:
         """Origins outside this site's domain for whose word it waits: nobody excludes these."""
@@ -144,6 +147,13 @@ class Flusher:
         engine = self._member.engines[home.epoch]
         waits = engine.direct.awaited() if engine.direct is not None and not engine.frozen else ()
         return tuple(site for site in waits if site not in home.sites)
+
+    def folded(self, record: EpochRecord) -> None:
+        """A record that ends no epoch was folded."""
+        if isinstance(record, Flush):
+            self.tell_log()
+        elif isinstance(record, Lapse):
+            self.missed.prune()
 
     def tell_log(self) -> None:
         report = self.report()
@@ -205,9 +215,9 @@ class Flusher:
         if self.confirmed is None or self.confirmed.flush != past.flush:
             flush = member.layout.flushing
             assert flush is not None
-            self.confirmed = Confirmed(
-                past.flush, flush.epochs, tuple((e, g, n, m) for e, g, n, m, _ in past.needs)
-            )
+            counts = tuple((e, g, n, m) for e, g, n, m, _ in past.needs)
+            lapsed = member.name in member.layout.lapsed
+            self.confirmed = Confirmed(past.flush, flush.epochs, counts, lapsed)
             member.persisting.append(self.confirmed)
         self._tell(Whole(past.flush))
 
@@ -321,13 +331,7 @@ class Flusher:
         elif tail is not None and away_since != tail.epoch:
             self.tail = None
             self._agree(tail)
-            for batch in tail.kept:
-                stream = (batch.origin, batch.incarnation, batch.group)
-                if batch.seq > member.layout.lasts.get(stream, 0):
-                    unplaced.append(batch)
-                    continue
-                for stage in ("ordered", "stable"):
-                    member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
+            unplaced += self.not_included(tail.kept)
         if away_since and self.tail is None:
             # The epoch was opened for this site, and closed without it, before it heard of either.
             position = member.position
@@ -335,6 +339,18 @@ class Flusher:
             unplaced = []
         self.missed.prune()
         return unplaced
+
+    def not_included(self, batches: Iterable[Batch]) -> list[Batch]:
+        """Own ones that are in no closed epoch; word that the others are."""
+        member, left = self._member, list[Batch]()
+        for batch in batches:
+            stream = (batch.origin, batch.incarnation, batch.group)
+            if batch.seq > member.layout.lasts.get(stream, 0):
+                left.append(batch)
+                continue
+            for stage in ("ordered", "stable"):
+                member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
+        return left
 
     def _agree(self, tail: Tail) -> None:
         member, confirmed = self._member, self.confirmed
@@ -347,7 +363,10 @@ class Flusher:
         agreed = agree(tail, counts, fetched, self.attempt)
         member.position, self.attempt = agreed.position, agreed.attempt
         member.delivering.extend(agreed.items)
-        self.missed.keep(counts, agreed.log)
+        if confirmed.lapsed:
+            self.missed.drop(tail.epoch)
+        else:
+            self.missed.keep(counts, agreed.log)
         self.confirmed, self._past = None, None
         self.fetched, self._fetched_to = {}, {}
 
@@ -371,12 +390,3 @@ class Flusher:
         for filled in aside.fetched:
             self.fill(filled)
         self.missed.restore(aside.holds, aside.history)
-
-
-def tail_of(engine: Engine, epoch: int) -> Tail:
-    log = tuple(engine.log())
-    position = engine.gate.logged - sum(placed.batch.count for placed in log)
-    return Tail(
-        epoch, position, engine.gate.delivered, log, engine.counts(), engine.log_seqs(),
-        tuple(engine.own.kept),
-    )  # fmt: skip

@@ -35,7 +35,7 @@ from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
-from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Founded, Included, Open, Stored
+from ordercast.model.epochs import Edit, EpochRecord, Finish, Founded, Included, Open, Stored
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
@@ -259,9 +259,8 @@ class Member:
             self._change(layout)
         else:
             self.layout = layout
-        if isinstance(record, Flush):
-            self.flush.tell_log()
-        elif isinstance(record, (Founded, Stored)):
+        self.flush.folded(record)
+        if isinstance(record, (Founded, Stored)):
             self._look_at_early()
         self._wishes.answer(self.layout)
 

@@ -63,6 +63,7 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
     flush: int
     epochs: tuple[int, ...]
     counts: Counts
+    lapsed: bool = False  # the site was absent for too long, and has only what it had
 
 
 class Aside(msgspec.Struct, frozen=True, array_like=True):
