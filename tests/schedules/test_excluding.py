@@ -110,11 +110,31 @@ MISJUDGED = {
     ("tom", 20_013): "a voter went before the cluster was founded, which takes all of them",
     ("centralized", 20_041): "an origin that went for good was owed word of its messages",
     ("tom", 20_163): "the only member of a group lost its store, with what it had delivered",
-    (
-        "centralized",
-        20_176,
-    ): "a site relayed a message of its own, and crashed before it was stored",
+    ("propagation", 100_008): "the same, of a group that another member had left before",
+    ("centralized", 20_176): "a site relayed what was its own, and crashed before it was stored",
 }
+
+
+# Bugs that a schedule once found.
+FOUND = {
+    255: "what waited for a frozen group was sent again although the group's past had it",
+    100_685: "the last present member left a group, with what an absent one had missed of it",
+    100_706: "a flush ended a change, and left one of the domains that it had closed sealed",
+    101_487: "a voter that returned without its store was made another incarnation once more",
+}
+FOUND_HARD = {
+    163: "who had been absent for too long went again before it heard that it had joined anew",
+}
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_bug_of_the_flush_stays_fixed(seed: int) -> None:
+    assert schedule(seed).judge() == [], FOUND[seed]
+
+
+@pytest.mark.parametrize("seed", FOUND_HARD)
+def test_a_bug_of_the_return_stays_fixed(seed: int) -> None:
+    assert hard_schedule(seed).judge() == [], FOUND_HARD[seed]
 
 
 @pytest.mark.parametrize(("protocol", "seed"), MISJUDGED)

@@ -114,7 +114,7 @@ class World:
         self.down: set[str] = set()  # for good
         self.ever: set[Any] = set()  # all that was delivered anywhere
         self.violations: list[tuple[Any, ...]] = []
-        self.crashes = self.events = 0
+        self.crashes = self.crashes_within = self.events = self.partitions = 0
         self._alarms: dict[str, int | None] = {}
         self._heap: list[tuple[int, int, str, Any, Any, Any]] = []
         self._tick = itertools.count()
@@ -149,7 +149,9 @@ class World:
             self.start(site)
 
     def crash(self, site: str, away: int | None = None) -> None:
-        self.members.pop(site, None)
+        member = self.members.pop(site, None)
+        if member is not None and member.layout.flushing is not None:
+            self.crashes_within += 1
         self._alarms.pop(site, None)
         self.crashes += 1
         away = self.draw.randint(1, 800) * MILLISECOND if away is None else away
@@ -388,6 +390,7 @@ class World:
         """Those on this side hear no others; nobody on it: all hear each other."""
         others = [site for site in self.disks if site not in side]
         self.cut = {frozenset((a, b)) for a in side for b in others}
+        self.partitions += bool(self.cut)
 
     def _push(self, when: int, kind: str, a: Any, b: Any = None, c: Any = None) -> None:
         heapq.heappush(self._heap, (when, next(self._tick), kind, a, b, c))

@@ -147,6 +147,7 @@ def _one_way(draw: random.Random, world: World) -> None:
     side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
     others = [site for site in world.disks if site not in side]
     pairs = {(a, b) for a in side for b in others}
+    world.partitions += 1
     world.deaf = pairs if draw.random() < 0.5 else {(b, a) for a, b in pairs}
 
 
@@ -154,6 +155,7 @@ def _tangle(draw: random.Random, world: World) -> None:
     """Links fail here and there: who hears whom is not transitive."""
     pairs = [frozenset((a, b)) for a in world.disks for b in world.disks if a < b]
     world.cut = {pair for pair in pairs if draw.random() < 0.4}
+    world.partitions += 1
 
 
 def _go_for_good(world: World, site: str) -> None:
