@@ -181,7 +181,7 @@ def the_past_is_delivered_before_open() -> Patches:
             for epoch, groups in self.fetched.items()
         }
         for epoch in {need[0] for need in told.needs} & set(member.engines):
-            tail = flush.tail_of(member.engines[epoch], epoch)
+            tail = returning.tail_of(member.engines[epoch], epoch)
             if self.tail is None:
                 member.delivering.extend(returning.agree(tail, counts, fetched, self.attempt).items)
 

@@ -239,7 +239,8 @@ class Recorder:
             for group, epoch in sorted(used)
             for site in self.implicit[group]
         ]
-        sent = [row for row in self.sent() if not self._died_out(row, groups)]
+        shown = {d.id for rows in self.seen.values() for _, d in rows}
+        sent = [r for r in self.sent() if r.id in shown or not self._died_out(r, groups)]
         rows = (sent, self._deliveries(), self.events, epochs)
         return History([*groups, *implicit], *rows, meta)
 

@@ -33,6 +33,10 @@ def texts(world: World, site: str) -> list[bytes]:
     return [payload for _, _, payload in world.seen[site]]
 
 
+def lapsed(world: World) -> tuple[str, ...]:
+    return world.members["a"].layout.lapsed
+
+
 def shelves(world: World) -> int:
     return max(member.flush.missed.size for member in world.members.values())
 
@@ -46,7 +50,7 @@ def test_who_misses_too_much_joins_its_groups_anew(deliver: str, gone: str) -> N
     world.crash(gone, 60 * SECOND)
     run(world, 1_000)
     load(world, 100, sender)
-    assert world.members["a"].layout.lapsed == (gone,)
+    assert lapsed(world) == (gone,)
     assert shelves(world) < LIMIT
     before = list(world.seen[gone])
     world.start(gone)
@@ -57,7 +61,7 @@ def test_who_misses_too_much_joins_its_groups_anew(deliver: str, gone: str) -> N
     assert back.joined == back.groups == groups
     assert back.position == len(before)
     assert (groups[0], (gone,)) in world.opened["a" if gone == "c" else "c"][-1].arrived
-    assert world.members["a"].layout.lapsed == ()
+    assert lapsed(world) == ()
     load(world, 1, sender)
     world.settle()
     assert world.judge() == []
@@ -86,7 +90,7 @@ def test_at_agreed_the_unagreed_tail_is_rolled_back_all_the_same() -> None:
     run(world, 1_000)
     assert texts(world, "c").count(b"nobody else has it") == 3
     load(world, 100, "a")
-    assert world.members["a"].layout.lapsed == ("c",)
+    assert lapsed(world) == ("c",)
     world.partition([])
     world.settle()
     assert world.judge() == []

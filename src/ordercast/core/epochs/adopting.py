@@ -34,6 +34,7 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
     member.flush.admitted()
     for epoch in [epoch for epoch in member.engines if epoch not in layout.domains]:
         engine = member.engines.pop(epoch)
+        member.window.ended(engine, mine)
         at_home = epoch in before.domains and member.name in before.domains[epoch].sites
         if at_home and member.flush.leave(epoch, engine, mine, unplaced):
             continue

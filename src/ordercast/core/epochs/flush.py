@@ -287,7 +287,7 @@ class Flusher:
         incarnation = member.layout.roster.get(member.name, member.incarnation)
         if self.excludes and incarnation != member.incarnation and self.takes_part():
             member.incarnation = incarnation
-            self.tail, self.confirmed = None, None
+            self.tail, self.confirmed, member.window.given = None, None, {}
             self.fetched, self._fetched_to = {}, {}
 
     def leave(
@@ -380,12 +380,13 @@ class Flusher:
         return Aside(
             self.attempt, self.tail, packed(self.fetched), packed(self.missed.shelf),
             self.missed.places(),
-            tuple(self.parked), self.confirmed,
+            tuple(self.parked), self.confirmed, dict(self._member.window.given),
         )  # fmt: skip
 
     def restore(self, aside: Aside) -> None:
         self.attempt, self.tail = aside.attempt, aside.tail
         self.parked, self.confirmed = list(aside.parked), aside.confirmed
+        self._member.window.given = dict(aside.given)
         self.fetched, self._fetched_to = {}, {}
         for filled in aside.fetched:
             self.fill(filled)

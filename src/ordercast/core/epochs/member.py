@@ -119,6 +119,7 @@ class Member:
             frozen=self.flush.is_sealed(domain.epoch),
             inside=self.name in domain.sites,
         )
+        self.window.number_on(engine)
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
             engine.congest(self.now, peer, congested=congested)

@@ -76,6 +76,7 @@ class Aside(msgspec.Struct, frozen=True, array_like=True):
     holds: tuple[tuple[int, Group], ...]
     parked: tuple[Batch, ...]
     confirmed: Confirmed | None
+    given: dict[Group, int] = {}  # numbers of own messages, above those that epochs include
 
 
 NOTHING_ASIDE = Aside(1, None, (), (), (), (), None)
