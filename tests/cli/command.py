@@ -21,7 +21,7 @@ def run(*arguments: str, code: str | None = None, **environment: str) -> "Finish
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

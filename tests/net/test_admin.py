@@ -3,7 +3,10 @@
 import asyncio
 import logging
 import random
+import socket
 import struct
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -35,11 +38,14 @@ from ordercast.net.admin_frames import (
     error_of,
     frame_of,
 )
+from ordercast.net.config import LimitsConfig
 from ordercast.net.sockets import remove_stale, socket_path
 from support.loops import in_loop
 from support.served import Served, served
+from support.sites import turns, until
 
 CLIENT = bytes(range(CLIENT_BYTES))
+WINDOW = LimitsConfig().window_messages
 
 
 class Raw:
@@ -49,13 +55,21 @@ class Raw:
         self.reader, self.writer = reader, writer
 
     @classmethod
-    async def open(cls, running: Served, site: str = "a", *, greet: bool = False) -> "Raw":
+    @asynccontextmanager
+    async def open(
+        cls, running: Served, site: str = "a", *, greet: bool = False
+    ) -> AsyncIterator["Raw"]:
+        """Closed at the end, also of a test that fails: its socket would trouble the next one."""
         path = socket_path(running.directory / f"{site}.sock")
         raw = cls(*await asyncio.open_unix_connection(path))
-        if greet:
-            raw.say(frame_of(Hello(VERSION, "local", site, CLIENT)))
-            assert isinstance(await raw.hear(), Welcome)
-        return raw
+        try:
+            if greet:
+                raw.say(frame_of(Hello(VERSION, "local", site, CLIENT)))
+                assert isinstance(await raw.hear(), Welcome)
+            yield raw
+        finally:
+            raw.writer.close()
+            await asyncio.sleep(0)
 
     def say(self, data: bytes) -> None:
         self.writer.write(data)
@@ -73,10 +87,6 @@ class Raw:
         except ConnectionError:
             return True
         return True
-
-    async def close(self) -> None:
-        self.writer.close()
-        await asyncio.sleep(0)
 
 
 def send(number: int, *payloads: bytes, again: bool = False, group: str = "alpha") -> bytes:
@@ -106,14 +116,12 @@ async def test_garbage_ends_that_connection_and_nothing_else(
             *(hello + chance.randbytes(chance.randrange(5, 400)) for _ in range(40)),
         ]
         for data in rubbish:
-            raw = await Raw.open(running)
-            raw.say(data)
-            raw.writer.write_eof()
-            assert await raw.closed()
-            await raw.close()
+            async with Raw.open(running) as raw:
+                raw.say(data)
+                raw.writer.write_eof()
+                assert await raw.closed()
         await still_serves(running)
-        await asyncio.sleep(0.05)  # for the last one to be noticed
-        assert running.admins["a"].clients() == 0
+        await until(lambda: running.admins["a"].clients() == 0)
     assert "Traceback" not in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len([record for record in caplog.records if "dropped" in record.message]) < 8
@@ -127,14 +135,13 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
             (Hello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
             (Hello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
         ):
-            raw = await Raw.open(running)
-            raw.say(frame_of(hello))
-            answer = await raw.hear()
-            assert isinstance(answer, Refused)
-            assert why in answer.reason
-            assert answer.final
-            assert await raw.closed()
-            await raw.close()
+            async with Raw.open(running) as raw:
+                raw.say(frame_of(hello))
+                answer = await raw.hear()
+                assert isinstance(answer, Refused)
+                assert why in answer.reason
+                assert answer.final
+                assert await raw.closed()
 
 
 @in_loop
@@ -143,10 +150,9 @@ async def test_a_client_that_says_nothing_is_dropped(
 ) -> None:
     monkeypatch.setattr(admin, "HELLO_S", 0.1)
     async with served(tmp_path) as running:
-        raw = await Raw.open(running)
-        raw.say(b"\0")
-        assert await raw.closed()
-        await raw.close()
+        async with Raw.open(running) as raw:
+            raw.say(b"\0")
+            assert await raw.closed()
         await still_serves(running)
 
 
@@ -155,18 +161,36 @@ async def test_too_many_clients_are_refused_and_the_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin, "MOST_CONNECTIONS", 3)
-    async with served(tmp_path) as running:
-        first = [await Raw.open(running, greet=True) for _ in range(1)]
-        others = [await Raw.open(running) for _ in range(2)]
-        late = await Raw.open(running)
+    async with served(tmp_path) as running, AsyncExitStack() as opened:
+        enter = opened.enter_async_context
+        first = await enter(Raw.open(running, greet=True))
+        for _ in range(2):
+            await enter(Raw.open(running))
+        late = await enter(Raw.open(running))
         answer = await late.hear()
         assert isinstance(answer, Refused)
         assert "too many clients" in answer.reason
         assert not answer.final  # it may try again
-        first[0].say(frame_of(Status(7)))
-        assert (await first[0].hear()).id == 7  # type: ignore[union-attr]
-        for raw in (*first, *others, late):
-            await raw.close()
+        first.say(frame_of(Status(7)))
+        assert (await first.hear()).id == 7  # type: ignore[union-attr]
+
+
+@in_loop
+async def test_a_client_that_comes_while_the_daemon_stops_is_not_kept(tmp_path: Path) -> None:
+    """However far its connection has come: it must find the next daemon."""
+    async with served(tmp_path) as running:
+        for between in range(6):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(socket_path(tmp_path / "a.sock"))
+                client.sendall(frame_of(Hello(VERSION, "local", "a", CLIENT)))
+                await turns(between)
+                await running.admins.pop("a").close()
+                reader, writer = await asyncio.open_unix_connection(sock=client)
+                async with asyncio.timeout(20):
+                    assert await Raw(reader, writer).closed()
+                writer.close()
+                await asyncio.sleep(0)
+            await running.serve("a")
 
 
 @in_loop
@@ -174,11 +198,10 @@ async def test_one_who_sends_more_than_allowed_is_dropped(tmp_path: Path) -> Non
     small = {"window_messages": 10}
     async with served(tmp_path, limits=small) as running:
         await running.kill("b")  # so nothing of it is taken for good
-        raw = await Raw.open(running, greet=True)
-        for number in range(1, 60):
-            raw.say(send(number, b"x"))
-        assert await raw.closed()
-        await raw.close()
+        async with Raw.open(running, greet=True) as raw:
+            for number in range(1, 60):
+                raw.say(send(number, b"x"))
+            assert await raw.closed()
         await running.start("b")
 
 
@@ -186,30 +209,28 @@ async def test_one_who_sends_more_than_allowed_is_dropped(tmp_path: Path) -> Non
 async def test_a_repeated_request_is_answered_not_sent_again(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         for attempt in range(3):
-            raw = await Raw.open(running, greet=True)
-            raw.say(send(1, b"one", again=attempt > 0))
-            answer = await raw.hear()
-            assert isinstance(answer, Stages)
-            assert answer.reached[0][0] == 1
-            assert answer.reached[0][2:] == ("alpha", 1)
-            await raw.close()
+            async with Raw.open(running, greet=True) as raw:
+                raw.say(send(1, b"one", again=attempt > 0))
+                answer = await raw.hear()
+                assert isinstance(answer, Stages)
+                assert answer.reached[0][0] == 1
+                assert answer.reached[0][2:] == ("alpha", 1)
         await running.kill("a")
         await running.start("a")
-        raw = await Raw.open(running, greet=True)
-        raw.say(send(1, b"one", again=True) + send(2, b"two"))
-        seqs: dict[int, int] = {}
-        while len(seqs) < 2:
-            answer = await raw.hear()
-            assert isinstance(answer, Stages)
-            seqs.update({number: seq for number, _, _, seq in answer.reached})
-        assert seqs == {1: 1, 2: 2}
-        await raw.close()
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(send(1, b"one", again=True) + send(2, b"two"))
+            seqs: dict[int, int] = {}
+            while len(seqs) < 2:
+                answer = await raw.hear()
+                assert isinstance(answer, Stages)
+                seqs.update({number: seq for number, _, _, seq in answer.reached})
+            assert seqs == {1: 1, 2: 2}
 
 
 @in_loop
 async def test_what_a_site_refuses_is_rejected_with_its_reason(tmp_path: Path) -> None:
-    async with served(tmp_path, limits={"message_bytes": 100}) as running:
-        raw = await Raw.open(running, greet=True)
+    small = {"message_bytes": 100}
+    async with served(tmp_path, limits=small) as running, Raw.open(running, greet=True) as raw:
         raw.say(send(1, b"x", group="none") + send(2, bytes(101)))
         raw.say(frame_of(Send(3, "alpha", (), 2, pack_payloads([b"one"]), False, 0)))
         answers = [await raw.hear() for _ in range(3)]
@@ -217,7 +238,6 @@ async def test_what_a_site_refuses_is_rejected_with_its_reason(tmp_path: Path) -
         assert [answer.kind for answer in answers] == ["UnknownGroup", "TooLarge", "Error"]  # type: ignore[union-attr]
         raw.say(send(4, b"fine"))
         assert isinstance(await raw.hear(), Stages)
-        await raw.close()
 
 
 @in_loop
@@ -228,14 +248,13 @@ async def test_subscriptions_are_bounded_and_wait_for_grants(
     async with served(tmp_path) as running:
         async with running.connect("a") as client:
             await (await client.multicast("alpha", b"x")).stable()
-        raw = await Raw.open(running, greet=True)
-        raw.say(b"".join(frame_of(Subscribe(number, 1, False)) for number in (1, 2, 3)))
-        answer = await raw.hear()  # nothing was granted, so no delivery comes before it
-        assert isinstance(answer, Failed)
-        assert answer.id == 3
-        raw.say(frame_of(Subscribe(2, 1, False)))
-        assert isinstance(await raw.hear(), Failed)
-        await raw.close()
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(b"".join(frame_of(Subscribe(number, 1, False)) for number in (1, 2, 3)))
+            answer = await raw.hear()  # nothing was granted, so no delivery comes before it
+            assert isinstance(answer, Failed)
+            assert answer.id == 3
+            raw.say(frame_of(Subscribe(2, 1, False)))
+            assert isinstance(await raw.hear(), Failed)
 
 
 @in_loop
@@ -245,20 +264,19 @@ async def test_old_messages_can_be_watched_after_a_restart(tmp_path: Path) -> No
             await (await client.multicast_many("alpha", [b"1", b"2"])).stable()
         await running.kill("a")
         await running.start("a")
-        raw = await Raw.open(running, greet=True)
-        raw.say(frame_of(Watch(5, "alpha", 1, 2)))
-        reached: list[int] = []
-        while 3 not in reached:
-            answer = await raw.hear()
-            assert isinstance(answer, Stages)
-            reached += [stage for number, stage, _, _ in answer.reached if number == 5]
-        await raw.close()
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(frame_of(Watch(5, "alpha", 1, 2)))
+            reached: list[int] = []
+            while 3 not in reached:
+                answer = await raw.hear()
+                assert isinstance(answer, Stages)
+                reached += [stage for number, stage, _, _ in answer.reached if number == 5]
 
 
 async def fates(raw: Raw, numbers: range) -> dict[int, str]:
     """What each request ended with: stable, or why not."""
     found: dict[int, str] = {}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(found) < len(numbers):
             answer = await raw.hear()
             if isinstance(answer, Rejected):
@@ -273,32 +291,48 @@ async def fates(raw: Raw, numbers: range) -> dict[int, str]:
 @in_loop
 async def test_a_refusal_that_the_client_did_not_hear_is_told_again(tmp_path: Path) -> None:
     """The group is removed while messages to it are under way, and the connection breaks before
-    anything is heard of them. Asked again, also after a restart, each has the same end; so it is
-    when a new group of that name gives their seqs to other messages."""
+    anything is heard of them. Asked again, each has the same end; so it is when a new group of
+    that name gives their seqs to other messages."""
     async with served(tmp_path) as running, running.connect("c") as other:
-        raw = await Raw.open(running, greet=True)
-        removing = asyncio.ensure_future(other.remove_group("beta"))
-        count = 0
-        while not removing.done():
-            count += 1
-            raw.say(send(count, b"%d" % count, group="beta"))
-            await asyncio.sleep(0)
-        await raw.close()
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(send(1, b"1", group="beta"))
+            assert await fates(raw, range(1, 2)) == {1: "stable"}
+            removing = asyncio.ensure_future(other.remove_group("beta"))
+            count = 1
+            while not removing.done():
+                for _ in range(min(4, WINDOW - count)):  # no client has more than that under way
+                    count += 1
+                    raw.say(send(count, b"%d" % count, group="beta"))
+                await asyncio.sleep(0.001)
         again = b"".join(send(n, b"%d" % n, again=True, group="beta") for n in range(1, count + 1))
         numbers = range(1, count + 1)
-        raw = await Raw.open(running, greet=True)
-        raw.say(again)
-        first = await fates(raw, numbers)
-        assert set(first.values()) == {"stable", "UnknownGroup"}
-        accepted = {n: running.cluster["a"].store.request(CLIENT, n) for n in numbers}
-        assert any(accepted[n] is not None for n, end in first.items() if end == "UnknownGroup")
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(again)
+            first = await fates(raw, numbers)
+            assert set(first.values()) == {"stable", "UnknownGroup"}
+            accepted = {n: running.cluster["a"].store.request(CLIENT, n) for n in numbers}
+            assert any(accepted[n] is not None for n, end in first.items() if end == "UnknownGroup")
 
-        await other.add_group("beta", ["b", "c"])
-        async with running.connect("a") as client:
-            await (await client.multicast_many("beta", [b"other"] * count)).stable()
-        raw.say(again)
-        assert await fates(raw, numbers) == first
-        await raw.close()
+            await other.add_group("beta", ["b", "c"])
+            async with running.connect("a") as client:
+                await (await client.multicast_many("beta", [b"other"] * count)).stable()
+            raw.say(again)
+            assert await fates(raw, numbers) == first
+
+
+@in_loop
+async def test_no_refusal_is_forgotten_of_all_that_a_client_may_have_under_way(
+    tmp_path: Path,
+) -> None:
+    numbers = range(1, WINDOW + 1)
+    ends = {n: "TooLarge" if n == 7 else "UnknownGroup" for n in numbers}
+    async with served(tmp_path, limits={"message_bytes": 100}) as running:
+        for again in (False, True):
+            frames = [send(n, b"x", again=again, group="none") for n in numbers]
+            frames[6] = send(7, bytes(101), again=again)
+            async with Raw.open(running, greet=True) as raw:
+                raw.say(b"".join(frames))
+                assert await fates(raw, numbers) == ends
 
 
 @in_loop
@@ -309,10 +343,9 @@ async def test_a_refusal_is_known_after_a_restart(tmp_path: Path) -> None:
             await other.remove_group("beta")
         await running.kill("a")
         await running.start("a")
-        raw = await Raw.open(running, greet=True)
-        raw.say(frame_of(Watch(1, "beta", 1, 2)) + frame_of(Watch(2, "beta", 3, 1)))
-        assert await fates(raw, range(1, 3)) == {1: "stable", 2: "UnknownGroup"}
-        await raw.close()
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(frame_of(Watch(1, "beta", 1, 2)) + frame_of(Watch(2, "beta", 3, 1)))
+            assert await fates(raw, range(1, 3)) == {1: "stable", 2: "UnknownGroup"}
 
 
 @in_loop

@@ -15,6 +15,7 @@ CASES = [
     Case("symmetric", "agreed", "os", causal=True, seed=6),
     Case("tom", "safe", "os", seed=7),
     Case("metagroup", "agreed", "os", seed=8),
+    Case("ring", "safe", "os", seed=9),
 ]
 
 

@@ -3,28 +3,17 @@
 import asyncio
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ordercast.model.errors import ConfigError, Error, TooLarge, UnknownGroup, WindowFull
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.client import Away, Client, NotFlushed, connect
+from ordercast.net.client import Away, NotFlushed, connect
 from ordercast.net.local import local_cluster
-from ordercast.net.node import Node
 from ordercast.net.sockets import socket_path
 from support.loops import in_loop
 from support.served import served
-
-
-async def read(client: Client | Node, count: int, start: int | None = None) -> list[Any]:
-    found = []
-    async with asyncio.timeout(20):
-        async for item in client.deliveries(start):
-            found.append(item)
-            if len(found) == count:
-                break
-    return found
+from support.sites import read, until
 
 
 @in_loop
@@ -199,6 +188,7 @@ async def test_a_full_window_reaches_the_caller(tmp_path: Path) -> None:
         for n in range(5):
             await a.multicast_nowait("alpha", b"%d" % n).accepted()
         waiting = [asyncio.ensure_future(a.multicast("alpha", b"w")) for _ in range(20)]
+        await until(lambda: sum(task.done() for task in waiting) == 5)
         await asyncio.sleep(0.2)
         done = [task for task in waiting if task.done()]
         assert len(done) == 5  # on their way to the daemon, which has no room
@@ -239,6 +229,7 @@ async def test_a_daemon_that_stays_away_is_told_to_all_who_wait(tmp_path: Path) 
             with pytest.raises(Away, match=r"no daemon has answered for 0\.3 s"):
                 await waiting
         await running.start("a")
+        await until(lambda: a.boot == running.cluster["a"].boot)  # else it may be given up again
         await (await a.multicast("alpha", b"y")).ordered()  # and it goes on
 
 

@@ -21,7 +21,7 @@ DURABLE = ["os", "memory"]
 async def take(reader: AsyncIterator[Any], count: int) -> list[Any]:
     """So many deliveries, with the epochs that open between them."""
     found: list[Any] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for item in reader:
             found.append(item)
             count -= not isinstance(item, EpochOpened)
@@ -38,7 +38,7 @@ def shown(items: list[Any]) -> list[Any]:
 
 
 async def stable(client: Client, group: str, payload: bytes) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await (await client.multicast(group, payload)).stable()
 
 
@@ -84,7 +84,7 @@ async def test_where_an_epoch_opens_stands_in_the_stream(tmp_path: Path) -> None
 
 
 async def _first(reader: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for item in reader:
             yield item
             count -= 1
@@ -105,7 +105,7 @@ async def test_an_opening_at_the_end_of_a_stream_is_seen_without_a_delivery(tmp_
             await anext(reader)
         await a.join("beta")
         for reader in readers:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 item = await anext(reader)
             assert isinstance(item, EpochOpened)
             assert item.joined == ("beta",)
@@ -128,7 +128,7 @@ async def test_impossible_changes_are_refused_in_one_line(tmp_path: Path) -> Non
             (a.add_group("x" * 1_000, ["a"]), "group"),
             (a.change(JoinGroup("alpha", "c"), name="x" * 1_000), "change"),
         ):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 with pytest.raises(ConfigError, match=said):
                     await wrong
         await stable(a, "alpha", b"all is well")
@@ -161,7 +161,7 @@ async def test_what_waits_for_a_group_that_goes_is_refused_to_the_client(tmp_pat
         removing = asyncio.ensure_future(c.remove_group("beta"))
         refused = stored = 0
         receipts = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not refused:
                 try:
                     receipts.append(await a.multicast("beta", b"x"))
@@ -244,7 +244,7 @@ async def test_a_change_survives_the_restart_of_the_daemon_that_was_asked(tmp_pa
             await running.kill("a")
             await asyncio.sleep(0.05)
             await running.start("a")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await asking
             members = ("a", "b", "c") if n % 2 == 0 else ("b", "c")
             assert a.places.members("beta") == members

@@ -174,7 +174,7 @@ async def test_without_anybody_who_gives_the_state_the_joiner_is_told(
         await a.join("alpha", "c")
         assert mine.task is not None
         with pytest.raises(Error, match="state of alpha is not to be had: no application at a"):
-            await asyncio.wait_for(mine.task, 10)
+            await asyncio.wait_for(mine.task, 60)
 
 
 @in_loop
@@ -194,7 +194,7 @@ async def test_memory_sites_hand_over_too_and_a_wait_can_be_cancelled(tmp_path: 
                 await asyncio.wait_for(anext(items), 0.1)
         assert mine.restored == []
         reading = asyncio.create_task(donor.follow(a))
-        opened = await asyncio.wait_for(anext(items), 10)
+        opened = await asyncio.wait_for(anext(items), 60)
         assert isinstance(opened, EpochOpened)
         await until(lambda: mine.applied["alpha"] == donor.applied["alpha"])
         reading.cancel()

@@ -47,6 +47,11 @@ CASES += [
     )
 ]
 
+CASES += [
+    Case("ring", "safe", "sync", causal=True, seed=41),
+    Case("ring", "agreed", "os", seed=42),
+]
+
 CASES.append(Case("propagation", "safe", unread=(10,), slow_member="shed", seed=8))
 
 

@@ -14,7 +14,7 @@ from support.loops import in_loop
 from support.processes import NAME, free_ports, write_cluster
 from support.sites import GROUPS
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 async def payloads(node: Node, count: int, start: int | None = None) -> list[bytes]:

@@ -233,9 +233,11 @@ async def test_an_application_that_never_reads_and_never_confirms_holds_the_orig
                 await (await a.multicast("alpha", bytes(8_000))).stable()
                 accepted += 1
 
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(produce(), 0.3)
-        assert 6 <= accepted <= 12
+        producing = asyncio.create_task(produce())
+        await until(lambda: accepted >= 6)
+        await asyncio.sleep(0.3)
+        assert accepted <= 12
+        producing.cancel()
         assert b.stream._recent_bytes <= 65_536 + 8_192 + 100
         await b.confirm(b.stream.delivered)  # without reading: that counts as done
         await (await a.multicast("alpha", b"")).stable()
@@ -375,7 +377,7 @@ async def test_a_confirm_under_way_when_the_site_closes_does_not_wait_for_ever(
         await asyncio.sleep(0)
         late = asyncio.create_task(b.confirm(4))
         await killing
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             ended = await asyncio.gather(under_way, late, return_exceptions=True)
         with pytest.raises(Error, match="position 5 cannot be confirmed: site b is closed"):
             await b.confirm(5)

@@ -400,7 +400,7 @@ def test_with_snapshots_a_restart_goes_on_behind_the_last(kind: str, tmp_path: P
 
 
 async def until_confirmed(node: Any, position: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await node.status())["confirmed"] < position:
             await asyncio.sleep(0.002)
 

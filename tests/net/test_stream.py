@@ -105,7 +105,7 @@ class Model:
         for _ in range(most):
             if self.next > self.side.stream.delivered and not self.expects():
                 return
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 self.check(await anext(self.items))
 
     async def cancelled(self, after: int) -> None:

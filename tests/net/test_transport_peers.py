@@ -200,6 +200,7 @@ def test_parting_while_dialling_leaves_nothing_behind() -> None:
                 await asyncio.sleep(0)
                 a.transport.part("d")
             a.transport.part("d")
+            await until(lambda: a.transport.connections == 0, "no dial is under way")
             await asyncio.sleep(0.05)
             assert [link.peer for link in a.transport.links()] == ["b"]
             assert a.transport.connections == 0

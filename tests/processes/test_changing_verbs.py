@@ -1,6 +1,7 @@
 """Changing a running cluster with the verbs, as an operator does, with and without TLS."""
 
 import json
+import re
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
         yield daemons
 
 
-def soon(check: Callable[[], bool], limit_s: float = 15.0) -> bool:
+def soon(check: Callable[[], bool], limit_s: float = 60.0) -> bool:
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
         if check():
@@ -158,12 +159,13 @@ def test_a_change_waits_for_a_site_that_is_down_and_says_so(tmp_path: Path) -> N
         # Not the root of the tree, b: without it the Close comes to nobody, and all are missing.
         gone = next(site for site in "ac" if site != manager)
         daemons.good("cluster", "kill", FILE, gone)
-        words = ("group", "join", FILE, "alpha", "c", "--via", manager, "--timeout", "1")
+        words = ("group", "join", FILE, "alpha", "c", "--via", manager, "--timeout", "4")
         waits = daemons.run(*words, "--json")
         assert waits.returncode == 1
         told = json.loads(waits.stdout)
         assert (told["done"], told["waits_for"]) == (False, [gone])
-        assert f"not done after 1.0 s: epoch 1 must be closed by {gone}" in waits.stderr
+        why = rf"not done after 4\.\d s: epoch 1 must be closed by {gone}"
+        assert re.search(why, waits.stderr), waits.stderr
         shown = daemons.json("epoch", FILE, "--via", manager)
         assert [change["waits_for"] for change in shown["changes"]] == [[gone]]
         assert shown["epochs"][0]["closing"]

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def run(example: str, *arguments: str) -> tuple[int, dict[str, Any]]:
     command = [sys.executable, str(ROOT / "examples" / example), "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     lines = done.stderr.splitlines()  # workers end one after another, and miss each other then
     assert [line for line in lines if "cannot be reached" not in line] == []
     return done.returncode, json.loads(done.stdout)

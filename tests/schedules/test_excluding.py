@@ -10,14 +10,13 @@ from ordercast.core.order.registry import PROTOCOLS
 from ordercast.history.rows import EXCLUDED, RETURNED
 from ordercast.model.epochs import Begin, UseProtocol
 from ordercast.model.errors import ConfigError
-from ordercast.sim.config import SimConfig
-from ordercast.sim.faults import Fault, total
+from ordercast.sim.faults import Fault
 from ordercast.sim.members import Epochs, build_forest
 from ordercast.sim.schedules import excluding
 from ordercast.sim.simulate import simulate
 from support import epochs
 from support.exclude_schedules import hard_schedule, schedule
-from support.schedules import failures
+from support.schedules import all_return, failures
 
 CHUNK = 10
 DIRECT = 200
@@ -27,14 +26,6 @@ OTHERS = tuple(
     for name, info in PROTOCOLS.items()
     if info.exclude and name not in ("propagation", "centralized")
 )
-
-
-def all_return(protocol: str, seed: int) -> SimConfig:
-    """Where a site stays away, a group that it was the last of waits for it for ever."""
-    drawn = excluding(protocol, seed)
-    crashes = total(drawn.faults, "crash")
-    faults = (replace(f, count=crashes) if f.kind == "restart" else f for f in drawn.faults)
-    return replace(drawn, faults=tuple(faults))
 
 
 @pytest.mark.parametrize("first", range(0, DIRECT, CHUNK))

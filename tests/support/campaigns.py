@@ -21,7 +21,7 @@ from ordercast.net.stream import EpochOpened, Rollback
 from support.applog import Note, accepted, compare, judge, saw
 from support.tables import FIGURE_3, random_table
 
-QUIET_S = 30.0
+QUIET_S = 60.0
 
 
 @dataclass(frozen=True)

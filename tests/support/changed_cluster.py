@@ -30,6 +30,7 @@ from processes.daemons import Daemons
 READY_S = 30.0
 CHANGE_S = 40.0
 FLUSH_S = 60.0
+QUIET_S = 120.0
 TARGETS = ("manager", "asked", "member", "none")
 
 
@@ -168,7 +169,7 @@ class ChangedCluster:
 
     async def _noted(self, site: str) -> None:
         """A retired site hears of it: then nothing starts it any more."""
-        until = time.monotonic() + 10
+        until = time.monotonic() + READY_S
         while not processes.is_retired(self.directory, site):
             if time.monotonic() > until:
                 self.told.wrong.append(f"{site} does not know that it is retired")
@@ -207,14 +208,16 @@ class ChangedCluster:
             self.told.wrong.append(f"audit: {audited.stdout[:1500]} {audited.stderr[:500]}")
         self.compare(self.daemons.place / out)
 
-    def _wait_quiet(self, limit_s: float = 20.0) -> None:
-        until = time.monotonic() + limit_s
+    def _wait_quiet(self) -> None:
+        until = time.monotonic() + QUIET_S
         while time.monotonic() < until:
             told = self.daemons.run("status", "cluster.toml", "--json").stdout
-            sites = json.loads(told)["sites"].values()
-            if all(site["quiet"] for site in sites if "quiet" in site):
+            sites = json.loads(told)["sites"]
+            busy = [name for name, site in sites.items() if not site.get("quiet", True)]
+            if not busy:
                 return
             time.sleep(0.1)
+        self.told.wrong.append(f"not quiet after {QUIET_S:.0f} s: {', '.join(busy)}")
 
     def compare(self, out: Path) -> None:
         """What was acknowledged is there, byte for byte."""

@@ -1,11 +1,13 @@
 """Running fault schedules: what tests, regressions and soak campaigns have in common."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from ordercast.sim.config import SimConfig
+from ordercast.sim.faults import total
 from ordercast.sim.result import SimResult
-from ordercast.sim.schedules import schedule
+from ordercast.sim.schedules import excluding, schedule
 from ordercast.sim.simulate import simulate
 from tools.soak.campaign import Outcome
 
@@ -16,6 +18,15 @@ def failures(protocol: str, seeds: range, draw: Draw = schedule) -> list[str]:
     """One line for each schedule with a violation: what, and the command that replays it."""
     results = (simulate(draw(protocol, seed), seed) for seed in seeds)
     return [complaint(result) for result in results if not result.ok]
+
+
+def all_return(protocol: str, seed: int) -> SimConfig:
+    """Under `exclude`; where a site stays away, a group that it was the last of waits for it for
+    ever, and so does who owes an answer to an origin outside."""
+    drawn = excluding(protocol, seed)
+    crashes = total(drawn.faults, "crash")
+    faults = (replace(f, count=crashes) if f.kind == "restart" else f for f in drawn.faults)
+    return replace(drawn, faults=tuple(faults))
 
 
 def complaint(result: SimResult) -> str:

@@ -8,7 +8,7 @@ GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 
 
 async def read(
-    node: Any, count: int, start: int | None = None, *, limit_s: float = 20
+    node: Any, count: int, start: int | None = None, *, limit_s: float = 60
 ) -> list[Any]:
     """The first `count` deliveries (or gaps) from `start`, or behind the last confirmed."""
     found: list[Any] = []
@@ -29,7 +29,7 @@ async def is_quiet(items: AsyncIterator[Any], for_s: float = 0.05) -> bool:
     return False
 
 
-async def until(so: Callable[[], bool], *, limit_s: float = 20) -> None:
+async def until(so: Callable[[], bool], *, limit_s: float = 60) -> None:
     async with asyncio.timeout(limit_s):
         while not so():
             await asyncio.sleep(0.002)

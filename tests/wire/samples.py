@@ -28,6 +28,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
+from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.tom import Bid, Body, Fetch
 
 NAMES = st.one_of(
@@ -77,8 +78,17 @@ toms = st.one_of(
     st.builds(Bid, NAMES, COUNTS, any_groups, NUMBERS, NAMES),
     st.builds(Fetch, st.lists(names, min_size=1, max_size=4).map(tuple)),
 )
+holes = st.tuples(NAMES, NUMBERS, NUMBERS).map(lambda one: (one[0], *sorted(one[1:])))
+rings = st.one_of(
+    st.builds(Numbered, batches(), NUMBERS),
+    st.builds(Header, NUMBERS),
+    st.builds(
+        Token, NUMBERS, COUNTS, COUNTS, COUNTS, COUNTS, st.lists(holes, max_size=3).map(tuple)
+    ),
+    st.builds(Call, COUNTS),
+)
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
-    UP: st.one_of(submits, offers, timestamps),
+    UP: st.one_of(submits, offers, timestamps, rings),
     DOWN: st.one_of(relays, proposals, finals),
     CONTROL: st.one_of(reports, settleds, toms),
 }
@@ -175,7 +185,12 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
     if lane == CONTROL:
         name = (site, 1, group, seq)
         return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
-    return rng.choice((Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site)))
+    items: tuple[Item, ...] = (
+        Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site),
+        Numbered(body, clock), Header(clock), Call(clock),
+        Token(clock, seq, 3, 2, 1, ((site, seq, seq + 1),) * rng.randint(0, 2)),
+    )  # fmt: skip
+    return rng.choice(items)
 
 
 def random_batch(rng: random.Random) -> Batch:

@@ -386,7 +386,8 @@ class Link:
             out.resend_at = now + out.wait
         self._find_resend()
 
-    def idle(self) -> bool:
-        return not any(out.items for out in self.outgoing) and not any(
-            inc.early for inc in self.incoming
+    def idle(self, restless: tuple[type, ...] = ()) -> bool:
+        """Nothing is under way, but for items of these kinds."""
+        return not any(inc.early for inc in self.incoming) and all(
+            type(item) in restless for out in self.outgoing for item in out.items
         )

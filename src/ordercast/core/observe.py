@@ -45,10 +45,11 @@ def observe(site: "Site") -> list[Observation]:
 
 def is_quiet(site: "Site", apart_from: Sequence[SiteName] = ()) -> bool:
     """`apart_from`: sites that are gone; what is owed to them, or came from them, may wait."""
+    restless = () if site.direct is None else site.direct.restless
     return (
         site.own.idle()
         and not site.ordering.held()
         and not site.gate.unsettled()
         and site.stability.deadline() == NEVER
-        and all(link.idle() for peer, link in site.links.items() if peer not in apart_from)
+        and all(link.idle(restless) for peer, link in site.links.items() if peer not in apart_from)
     )

@@ -24,6 +24,7 @@ import msgspec
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.frames import Frame
+from ordercast.wire.ring import Token
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
@@ -60,7 +61,9 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="d"):
 
 
 class Stamped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="m"):
-    """`symmetric`: a batch has the timestamp (clock, site), given here or received."""
+    """`symmetric`: a batch has the timestamp (clock, site), given here or received. `ring`: its
+    number is `clock`, given here; 0: it has none yet, and its origin, outside, has been told that
+    it is here."""
 
     batch: Batch
     clock: int
@@ -73,6 +76,15 @@ class Clocked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="c"):
     clock: int
 
 
+class Visited(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="r"):
+    """`ring`: the token is here, or (not `held`) was sent on as it is; up to `passed` all numbers
+    have passed here."""
+
+    token: Token
+    held: bool
+    passed: int
+
+
 class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
     """`tom`: a header that passed, as `Passed`, while its batch or one before it lacks its body."""
 
@@ -81,11 +93,11 @@ class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
     from_parent: bool
 
 
-Note: TypeAlias = Promised | Decided | Stamped | Clocked | Headed
+Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed
 """What an ordering object must know after a restart beside what passed. A checkpoint has what is
 still needed of it in its state, so the notes before one are never asked for again."""
 
-NOTES = (Promised, Decided, Stamped, Clocked, Headed)
+NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed)
 
 Record: TypeAlias = Accepted | Passed | Note
 

@@ -208,6 +208,8 @@ class Site:
         at = self.stability.flush(self.now)
         if self.heading is not None:
             at = min(at, self.heading.flush(self.now))
+        elif self.direct is not None:
+            at = min(at, self.direct.flush(self.now))
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
         if self._touched:

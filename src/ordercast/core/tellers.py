@@ -14,6 +14,7 @@ from ordercast.core.own import placeable
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Site as SiteName
 from ordercast.wire.frames import UP, Item, Offer, Timed
+from ordercast.wire.ring import Numbered
 
 if TYPE_CHECKING:
     from ordercast.core.site import Site
@@ -59,7 +60,7 @@ def take_direct(
 ) -> bool:
     """Hand up an item of a direct protocol. It is never left to wait; only what cannot be placed
     anywhere stays where it is."""
-    if isinstance(item, (Offer, Timed)) and not placeable(site.structure, item.batch):
+    if isinstance(item, (Offer, Timed, Numbered)) and not placeable(site.structure, item.batch):
         return False
     if lane == UP:
         site.links[peer].incoming[UP].done += 1

@@ -2,6 +2,7 @@
 
 from ordercast.model.messages import Batch
 from ordercast.wire.frames import Item, Offer, Relay, Report, Settled, Submit, Timed
+from ordercast.wire.ring import Numbered, Token
 from ordercast.wire.tom import Body, Fetch
 
 
@@ -17,7 +18,9 @@ def weight_of(item: Item) -> int:
         return 64 + 160 * len(item.wanted)
     if type(item) is Settled:
         return 64 + 96 * len(item.seqs)
-    return 16 + _batch_weight(item.batch) if isinstance(item, (Offer, Timed)) else 192
+    if type(item) is Token:
+        return 192 + 96 * len(item.missing)
+    return 16 + _batch_weight(item.batch) if isinstance(item, (Offer, Timed, Numbered)) else 192
 
 
 def _batch_weight(batch: Batch) -> int:

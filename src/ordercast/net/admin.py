@@ -52,6 +52,7 @@ HELLO_S = 5.0
 MOST_CAUSES = 64  # that are logged
 UNSENT_BYTES = 64 * 1024 * 1024  # to a client that does not read
 
+_TURNS = 5  # of the event loop, until one who has connected is here; three do
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -63,6 +64,7 @@ class Admin:
         self.path = path
         self.limits = limits
         self._server: asyncio.Server | None = None
+        self._closed = False
         self._connections: dict[Wire, _Connection] = {}
         self._sessions: dict[bytes, Session] = {}
         self._said: dict[str, None] = {}  # why clients were dropped
@@ -81,16 +83,21 @@ class Admin:
         self.node.on_layout.append(self._layout_changed)
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self.node.on_layout.remove(self._layout_changed)
+        """Who has connected is told; who comes later finds no socket, and waits for the next
+        daemon. Nobody may be left between: a connection that is accepted when its server closes
+        is kept by the event loop, open and without an owner."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self.path.unlink()
         for connection in list(self._connections.values()):
             connection.close("the daemon stops")
         for session in self._sessions.values():
             session.close()
-        with contextlib.suppress(OSError):
-            self.path.unlink()
         if self._server is not None:
+            self.node.on_layout.remove(self._layout_changed)
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+            self._server.close()
             await asyncio.sleep(0)
             self._server = None
 
@@ -105,7 +112,9 @@ class Admin:
     def _made(self, wire: Wire) -> None:
         connection = _Connection(self, wire)
         self._connections[wire] = connection
-        if len(self._connections) > MOST_CONNECTIONS:
+        if self._closed:
+            connection.close("the daemon stops")
+        elif len(self._connections) > MOST_CONNECTIONS:
             connection.close(f"too many clients ({MOST_CONNECTIONS} at most)")
 
     def _frame(self, wire: Wire, frame: Request) -> None:

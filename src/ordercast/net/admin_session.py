@@ -25,9 +25,9 @@ from ordercast.net.admin_stream import Subscription
 from ordercast.net.node import Node
 from ordercast.net.receipts import Receipt
 
-MOST_REFUSED = 4_096  # remembered
 PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
 _SLACK = 2  # times what a client may have under way: it may have given up some of it
+_REFUSED = _SLACK + 1  # times as many refusals: of those, and of what is accepted and not stable
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class Session:
 
     `_reached` has an entry for every number that is queued or watched; a number at or below
     `highest` without one was finished before, and the store knows what it was given. `_refused`
-    has those whose group was removed: their seqs may be another message's by now.
+    has those that were refused: if their group was removed, their seqs may be another message's
+    by now. It holds more than a client can have under way, so none is forgotten unheard.
     """
 
     def __init__(self, node: Node, client: bytes, limits: Limits) -> None:
@@ -56,7 +57,7 @@ class Session:
         self._queue: deque[Send] = deque()
         self._waiting = [0, 0]  # messages and bytes not yet accepted
         self._reached: dict[int, tuple[int, Group, int]] = {}
-        self._refused: dict[int, UnknownGroup] = {}
+        self._refused: dict[int, Rejected] = {}
         self._news: list[tuple[int, int, Group, int]] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
@@ -117,7 +118,7 @@ class Session:
             self._tell(number)
             return
         if number in self._refused:
-            self._reject(number, self._refused[number])
+            self._say(self._refused[number])
             return
         if frame.again or number <= self.highest:
             found = self.node.store.request(self.client, number)
@@ -126,7 +127,8 @@ class Session:
                 self._follow_accepted(number, *found)
                 return
         if number <= self.highest:
-            self._reject(number, Error(f"request {number} was answered, or given up, before"))
+            why = f"request {number} was answered, or given up, before"
+            self._say(Rejected(number, "Error", why))
             return
         self._enqueue(frame)
 
@@ -134,7 +136,7 @@ class Session:
         if frame.number in self._reached:
             self._tell(frame.number)
         elif frame.number in self._refused:
-            self._reject(frame.number, self._refused[frame.number])
+            self._say(self._refused[frame.number])
         else:
             self._follow_accepted(frame.number, frame.group, frame.seq, frame.count)
 
@@ -169,10 +171,7 @@ class Session:
                 except Error as error:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
-                    if isinstance(error, UnknownGroup):
-                        self._refuse(frame.number, error)
-                    else:
-                        self._reject(frame.number, error)
+                    self._refuse(frame.number, error)
                 else:
                     self._open[frame.number] = frame
                     self._follow(frame.number, receipt, frame.count)
@@ -235,16 +234,17 @@ class Session:
             self.wire.send(Stages(tuple(self._news)))
         self._news = []
 
-    def _refuse(self, number: int, error: UnknownGroup) -> None:
+    def _refuse(self, number: int, error: Error) -> None:
         """The client may not hear it this time; if it asks again, it is told again."""
-        self._refused[number] = error
-        if len(self._refused) > MOST_REFUSED:
+        refusal = Rejected(number, kind_of(error), reason_of(error))
+        self._refused[number] = refusal
+        if len(self._refused) > _REFUSED * self.limits.messages:
             del self._refused[next(iter(self._refused))]
-        self._reject(number, error)
+        self._say(refusal)
 
-    def _reject(self, number: int, error: Error) -> None:
+    def _say(self, refusal: Rejected) -> None:
         if self.wire is not None:
-            self.wire.send(Rejected(number, kind_of(error), reason_of(error)))
+            self.wire.send(refusal)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -46,11 +46,12 @@ from ordercast.wire.limits import (
     NAMES_KEPT,
     VECTOR_ENTRIES,
 )
+from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.tom import Bid, Body, Fetch
 
 IMPLICIT_PATTERN = re.compile(r"@[0-9a-f]{16}", re.ASCII)
 LANE_ITEMS: Constant[dict[int, tuple[type, ...]]] = {
-    UP: (Submit, Offer, Timed, Null, Wanted),
+    UP: (Submit, Offer, Timed, Null, Wanted, Numbered, Header, Token, Call),
     DOWN: (Relay, Proposal, Final),
     CONTROL: (Report, Settled, Body, Bid, Fetch),
 }
@@ -186,6 +187,27 @@ def _fetch(item: Fetch, where: str) -> None:
         _name(*name, f"{where}.wanted")
 
 
+def _given(item: Numbered | Header, where: str) -> None:
+    check_number(item.number, 1, f"{where}.number")
+    if type(item) is Numbered:
+        _batch(item.batch, where)
+
+
+def _token(item: Token, where: str) -> None:
+    check_number(item.turn, 1, f"{where}.turn")
+    for name in ("number", "floor", "least", "idle"):
+        check_number(getattr(item, name), 0, f"{where}.{name}")
+    check_length(item.missing, 0, VECTOR_ENTRIES, f"{where}.missing")
+    for site, first, last in item.missing:
+        check_site(site, f"{where}.missing")
+        check_number(first, 1, f"{where}.missing: first")
+        check_number(last, first, f"{where}.missing: last")
+
+
+def _call(item: Call, where: str) -> None:
+    check_number(item.turn, 0, f"{where}.turn")
+
+
 def _name(origin: str, incarnation: int, group: str, seq: int, where: str) -> None:
     check_site(origin, f"{where}.origin")
     check_number(incarnation, 0, f"{where}.incarnation")
@@ -207,6 +229,10 @@ ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Body: _submit,
     Bid: _bid,
     Fetch: _fetch,
+    Numbered: _given,
+    Header: _given,
+    Token: _token,
+    Call: _call,
 }
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.tom import Bid, Body, Fetch
 
 UP, DOWN, CONTROL = 0, 1, 2
@@ -132,6 +133,10 @@ Item: TypeAlias = (
     | Body
     | Bid
     | Fetch
+    | Numbered
+    | Header
+    | Token
+    | Call
 )
 
 Acks: TypeAlias = tuple[tuple[int, int, int], ...]

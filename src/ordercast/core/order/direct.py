@@ -7,11 +7,11 @@ group's teller, tells origins what is final (`core.tellers`).
 
 from collections import deque
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from msgspec import convert
 
-from ordercast.core.order.interface import Environment, State
+from ordercast.core.order.interface import NEVER, Environment, State
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import Tellers
@@ -29,6 +29,8 @@ NO_KEY = Key((), "")
 
 class Direct:
     """State: the log (`_numbers`, `_seqs`, `last_key`); own batches without a place."""
+
+    restless: ClassVar[tuple[type, ...]] = ()
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -141,6 +143,9 @@ class Direct:
     def acknowledged(self, peer: Site, items: Sequence[Item]) -> None: ...
 
     def final(self, group: Group, seq: int) -> None: ...
+
+    def flush(self, now: int) -> int:  # noqa: ARG002
+        return NEVER
 
     def awaited(self) -> Sequence[Site]:
         return ()

@@ -16,7 +16,7 @@ any item of theirs; lanes begin anew with each start, so the object tells again 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ordercast.core.outbox import Note, Passed, Record
 from ordercast.core.structure import Structure
@@ -28,6 +28,8 @@ from ordercast.wire.frames import Item
 State = dict[str, Any]
 """Plain data (dicts, lists, tuples, ints, strings) that survives the codec. In a new epoch it has
 one entry, "inherited": what the closed ones include (`Included`)."""
+
+NEVER = 1 << 62
 
 CLOSING = 0
 """The incarnation of the Close of an epoch: a batch to all sites of the domain, submitted again and
@@ -103,6 +105,9 @@ class DirectOrdering(Ordering, Protocol):
     one that another site waits for. What it lets pass it asks for (`Environment.may_log`). Of a
     Close that has passed here it goes on answering, for those whom it has not passed."""
 
+    restless: ClassVar[tuple[type, ...]]
+    """Kinds of items that may be under way although nothing is left to do."""
+
     def note(self, record: Note) -> None:
         """Replay a record of its own, among the others in the order in which they were written."""
 
@@ -115,6 +120,9 @@ class DirectOrdering(Ordering, Protocol):
 
     def acknowledged(self, peer: Site, items: Sequence[Item]) -> None:
         """The peer has these items durably."""
+
+    def flush(self, now: int) -> int:
+        """The end of a burst, or the time that was asked for: when to be called next (`NEVER`)."""
 
     def final(self, group: Group, seq: int) -> None:
         """This site's own messages to the group up to `seq` need no more."""

@@ -4,6 +4,7 @@ from ordercast.core.order.centralized import Centralized
 from ordercast.core.order.interface import ProtocolInfo, Registry
 from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
+from ordercast.core.order.ring import Ring
 from ordercast.core.order.symmetric import Symmetric
 from ordercast.core.order.tom import Tom
 from ordercast.core.order.two_phase import TwoPhase
@@ -17,6 +18,7 @@ PROTOCOLS: Registry = {
         ProtocolInfo("centralized", Centralized, builders=("star",)),
         ProtocolInfo("two_phase", TwoPhase, direct=True),
         ProtocolInfo("symmetric", Symmetric, direct=True),
+        ProtocolInfo("ring", Ring, direct=True),
         ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), headers=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
     )

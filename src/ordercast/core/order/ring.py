@@ -1,0 +1,400 @@
+"""`ring`: a token goes round all sites of a domain, and who has it gives numbers: [TOM] §4.2.1.
+
+The token has the last number given. Who holds it numbers what waits with it, one batch after the
+other, and sends each to its members, and a header to every other site of the domain: who did not
+hear that a number is not for it would wait for it for ever (ERRATA OTHER-3, SWAP-6). The number is
+the order key; a site lets pass the next one when it has it. One site at a time numbers, so there is
+one order, and it is causal.
+
+*Repair.* What a site lacks of numbers that it was told of a rotation ago it asks for in the token;
+who gave them sends them again. They are kept until the token has been round and found that all
+sites have let them pass (its `floor`): so nothing but the token, what was numbered and what passed
+need be durable where a restart goes on (`wait`), and no more than `AHEAD` numbers are open.
+
+*Pace.* As long as something was numbered in the last rotation, the token moves on at once; after
+that it rests at each site, longer with every idle rotation. Who has something to send then calls
+it: the call goes backwards round the ring to where the token is, and makes all on its way hurry.
+
+The token is never made again within an epoch. If it is lost, so is a site; the next epoch has its
+own. An origin outside the domain hands its batches to the root of its tree.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice, pairwise
+
+from msgspec import convert
+from msgspec.structs import replace
+
+from ordercast.core.order.direct import Direct, Mine, Stream
+from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
+from ordercast.core.outbox import Note, Passed, Stamped, Visited
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Site
+from ordercast.model.messages import Batch, Key
+from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.wire.frames import DOWN, UP, Final, Item, Offer
+from ordercast.wire.ring import Call, Header, Missing, Numbered, Token
+
+AHEAD = 4_096  # numbers that are given and have not passed everywhere
+FIRST_REST = MILLISECOND  # at each site in the second idle rotation; doubles
+REPAIR_REST, LONGEST_REST = 100 * MILLISECOND, 500 * MILLISECOND
+REPAIR_AFTER, REPAIR_AT_MOST = 200 * MILLISECOND, 2 * SECOND
+MOST_HOLES = 16  # that a site asks for at once
+
+Entry = tuple[Site, Batch | None]
+"""Who gave the number, and the batch if it is for this site."""
+
+
+class Ring(Direct):
+    """State: the token, or as it was sent on; what waits for it; what was given here; numbers that
+    are here and have not passed."""
+
+    restless = (Token, Call)
+
+    def __init__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> None:
+        super().__init__(site, structure, environment, causal=causal)
+        tellers = self.structure
+        self._ring = tellers.domains[tellers.root_of[site]]
+        place = self._ring.index(site)
+        self._first = place == 0
+        self._after = self._ring[(place + 1) % len(self._ring)]
+        self._before = self._ring[place - 1]
+        self._token: Token | None = Token(1, 0, 0, 0, 0) if self._first else None
+        self._sent: Token | None = None  # as it was last sent on
+        self._unheard = False  # and the next site has not acknowledged it
+        self._turn = int(self._first)  # of the last token that was here
+        self._fresh = self._first  # the token has just come
+        self._rest_until = 0
+        self._waiting: deque[Batch] = deque()  # for the token; own, and from outside
+        self._given: dict[int, Batch] = {}  # by number, above the floor
+        self._entries: dict[int, Entry] = {}
+        self._passed = 0  # the last number that did
+        self._advancing = False
+        self._seen = 0  # the number that the token had when it was here
+        self._hole, self._ask_at, self._ask_wait = -1, NEVER, REPAIR_AFTER
+        # Calls: the token was wanted since it was here; by a site further on; it was slow then.
+        self._calling = self._called = self._slow = False
+        # Origins outside the domain, and own batches that go outside.
+        self._queued: dict[Stream, int] = {}  # last seq that waits or has its number
+        self._through: dict[Stream, int] = {}  # last seq that has its number; own ones too
+        self._handed: dict[Mine, Batch] = {}
+        self._numbers_before: dict[Mine, int] = {}  # of own batches, before a restart
+        self._closing = False
+
+    # --- what waits for the token -----------------------------------------------------------------
+
+    def way(self, batch: Batch) -> str:
+        """The site that numbers it: this one within its domain, else the other domain's root."""
+        root = self.structure.root_of[self.members(batch)[0]]
+        return self.site if root == self.structure.root_of[self.site] else root
+
+    def submit(self, batch: Batch) -> None:
+        mine = (batch.incarnation, batch.group, batch.seq)
+        if batch.incarnation == CLOSING and self._closing:
+            return  # it is submitted until it has passed
+        self._closing = self._closing or batch.incarnation == CLOSING
+        self.expect_place(batch)
+        gateway = self.way(batch)
+        number = self._numbers_before.pop(mine, 0)
+        if gateway != self.site:
+            self._handed[mine] = batch
+            self.environment.send(gateway, UP, Offer(batch, 0))
+        elif self.known(batch):
+            if number in self._given:
+                self._given[number] = batch
+                self._enter(number, self.site, self._for_here(batch))
+            self.has_place(batch)
+        else:
+            self._waiting.append(batch)
+
+    def _offered(self, batch: Batch) -> None:
+        """By an origin outside the domain."""
+        if self.known(batch) or batch.seq <= self._inherited.get(_stream(batch), 0):
+            self._answer(batch, 1)  # a repeat; the answer was lost, or is under way
+        elif batch.seq > self._queued.get(_stream(batch), 0):
+            if self.environment.resumes:
+                self.environment.persist(Stamped(batch, 0, self.site))
+            self._queue(batch)
+
+    def _queue(self, batch: Batch) -> None:
+        self._queued[_stream(batch)] = batch.seq + batch.count - 1
+        self._waiting.append(batch)
+
+    def _answer(self, batch: Batch, number: int) -> None:
+        mine = (batch.incarnation, batch.group, batch.seq)
+        self.environment.send(batch.origin, DOWN, Final(*mine, number, self.site))
+
+    # --- numbering --------------------------------------------------------------------------------
+
+    def _number_all(self, token: Token) -> Token:
+        """What waits here, as far as there is room."""
+        number = max(token.number, next(reversed(self._given), 0))  # given, and lost in a restart
+        most = token.floor + AHEAD
+        while self._waiting and number < most and self._may_number(self._waiting[0]):
+            number += 1
+            self._give(number, self._waiting.popleft())
+        if number == token.number:
+            return token
+        return Token(token.turn, number, token.floor, token.least, 0, token.missing)
+
+    def _may_number(self, batch: Batch) -> bool:
+        return batch.incarnation == CLOSING or self.environment.room()
+
+    def _give(self, number: int, batch: Batch) -> None:
+        if self.environment.resumes:
+            self.environment.persist(Stamped(self._kept(batch), number, self.site))
+        self._given[number] = batch
+        for site in self._ring:
+            if site != self.site:
+                self._tell(site, number, batch)
+        self._through[_stream(batch)] = batch.seq + batch.count - 1
+        self._enter(number, self.site, self._for_here(batch))
+        if batch.origin == self.site:
+            self.has_place(batch)
+        else:
+            self._answer(batch, number)
+
+    def _tell(self, site: Site, number: int, batch: Batch) -> None:
+        """Without its body a batch is final: all its members have let it pass."""
+        if site not in self.members(batch):
+            self.environment.send(site, UP, Header(number))
+        elif batch.body:
+            self.environment.send(site, UP, Numbered(batch, number))
+
+    def _for_here(self, batch: Batch) -> Batch | None:
+        return batch if self.site in self.members(batch) else None
+
+    # --- what passes ------------------------------------------------------------------------------
+
+    def receive(self, peer: Site, item: Item) -> None:
+        if type(item) is Offer:
+            self._offered(item.batch)
+        elif type(item) is Final:
+            batch = self._handed.pop((item.incarnation, item.group, item.seq), None)
+            if batch is not None:
+                self.has_place(batch)
+        elif peer not in self._ring:
+            return
+        elif type(item) is Numbered:
+            self._enter(item.number, peer, item.batch)
+        elif type(item) is Header:
+            self._enter(item.number, peer, None)
+        elif type(item) is Token:
+            if item.turn > self._turn:
+                self._turn, self._token, self._fresh = item.turn, item, True
+        elif type(item) is Call and not self._is_on_its_way(item.turn):
+            self._called = True
+
+    def _is_on_its_way(self, turn: int) -> bool:
+        """To the next site, which last saw the token at this turn."""
+        return self._token is None and self._sent is not None and self._sent.turn > turn
+
+    def _enter(self, number: int, giver: Site, batch: Batch | None) -> None:
+        if number > self._passed and number not in self._entries:
+            self._entries[number] = (giver, batch)
+            self._advance()
+
+    def _advance(self) -> None:
+        if self._advancing:
+            return
+        self._advancing = True
+        while (entry := self._entries.get(self._passed + 1)) is not None:
+            giver, batch = entry
+            if batch is not None and not self.environment.may_log():
+                break
+            self._passed += 1
+            del self._entries[self._passed]
+            if batch is not None:
+                self.append(Key((self._passed,), giver), batch)
+        self._advancing = False
+
+    def resume(self) -> None:
+        self._advance()
+
+    def held(self) -> int:
+        return sum(batch.origin != self.site for batch in self._waiting)
+
+    # --- the token --------------------------------------------------------------------------------
+
+    def flush(self, now: int) -> int:
+        """Number what waits and send the token on, or let it rest; call it if it is elsewhere."""
+        token = self._token
+        if token is None:
+            wanted = bool(self._waiting) and self._slow and self.environment.room()
+            if not self._calling and (self._called or wanted):
+                self._calling = True
+                self.environment.send(self._before, UP, Call(self._turn))
+            return NEVER
+        if came := self._fresh:
+            self._fresh = False
+            self._rest_until = now + self._rest(token)
+            self._forget_given(token.floor)
+            for site, first, last in token.missing:
+                self._repair(site, first, last)
+        numbered = self._number_all(token)
+        if len(self._ring) == 1:
+            self._forget_given(self._passed)
+            if numbered.floor < self._passed:
+                numbered = replace(numbered, floor=self._passed)
+        elif self._called or now >= self._rest_until or numbered is not token:
+            self._send_on(now, numbered)
+            return NEVER
+        self._token = numbered
+        if self.environment.resumes and (came or numbered.number != token.number):
+            self.environment.persist(Visited(replace(numbered, missing=()), True, self._passed))
+        return NEVER if len(self._ring) == 1 else self._rest_until
+
+    def _rest(self, token: Token) -> int:
+        idle = token.idle // len(self._ring)  # rotations
+        most = LONGEST_REST if token.floor == token.number else REPAIR_REST
+        return min(FIRST_REST << min(idle - 1, 10), most) if idle else 0
+
+    def _send_on(self, now: int, token: Token) -> None:
+        floor, least = token.floor, min(token.least, self._passed)
+        if self._first:  # all have been visited since it was here
+            floor, least = token.least, self._passed
+        others = [one for one in token.missing if one[0] != self.site]
+        missing = (*others, *self._missing(now, token.number))
+        idle = min(token.idle + 1, 16 * len(self._ring))
+        sent = Token(token.turn + 1, token.number, floor, least, idle, missing)
+        self._slow = token.idle >= len(self._ring)
+        self._calling = self._called = False
+        self._token, self._sent, self._unheard = None, sent, True
+        if self.environment.resumes:
+            self.environment.persist(Visited(replace(sent, missing=()), False, self._passed))
+        self.environment.send(self._after, UP, sent)
+
+    def _missing(self, now: int, number: int) -> list[Missing]:
+        """What this site asks for: holes that it has had for some time, and for a rotation."""
+        seen, self._seen = self._seen, number
+        if self._passed >= seen or self._passed + 1 in self._entries:
+            self._hole = -1
+            return []
+        if self._hole != self._passed:
+            self._hole, self._ask_wait = self._passed, REPAIR_AFTER
+            self._ask_at = now + self._ask_wait
+        if now < self._ask_at:
+            return []
+        self._ask_wait = min(2 * self._ask_wait, REPAIR_AT_MOST)
+        self._ask_at = now + self._ask_wait
+        here = [self._passed, *sorted(n for n in self._entries if n <= seen), seen + 1]
+        holes = ((a + 1, b - 1) for a, b in pairwise(here) if b - a > 1)
+        return [(self.site, first, last) for first, last in islice(holes, MOST_HOLES)]
+
+    def _repair(self, site: Site, first: int, last: int) -> None:
+        for number, batch in self._given.items():
+            if first <= number <= last:
+                self._tell(site, number, batch)
+
+    def _forget_given(self, floor: int) -> None:
+        while self._given and (first := next(iter(self._given))) <= floor:
+            del self._given[first]
+
+    def acknowledged(self, peer: Site, items: Sequence[Item]) -> None:
+        if self._sent is not None and peer == self._after and self._sent in items:
+            self._unheard = False
+
+    def waits_for(self, batch: Batch) -> list[Site]:
+        """Who has had the token before, and has not said so."""
+        if (batch.incarnation, batch.group, batch.seq) in self._handed:
+            return [self.way(batch)]
+        return [self._after] if self._unheard and self._token is None else []
+
+    def most_queued(self, window: int, origins: int) -> int:
+        """What was given and has not passed, and may be asked for again; offers and answers."""
+        return 2 * AHEAD + window * origins + 2
+
+    # --- what survives a restart ------------------------------------------------------------------
+
+    def restarted(self, peer: Site | None) -> None:
+        """A peer asks in the token for what it lacks; it may have forgotten a call, or an answer
+        that it was about to give. This site's token may have been lost on its way."""
+        if peer is not None:
+            self._calling = self._calling and peer != self._before
+            for batch in self._handed.values():
+                if self.way(batch) == peer:
+                    self.environment.send(peer, UP, Offer(batch, 0))
+            return
+        if self._token is None and self._sent is not None:
+            self._unheard = True
+            self.environment.send(self._after, UP, self._sent)
+        self._numbers_before.clear()
+        self._slow = True  # for all that is known here
+        self._advance()
+
+    def known(self, batch: Batch) -> bool:
+        return batch.seq <= self._through.get(_stream(batch), 0)
+
+    def note(self, record: Note) -> None:
+        if isinstance(record, Visited):
+            self._visited(record.token, held=record.held, passed=record.passed)
+        elif isinstance(record, Stamped):
+            self._again(record.batch, record.clock) if record.clock else self._queue(record.batch)
+
+    def _visited(self, token: Token, *, held: bool, passed: int) -> None:
+        self._skip_to(passed)
+        self._forget_given(token.floor)
+        self._seen = token.number
+        self._token, self._sent = (token, None) if held else (None, token)
+        self._turn = token.turn if held else token.turn - 1
+
+    def _again(self, batch: Batch, number: int) -> None:
+        """The batch has its number."""
+        own = batch.origin == self.site
+        self._closing = self._closing or batch.incarnation == CLOSING
+        if own:  # it comes with its payloads when it is submitted again
+            self._numbers_before[batch.incarnation, batch.group, batch.seq] = number
+        elif self._waiting:
+            batch = self._waiting.popleft()  # as it was noted when it came
+        self._through[_stream(batch)] = batch.seq + batch.count - 1
+        self._given[number] = batch
+        mine = self._for_here(batch)
+        if number > self._passed and not (own and mine and not batch.body):
+            self._entries[number] = (self.site, mine)
+
+    def _kept(self, batch: Batch) -> Batch:
+        """As it is noted: its payloads are kept with the origin's own batches, or noted before."""
+        return batch if batch.incarnation == CLOSING else replace(batch, body=b"")
+
+    def _skip_to(self, passed: int) -> None:
+        self._passed = max(passed, self._passed)
+        for number in [number for number in self._entries if number <= self._passed]:
+            del self._entries[number]
+
+    def replay(self, record: Passed) -> None:
+        self._skip_to(record.placed.key.path[0])
+        super().replay(record)
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        if "token" not in state:
+            return
+        self._through = {(o, i, g): seq for o, i, g, seq in state["through"]}
+        self._queued = dict(self._through)
+        for batch, number in state["given"]:
+            self._again(convert(batch, Batch), number)
+        for batch in state["waiting"]:
+            self._queue(convert(batch, Batch))
+        token, held, passed = state["token"]
+        self._skip_to(passed)
+        if token is not None:
+            self._visited(convert(token, Token), held=held, passed=passed)
+
+    def journal(self) -> State:
+        state = super().journal()
+        if self.environment.resumes:
+            token = self._token or self._sent
+            state["token"] = (token, self._token is not None, self._passed)
+            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
+            own = self.site
+            given = self._given.items()
+            state["given"] = [(self._kept(b) if b.origin == own else b, n) for n, b in given]
+            state["waiting"] = [b for b in self._waiting if b.origin != own]
+        return state
+
+
+def _stream(batch: Batch) -> Stream:
+    return (batch.origin, batch.incarnation, batch.group)
