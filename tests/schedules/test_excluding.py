@@ -113,6 +113,7 @@ FOUND = {
     255: "what waited for a frozen group was sent again although the group's past had it",
     100_685: "the last present member left a group, with what an absent one had missed of it",
     100_706: "a flush ended a change, and left one of the domains that it had closed sealed",
+    200_966: "a site relayed in an epoch, had not stored that it opened, and entered it again",
     101_487: "a voter that returned without its store was made another incarnation once more",
 }
 FOUND_SIM = {

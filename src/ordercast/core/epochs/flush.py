@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import Engine
+from ordercast.core.epochs.layout import Domain
 from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
@@ -45,8 +46,9 @@ class Flusher:
         self.confirmed: Confirmed | None = None
         self._past: Past | None = None  # what the manager last said
         self._renewing: dict[int, None] = {}  # epochs that were open before this start
-        self._got = 0  # batches fetched since the start
+        self.got = 0  # batches fetched since the start
         self._replaying = True
+        self._consented = member.boot == 1  # to a flush, since this start
 
     # --- taking part, or not ----------------------------------------------------------------------
 
@@ -84,6 +86,12 @@ class Flusher:
             home = self._member.layout.home(self._member.name)
             if home is not None:
                 self._renewing[home.epoch] = None
+
+    def entering(self, domain: Domain) -> None:
+        """An epoch opens here. Before this start the site may have opened and relayed in it, and
+        not stored that; not if it has since agreed to what came before."""
+        if self.excludes and not self._consented and self._member.name in domain.sites:
+            self._renewing[domain.epoch] = None
 
     def is_sealed(self, epoch: int) -> bool:
         member = self._member
@@ -135,7 +143,7 @@ class Flusher:
     def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...], tuple[Site, ...], int]:
         """What the manager is told at every beat (`wire.epochs.Fed`)."""
         return (
-            self.store, self.stopped(), self._got, self.closing_counts(), self.slowness.named(),
+            self.store, self.stopped(), self.got, self.closing_counts(), self.slowness.named(),
             self.awaited(), self.missed.size,
         )  # fmt: skip
 
@@ -181,10 +189,6 @@ class Flusher:
 
     # --- fetching ---------------------------------------------------------------------------------
 
-    @property
-    def got(self) -> int:
-        return self._got
-
     def receive(self, peer: Site, frame: FlushFrame) -> None:
         if isinstance(frame, (Logged, Whole)):
             self._member.manager.excluding.receive(peer, frame)
@@ -218,6 +222,7 @@ class Flusher:
             counts = tuple((e, g, n, m) for e, g, n, m, _ in past.needs)
             lapsed = member.name in member.layout.lapsed
             self.confirmed = Confirmed(past.flush, flush.epochs, counts, lapsed)
+            self._consented = True
             member.persisting.append(self.confirmed)
         self._tell(Whole(past.flush))
 
@@ -269,7 +274,7 @@ class Flusher:
                 self.fill(filled)
                 self._member.persisting.append(filled)
                 having = last_number(placed)
-                self._got += 1
+                self.got += 1
         self.advance()
 
     def fill(self, filled: Filled) -> None:

@@ -4,7 +4,6 @@ It hands each frame to the object of its epoch (`engine`), folds the records tha
 it (`layout`), and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
 reports when that is durable, and when the change is finished old objects are dropped and new ones
 made. A voter also has its part of the voters' log (`raft`), and leads changes if it is the manager.
-
 The driver's calls and duties are those of `core.site` and `core.outbox`.
 """
 
@@ -298,6 +297,7 @@ class Member:
 
     def _change(self, layout: Layout) -> None:
         for epoch, checkpoint in adopt(self, layout).items():
+            self.flush.entering(layout.domains[epoch])
             self.make(layout.domains[epoch], checkpoint).start(self.now)
         for epoch, batches in self.into_open.items():
             for batch in batches:
