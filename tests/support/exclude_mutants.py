@@ -161,7 +161,7 @@ def open_does_not_wait() -> Patches:
 def the_log_is_cut_before_the_past_is_there() -> Patches:
     """Whole, although something is lacking."""
 
-    def advance(self: Flusher) -> None:
+    def advance(self: Flusher, _only: object = None) -> None:
         if self._past is not None:
             self._confirm(self._past)
 

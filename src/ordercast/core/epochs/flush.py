@@ -202,14 +202,14 @@ class Flusher:
                 self._past = frame
                 self.advance()
 
-    def advance(self) -> None:
-        """Ask for what is lacking; say so when nothing is."""
+    def advance(self, only: tuple[int, Group] | None = None) -> None:
+        """Ask for what is lacking (of one group); say so when nothing is."""
         past, member = self._past, self._member
         if past is None:
             return
         lacking = [need for need in past.needs if self._having(need[0], need[1]) < need[2]]
         for epoch, group, _, _, holder in lacking:
-            if holder and holder != member.name:
+            if holder and holder != member.name and only in (None, (epoch, group)):
                 member.say(holder, Fetch(epoch, group, self._having(epoch, group)))
         if not any(need[4] for need in lacking):
             self._confirm(past)
@@ -267,7 +267,7 @@ class Flusher:
         flush = self._member.layout.flushing
         if flush is None or self._member.name not in flush.members:
             return
-        having = self._having(frame.epoch, frame.group)
+        before = having = self._having(frame.epoch, frame.group)
         for placed in frame.batches:
             if placed.number == having + 1 and placed.batch.group == frame.group:
                 filled = Filled(frame.epoch, placed)
@@ -275,7 +275,8 @@ class Flusher:
                 self._member.persisting.append(filled)
                 having = last_number(placed)
                 self.got += 1
-        self.advance()
+        if having > before:  # else it is asked for again when the manager tells again
+            self.advance((frame.epoch, frame.group))
 
     def fill(self, filled: Filled) -> None:
         epoch, placed = filled.epoch, filled.placed
