@@ -50,6 +50,9 @@ CASES += [
 CASES += [
     Case("ring", "safe", "sync", causal=True, seed=41),
     Case("ring", "agreed", "os", seed=42),
+    Case("arrow", "safe", "sync", causal=True, seed=51),
+    Case("combining", "agreed", "os", seed=52),
+    Case("hybrid", "safe", "os", seed=53),
 ]
 
 CASES.append(Case("propagation", "safe", unread=(10,), slow_member="shed", seed=8))

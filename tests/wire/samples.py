@@ -29,6 +29,7 @@ from ordercast.wire.frames import (
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
 from ordercast.wire.ring import Call, Header, Numbered, Token
+from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
 NAMES = st.one_of(
@@ -87,8 +88,17 @@ rings = st.one_of(
     ),
     st.builds(Call, COUNTS),
 )
+predecessors = st.one_of(names, st.just(NOBODY))
+swaps = st.one_of(
+    st.builds(Swap, NUMBERS, batches(), names, NAMES),
+    st.builds(Count, NUMBERS, NUMBERS),
+    st.builds(Told, NUMBERS, predecessors, NUMBERS),
+    st.builds(Follows, batches(), predecessors),
+    st.builds(Counted, batches(), NUMBERS),
+    st.builds(Reached, NUMBERS),
+)
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
-    UP: st.one_of(submits, offers, timestamps, rings),
+    UP: st.one_of(submits, offers, timestamps, rings, swaps),
     DOWN: st.one_of(relays, proposals, finals),
     CONTROL: st.one_of(reports, settleds, toms),
 }
@@ -185,10 +195,13 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
     if lane == CONTROL:
         name = (site, 1, group, seq)
         return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
+    name = (site, 1, group, seq)
     items: tuple[Item, ...] = (
         Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site),
         Numbered(body, clock), Header(clock), Call(clock),
         Token(clock, seq, 3, 2, 1, ((site, seq, seq + 1),) * rng.randint(0, 2)),
+        Swap(seq, body, name, site), Count(seq, clock), Told(seq, NOBODY, clock),
+        Follows(body, name), Counted(body, clock), Reached(clock),
     )  # fmt: skip
     return rng.choice(items)
 

@@ -30,6 +30,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.limits import LARGEST_NUMBER, NAMES_KEPT
+from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 from wire import samples
 from wire.mutations import HOSTILE, places, with_value
@@ -42,6 +43,15 @@ SETTLED = Settled((("alpha", 3),))
 OFFERS = (Offer(batch(), 0), Timed(batch(), 7), Null(7), Wanted(7, "d"))
 ANSWERS = (Proposal(1, "alpha", 3, 7), Final(1, "alpha", 3, 7, "d"))
 TOM = (Body(batch()), Bid("a", 1, "alpha", 3, "d"), Fetch((("a", 1, "alpha", 3),)))
+NAME = ("a", 1, "alpha", 3)
+SWAPS = (
+    Swap(1, batch(), NAME, "d"),
+    Count(1, 2),
+    Told(1, NOBODY, 7),
+    Follows(batch(), NAME),
+    Counted(batch(), 7),
+    Reached(7),
+)
 IMPLICIT = "@0123456789abcdef"
 
 
@@ -89,6 +99,19 @@ IMPLICIT = "@0123456789abcdef"
         (Data(1, 1, UP, 1, (Timed(batch(seq=0), 1),)), "seq is 0"),
         (Data(1, 1, UP, 1, (Null(0),)), "clock is 0"),
         (Data(1, 1, UP, 1, (Wanted(1, "a b"),)), "'a b' is not a site's name"),
+        (Data(1, 1, UP, 1, (Swap(0, batch(), NAME, "d"),)), "number is 0"),
+        (Data(1, 1, UP, 1, (Swap(1, batch(seq=0), NAME, "d"),)), "seq is 0"),
+        (Data(1, 1, UP, 1, (Swap(1, batch(), NOBODY, "d"),)), "last.origin: '' is not"),
+        (Data(1, 1, UP, 1, (Swap(1, batch(), NAME, "d e"),)), "issuer: 'd e' is not"),
+        (Data(1, 1, UP, 1, (Count(0, 1),)), "number is 0"),
+        (Data(1, 1, UP, 1, (Count(1, 0),)), "count is 0"),
+        (Data(1, 1, UP, 1, (Told(0, NAME, 1),)), "number is 0"),
+        (Data(1, 1, UP, 1, (Told(1, ("a", 1, "alpha", 0), 1),)), "name.seq is 0"),
+        (Data(1, 1, UP, 1, (Told(1, NAME, 0),)), "value is 0"),
+        (Data(1, 1, UP, 1, (Follows(batch(seq=0), NAME),)), "seq is 0"),
+        (Data(1, 1, UP, 1, (Follows(batch(), ("a", -1, "alpha", 1)),)), "incarnation is -1"),
+        (Data(1, 1, UP, 1, (Counted(batch(), 0),)), "place is 0"),
+        (Data(1, 1, UP, 1, (Reached(0),)), "place is 0"),
         (Data(1, 1, DOWN, 1, (Proposal(-1, "alpha", 1, 1),)), "incarnation is -1"),
         (Data(1, 1, DOWN, 1, (Proposal(1, "@", 1, 1),)), "'@' is not a group's name"),
         (Data(1, 1, DOWN, 1, (Proposal(1, "alpha", 0, 1),)), "seq is 0"),
@@ -117,11 +140,15 @@ def test_each_rule_names_what_is_wrong(frame: Frame, complaint: str) -> None:
 
 @pytest.mark.parametrize(
     ("lane", "right"),
-    [(UP, (SUBMIT, *OFFERS)), (DOWN, (RELAY, *ANSWERS)), (CONTROL, (REPORT, SETTLED, *TOM))],
+    [
+        (UP, (SUBMIT, *OFFERS, *SWAPS)),
+        (DOWN, (RELAY, *ANSWERS)),
+        (CONTROL, (REPORT, SETTLED, *TOM)),
+    ],
 )
 @pytest.mark.parametrize(
     "item",
-    [SUBMIT, RELAY, REPORT, SETTLED, *OFFERS, *ANSWERS, *TOM],
+    [SUBMIT, RELAY, REPORT, SETTLED, *OFFERS, *ANSWERS, *TOM, *SWAPS],
     ids=lambda i: type(i).__name__,
 )
 def test_items_travel_on_their_own_lane_only(

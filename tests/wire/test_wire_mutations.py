@@ -28,8 +28,8 @@ RULES = (  # complaints that only a frame of the right types can meet
     "boot is", "of is", "lane is", "first is", "last is", "number is", "items has",
     "does not go on lane", "acks has", "acks: lane", "acks: got", "acks: done", "path has",
     "not a site's name", "not a group's name", "not implicit", "incarnation is", "seq is",
-    "count is", "clock is", "wanted has", "past: number", "counts: of", "seqs: of",
-    "term is", "committed is", "edits has", "closed: seq", "lasts: seq",
+    "count is", "clock is", "place is", "value is", "wanted has", "past: number", "counts: of",
+    "seqs: of", "term is", "committed is", "edits has", "closed: seq", "lasts: seq",
     "voters has", "store is", "store of",
     "beat is", "match is", "upto is", "offset is", "total is", "checksum has", "not printable",
     "a text of", "is a list of sites",
@@ -52,8 +52,8 @@ def damaged(rng: random.Random, frames: list[bytes]) -> tuple[str, bytes]:
 
 def test_a_damaged_frame_is_refused_or_right() -> None:
     rng = random.Random(SEED)
-    frames = [encode_frame(samples.random_frame(rng)) for _ in range(400)]
-    frames += [encode_frame(epoch_samples.random_frame(rng)) for _ in range(400)]
+    frames = [encode_frame(samples.random_frame(rng)) for _ in range(500)]
+    frames += [encode_frame(epoch_samples.random_frame(rng)) for _ in range(500)]
     refused: Counter[str] = Counter()
     accepted: Counter[str] = Counter()
     complaints: Counter[str] = Counter()

@@ -29,7 +29,9 @@ def observe(site: "Site") -> list[Observation]:
     if site.direct is not None:
         origins = max(len(site.structure.table.sites), len(site.links) + 1)
         queued = (site.direct.most_queued(most + 1, origins),) * 2
-        seen.append(("unplaced batches", site.direct.held(), (most + 1) * origins))
+        seen.append(
+            ("unplaced batches", site.direct.held(), site.direct.most_held(most + 1, origins))
+        )
     if site.heading is not None:
         seen.append(("early bodies", site.heading.early(), EARLY_BODIES))
     for peer, link in site.links.items():

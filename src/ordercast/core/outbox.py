@@ -23,8 +23,9 @@ import msgspec
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
-from ordercast.wire.frames import Frame
+from ordercast.wire.frames import Frame, Offer
 from ordercast.wire.ring import Token
+from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
@@ -93,11 +94,22 @@ class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
     from_parent: bool
 
 
-Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed
+class Heard(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
+    """The swap family: an item of a peer's, or (number 0) this site's own request."""
+
+    peer: Site
+    item: Swap | Count | Told | Follows | Counted | Offer
+
+
+class Turned(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="y"):
+    """The swap family: what had gathered at this site was combined, and went on."""
+
+
+Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed | Heard | Turned
 """What an ordering object must know after a restart beside what passed. A checkpoint has what is
 still needed of it in its state, so the notes before one are never asked for again."""
 
-NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed)
+NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, Heard, Turned)
 
 Record: TypeAlias = Accepted | Passed | Note
 

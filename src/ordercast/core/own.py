@@ -46,11 +46,16 @@ def placeable(structure: Structure, batch: Batch) -> bool:
     """Placed, a batch that does not unpack or goes to a group unknown here would stop every member,
     also after restarts. It stays where it is: nothing may be acknowledged that no record stands
     for."""
+    return addressed(structure, batch) and is_whole(batch)
+
+
+def addressed(structure: Structure, batch: Batch) -> bool:
+    """Whether it goes to a group that is known here."""
     try:
         structure.primary(batch.group, batch.members)
     except Error:
         return False
-    return is_whole(batch)
+    return True
 
 
 class OwnMessages:

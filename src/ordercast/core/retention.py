@@ -49,6 +49,7 @@ class Retention:
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
         self._forgotten = 0  # records since the last checkpoint
+        self._notes = 0  # and notes
         self.restored = 0  # batches that a restart brought back, final or not
         self._look_at = own.limits.checkpoint_batches
         self.due = False  # so many batches have gathered that a look is worth it
@@ -81,6 +82,12 @@ class Retention:
         if len(self.batches) + len(self.own.kept) >= self._look_at:
             self.due = True
 
+    def noted(self) -> None:
+        """A note was written, which the next checkpoint stands for."""
+        self._notes += 1
+        if self._notes >= self._look_at:
+            self.due = True
+
     def finals(self, group: Group) -> list[tuple[Site, int]]:
         """(origin, seq) up to which the group's messages have become final."""
         waiting = self._not_final.get(group)
@@ -111,13 +118,13 @@ class Retention:
             kept += self.own.direct.held()
         least = self.own.limits.checkpoint_batches
         self._look_at = max(least, 2 * kept)
-        if self._forgotten < max(least // 2, kept):
+        if self._forgotten + self._notes < max(least // 2, kept):
             return None
         return self.whole()
 
     def whole(self) -> Checkpoint:
         """A checkpoint now, whether it pays or not."""
-        self._forgotten = 0
+        self._forgotten = self._notes = 0
         records: list[Record] = [Accepted(batch) for batch in self.own.kept]
         records.extend(held.entry for held in self.batches if not held.pending)
         return Checkpoint(self._state(), tuple(records))

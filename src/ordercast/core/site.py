@@ -17,7 +17,7 @@ from ordercast.core.link import NEVER, Link, Sends
 from ordercast.core.observe import Observation, is_quiet, observe
 from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.order.registry import protocol_named
-from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
+from ordercast.core.outbox import NOTES, Accepted, Checkpoint, Outbox, Passed, Record
 from ordercast.core.own import OwnMessages, packed, placeable
 from ordercast.core.restart import announce, restore
 from ordercast.core.retention import Retention
@@ -205,11 +205,10 @@ class Site:
         if self.flow.refused:
             self.flow.refused = False
             self._resume()
-        at = self.stability.flush(self.now)
+        at = NEVER if self.direct is None else self.direct.flush(self.now)
+        at = min(at, self.stability.flush(self.now))
         if self.heading is not None:
             at = min(at, self.heading.flush(self.now))
-        elif self.direct is not None:
-            at = min(at, self.direct.flush(self.now))
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
         if self._touched:
@@ -323,6 +322,8 @@ class Site:
     def persist(self, record: Record) -> None:
         if not self.replaying:
             self._persist.append(record)
+            if self.direct is not None and isinstance(record, NOTES):
+                self.retention.noted()
 
     def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
         placed = entry.placed

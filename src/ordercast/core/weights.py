@@ -3,6 +3,7 @@
 from ordercast.model.messages import Batch
 from ordercast.wire.frames import Item, Offer, Relay, Report, Settled, Submit, Timed
 from ordercast.wire.ring import Numbered, Token
+from ordercast.wire.swap import Counted, Follows, Swap
 from ordercast.wire.tom import Body, Fetch
 
 
@@ -20,6 +21,8 @@ def weight_of(item: Item) -> int:
         return 64 + 96 * len(item.seqs)
     if type(item) is Token:
         return 192 + 96 * len(item.missing)
+    if isinstance(item, (Swap, Follows, Counted)):
+        return 256 + _batch_weight(item.batch)
     return 16 + _batch_weight(item.batch) if isinstance(item, (Offer, Timed, Numbered)) else 192
 
 

@@ -32,6 +32,7 @@ class Timing:
     report_delay: int = 20 * MILLISECOND  # of what nobody waits for
     report_every: int = 2_048  # messages to a group before a report is sent without delay
     suspect: int = SECOND  # of silence, before a site is excluded
+    hold: int = 0  # of a request, for others to combine with ([SWAP] §5; 0: to the burst's end)
 
 
 @dataclass(frozen=True, slots=True)

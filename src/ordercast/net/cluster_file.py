@@ -284,11 +284,14 @@ def _retention(value: Any, where: str) -> Retention:
 
 
 def _timeouts(given: Mapping[str, Any], source: str) -> Timeouts:
-    _require_keys(given, ("suspect",), f"{source}: timeouts", "key")
-    if "suspect" not in given:
-        return Timeouts()
-    where = f"{source}: timeouts.suspect"
-    return Timeouts(duration(given["suspect"], where, least=10_000_000))
+    least = {"suspect": 10_000_000, "hold": 0}
+    _require_keys(given, least, f"{source}: timeouts", "key")
+    return Timeouts(
+        **{
+            key: duration(value, f"{source}: timeouts.{key}", least=least[key])
+            for key, value in given.items()
+        }
+    )
 
 
 def _tls(

@@ -59,6 +59,7 @@ class LimitsConfig:
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     suspect: int = SECOND  # nanoseconds
+    hold: int = 0  # of requests that may combine (`combining`, `hybrid`, `combining_counting`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +244,7 @@ class Cluster:
                 resend_at_most=30 * SECOND,
                 report_every=max(1, self.limits.window_messages // 5),
                 suspect=self.timeouts.suspect,
+                hold=self.timeouts.hold,
             ),
         )
 

@@ -31,6 +31,7 @@ SETTLE, SETTLE_LONG = 120 * SECOND, 600 * SECOND
 FOUNDED = 500 * MILLISECOND  # by then, where sites are near each other
 
 _NAMES = "abcdefghijk"
+_HOLDING = ("combining", "hybrid", "combining_counting")
 
 
 def schedule(protocol: str, seed: int) -> SimConfig:
@@ -63,7 +64,7 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         longest_sync=stream.choice((1, 10, 50)) * MILLISECOND,
         codec="bytes" if stream.chance(0.2) else "objects",
         limits=_limits(stream, batch, payload),
-        timing=_timing(stream),
+        timing=_timing(stream, protocol, seed),
         settle=SETTLE_LONG if long else SETTLE,
         most_events=MOST_EVENTS_LONG if long else MOST_EVENTS,
         source=f"--schedule --protocol {protocol}",
@@ -198,10 +199,14 @@ def _limits(stream: Stream, batch: int, payload: int) -> Limits:
     )
 
 
-def _timing(stream: Stream) -> Timing:
+def _timing(stream: Stream, protocol: str, seed: int) -> Timing:
+    hold = 0
+    if protocol in _HOLDING:
+        hold = Stream(seed, f"hold {protocol}").choice((0, 0, 1, 20)) * MILLISECOND
     if stream.chance(0.4):
-        return Timing()
+        return Timing(hold=hold)
     return Timing(
+        hold=hold,
         ack_delay=stream.between(1, 10) * MILLISECOND,
         ack_every=stream.choice((1, 4, 64)),
         resend_after=stream.between(20, 300) * MILLISECOND,

@@ -47,11 +47,14 @@ from ordercast.wire.limits import (
     VECTOR_ENTRIES,
 )
 from ordercast.wire.ring import Call, Header, Numbered, Token
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
+from ordercast.wire.tom import Bid, Body, Fetch, MessageName
 
 IMPLICIT_PATTERN = re.compile(r"@[0-9a-f]{16}", re.ASCII)
+_RING = (Numbered, Header, Token, Call)
+_SWAP = (Swap, Count, Told, Follows, Counted, Reached)
 LANE_ITEMS: Constant[dict[int, tuple[type, ...]]] = {
-    UP: (Submit, Offer, Timed, Null, Wanted, Numbered, Header, Token, Call),
+    UP: (Submit, Offer, Timed, Null, Wanted, *_RING, *_SWAP),
     DOWN: (Relay, Proposal, Final),
     CONTROL: (Report, Settled, Body, Bid, Fetch),
 }
@@ -215,6 +218,43 @@ def _name(origin: str, incarnation: int, group: str, seq: int, where: str) -> No
     check_number(seq, 1, f"{where}.seq")
 
 
+def _swap(item: Swap, where: str) -> None:
+    check_number(item.number, 1, f"{where}.number")
+    _batch(item.batch, where)
+    _name(*item.last, f"{where}.last")
+    check_site(item.issuer, f"{where}.issuer")
+
+
+def _count(item: Count, where: str) -> None:
+    check_number(item.number, 1, f"{where}.number")
+    check_number(item.count, 1, f"{where}.count")
+
+
+def _told(item: Told, where: str) -> None:
+    check_number(item.number, 1, f"{where}.number")
+    _name_or_nobody(item.name, f"{where}.name")
+    check_number(item.value, 1, f"{where}.value")
+
+
+def _follows(item: Follows, where: str) -> None:
+    _batch(item.batch, where)
+    _name_or_nobody(item.after, f"{where}.after")
+
+
+def _counted(item: Counted, where: str) -> None:
+    _batch(item.batch, where)
+    check_number(item.place, 1, f"{where}.place")
+
+
+def _reached(item: Reached, where: str) -> None:
+    check_number(item.place, 1, f"{where}.place")
+
+
+def _name_or_nobody(name: MessageName, where: str) -> None:
+    if name != NOBODY:
+        _name(*name, where)
+
+
 ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Submit: _submit,
     Relay: _relay,
@@ -233,6 +273,12 @@ ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Header: _given,
     Token: _token,
     Call: _call,
+    Swap: _swap,
+    Count: _count,
+    Told: _told,
+    Follows: _follows,
+    Counted: _counted,
+    Reached: _reached,
 }
 
 

@@ -16,6 +16,7 @@ import msgspec
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
 from ordercast.wire.ring import Call, Header, Numbered, Token
+from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
 UP, DOWN, CONTROL = 0, 1, 2
@@ -137,6 +138,12 @@ Item: TypeAlias = (
     | Header
     | Token
     | Call
+    | Swap
+    | Count
+    | Told
+    | Follows
+    | Counted
+    | Reached
 )
 
 Acks: TypeAlias = tuple[tuple[int, int, int], ...]

@@ -144,8 +144,11 @@ class Direct:
 
     def final(self, group: Group, seq: int) -> None: ...
 
+    def awaited(self) -> Sequence[Site]:
+        return ()
+
     def flush(self, now: int) -> int:  # noqa: ARG002
         return NEVER
 
-    def awaited(self) -> Sequence[Site]:
-        return ()
+    def most_held(self, window: int, origins: int) -> int:
+        return window * origins

@@ -23,6 +23,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
+from ordercast.model.options import Options
 from ordercast.wire.frames import Item
 
 State = dict[str, Any]
@@ -38,6 +39,9 @@ again until it is placed, which the site does not keep for the object."""
 
 class Environment(Protocol):
     """What a site does for its ordering object."""
+
+    @property
+    def options(self) -> Options: ...
 
     @property
     def resumes(self) -> bool:
@@ -132,6 +136,9 @@ class DirectOrdering(Ordering, Protocol):
 
     def awaited(self) -> Sequence[Site]:
         """Origins a batch of which waits here for what they alone can say."""
+
+    def most_held(self, window: int, origins: int) -> int:
+        """As `most_queued`: the most that are received and not placed yet."""
 
     def most_queued(self, window: int, origins: int) -> int:
         """The most items on a lane to one peer, when each of so many origins has at most `window`

@@ -1,6 +1,11 @@
 """The ordering protocols by name. A new one is one file beside this, and one line here."""
 
+from ordercast.core.order.arrow import Arrow
+from ordercast.core.order.arrow_counting import CountingArrow
 from ordercast.core.order.centralized import Centralized
+from ordercast.core.order.combining import Combining
+from ordercast.core.order.combining_counting import CountingCombining
+from ordercast.core.order.hybrid import Hybrid
 from ordercast.core.order.interface import ProtocolInfo, Registry
 from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
@@ -21,6 +26,11 @@ PROTOCOLS: Registry = {
         ProtocolInfo("ring", Ring, direct=True),
         ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), headers=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
+        ProtocolInfo("arrow", Arrow, direct=True),
+        ProtocolInfo("combining", Combining, direct=True),
+        ProtocolInfo("hybrid", Hybrid, direct=True),
+        ProtocolInfo("arrow_counting", CountingArrow, direct=True),
+        ProtocolInfo("combining_counting", CountingCombining, direct=True),
     )
 }
 

@@ -1,0 +1,83 @@
+"""`arrow`: path reversal finds the predecessor ([SWAP] §4, Figures 1–5).
+
+Every site of a tree points to a neighbour, or to itself: then it is a sink, and knows the last
+message that was issued here. A request follows the arrows and turns each round behind it; at a sink
+it has found its predecessor. A tree edge holds one arrow or one request under way, never both, so
+whatever passes a site after it has issued m comes after m: messages of one origin keep their order
+although they are deflected to different sinks.
+
+A sink that issues a request of its own reads the old value first: as printed it would be its own
+predecessor (ERRATA SWAP-1).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ordercast.core.order.reduction import Reduction
+from ordercast.core.order.swaps import Ask, Found, Send, Step, SwapObject, Uncounted
+from ordercast.model.groups import Site
+from ordercast.model.messages import Batch
+from ordercast.wire.swap import NOBODY
+from ordercast.wire.tom import MessageName
+
+
+class ArrowSwap(Uncounted):
+    """State: `link`, a neighbour or the site itself; `value`, which means something at a sink."""
+
+    def __init__(self, site: Site, link: Site) -> None:
+        self.site = site
+        self.link = link
+        self.value: MessageName = NOBODY
+
+    @property
+    def is_sink(self) -> bool:
+        return self.link == self.site
+
+    def swap(self, ask: Ask) -> Sequence[Step]:
+        to, before = self.link, self.value
+        self.link, self.value = self.site, ask.last
+        return (self._step(ask, to, before),)
+
+    def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
+        to, self.link = self.link, peer
+        return (self._step(ask, to, self.value),)
+
+    def _step(self, ask: Ask, to: Site, value: MessageName) -> Step:
+        return Found(ask.batch, value) if to == self.site else Send(to, ask)
+
+    # --- neighbours that come and go (`swap_tree`) ------------------------------------------------
+
+    def heir(self, neighbours: Sequence[Site]) -> Site:
+        return neighbours[0] if self.is_sink else self.link
+
+    def handover(self) -> MessageName | None:
+        return self.value if self.is_sink else None
+
+    def neighbour_left(self, gone: Site, heir: Site, value: MessageName | None) -> None:
+        if self.link != gone:
+            return
+        self.link = heir
+        if value is not None:  # of a sink, whose heir this site is
+            self.value = value
+
+    # --- nothing gathers here ---------------------------------------------------------------------
+
+    def waiting(self) -> int:
+        return 0
+
+    def turn(self) -> Sequence[Step]:
+        return ()
+
+    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:  # noqa: ARG002
+        return {"link": self.link, "value": self.value}
+
+    def load(self, state: dict[str, Any]) -> None:
+        origin, incarnation, group, seq = state["value"]
+        self.link, self.value = state["link"], (origin, incarnation, group, seq)
+
+
+class Arrow(Reduction):
+    """All arrows point up the forest's tree at first: its root is the sink."""
+
+    def swap_object(self) -> SwapObject:
+        return ArrowSwap(self.site, self.structure.parent(self.site) or self.site)

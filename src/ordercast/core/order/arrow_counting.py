@@ -1,0 +1,94 @@
+"""`arrow_counting`: the counting counterpart of `arrow` ([SWAP] §3, §4), as a baseline.
+
+The same path reversal queues the messages, but what a message waits for is the number of its
+predecessor: at the sink, until the number has come there. It is one more, the sink multicasts both,
+and the count goes on to where the message was issued, which is the next sink of the queue. Among
+concurrent messages each waits for all before it, one hop for each; a lone one waits for nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import convert
+from msgspec.structs import replace
+
+from ordercast.core.order.arrow import ArrowSwap
+from ordercast.core.order.reduction import Reduction
+from ordercast.core.order.swaps import Ask, Found, Numbered, Step, SwapObject, Tell
+from ordercast.model.groups import Site
+from ordercast.model.messages import Batch
+from ordercast.wire.tom import MessageName
+
+
+class ArrowCounting:
+    """State: the arrow; of messages issued here the numbers that have come and wait for a successor
+    (a sink of the first tree begins with 0, nobody's), and successors that wait for numbers."""
+
+    def __init__(self, site: Site, link: Site) -> None:
+        self.site = site
+        self.arrow = ArrowSwap(site, link)
+        self._numbers: dict[MessageName, int] = {}
+        if link == site:
+            self._numbers[self.arrow.value] = 0
+        self._successors: dict[MessageName, Ask] = {}
+
+    def swap(self, ask: Ask) -> Sequence[Step]:
+        return self._queue(ask, self.arrow.swap(ask))
+
+    def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
+        return self._queue(ask, self.arrow.receive(peer, ask))
+
+    def _queue(self, ask: Ask, steps: Sequence[Step]) -> Sequence[Step]:
+        (step,) = steps
+        if not isinstance(step, Found):
+            return steps
+        self._successors[step.after] = ask
+        return self._count(step.after)
+
+    def count(self, peer: Site, count: int) -> Sequence[Step]:  # noqa: ARG002
+        return ()
+
+    def told(self, peer: Site, name: MessageName, value: int) -> Sequence[Step]:  # noqa: ARG002
+        self._numbers[name] = value
+        return self._count(name)
+
+    def _count(self, name: MessageName) -> Sequence[Step]:
+        """Go on from the message of this name, as far as numbers and successors are here."""
+        steps: list[Step] = []
+        while name in self._numbers and name in self._successors:
+            number, ask = self._numbers.pop(name) + 1, self._successors.pop(name)
+            steps.append(Numbered(ask.batch, number))
+            name = ask.last
+            if ask.issuer == self.site:
+                self._numbers[name] = number
+            else:
+                steps.append(Tell(ask.issuer, name, number))
+        return steps
+
+    def waiting(self) -> int:
+        return 0
+
+    def turn(self) -> Sequence[Step]:
+        return ()
+
+    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
+        return {
+            **self.arrow.state(kept),
+            "numbers": list(self._numbers.items()),
+            "successors": [
+                (name, replace(ask, batch=kept(ask.batch)))
+                for name, ask in self._successors.items()
+            ],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.arrow.load(state)
+        self._numbers = {convert(name, MessageName): n for name, n in state["numbers"]}
+        self._successors = {
+            convert(name, MessageName): convert(ask, Ask) for name, ask in state["successors"]
+        }
+
+
+class CountingArrow(Reduction):
+    def swap_object(self) -> SwapObject:
+        return ArrowCounting(self.site, self.structure.parent(self.site) or self.site)

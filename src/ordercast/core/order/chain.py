@@ -1,0 +1,95 @@
+"""The receivers' part of [SWAP] §3: messages are chained by predecessor, or by number.
+
+Every site of the domain chains every header, whether it is a member or not: who is outside the
+predecessor's group would otherwise wait for ever for what it never sees (ERRATA SWAP-6). So all
+know how many come before a message, which is its order key.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import convert
+from msgspec.structs import replace
+
+from ordercast.core.order.bodies import name_of
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch
+from ordercast.wire.swap import NOBODY, Counted, Follows
+from ordercast.wire.tom import MessageName
+
+Header = Follows | Counted
+_HEADER: Any = Header
+
+
+class Chain:
+    """State: the end of the chain (`number`, `last`); headers that wait; the last seq chained of
+    each origin and group, by which a repeat is known (one origin's to one group are chained in
+    order)."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.last: MessageName = NOBODY
+        self.seqs: dict[tuple[Site, int, Group], int] = {}
+        self._waiting: dict[MessageName | int, Header] = {}
+
+    def has(self, batch: Batch) -> bool:
+        return batch.seq <= self.seqs.get((batch.origin, batch.incarnation, batch.group), 0)
+
+    def is_next(self, header: Header) -> bool:
+        return self._place(header) in (self.last, self.number + 1)
+
+    def add(self, header: Header) -> None:
+        self._waiting[self._place(header)] = header
+
+    def _place(self, header: Header) -> MessageName | int:
+        return header.after if isinstance(header, Follows) else header.place
+
+    def next(self) -> Batch | None:
+        """What comes right after the end, if it is here."""
+        header = self._waiting.get(self.last) or self._waiting.get(self.number + 1)
+        return None if header is None else header.batch
+
+    def link(self, batch: Batch) -> int:
+        """It is the end now; its number."""
+        self._waiting.pop(self.last, None)
+        self.number += 1
+        self._waiting.pop(self.number, None)
+        self._end(batch)
+        return self.number
+
+    def skip_to(self, number: int, batch: Batch) -> None:
+        """After a restart: it had this number, and all before it were chained."""
+        if number > self.number:
+            name = name_of(batch)
+            self._waiting = {
+                place: header
+                for place, header in self._waiting.items()
+                if name_of(header.batch) != name
+            }
+            self.number = number
+            self._end(batch)
+
+    def _end(self, batch: Batch) -> None:
+        self.last = name_of(batch)
+        stream = (batch.origin, batch.incarnation, batch.group)
+        self.seqs[stream] = batch.seq + batch.count - 1
+
+    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
+        """`kept`: own batches go without bodies, which are kept elsewhere."""
+        headers = self._waiting.values()
+        return {
+            "number": self.number,
+            "last": self.last,
+            "seqs": [(*stream, seq) for stream, seq in self.seqs.items()],
+            "waiting": [replace(header, batch=kept(header.batch)) for header in headers],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        origin, incarnation, group, seq = state["last"]
+        self.number, self.last = state["number"], (origin, incarnation, group, seq)
+        self.seqs = {(o, i, g): last for o, i, g, last in state["seqs"]}
+        for packed in state["waiting"]:
+            self.add(convert(packed, _HEADER))
+
+    def __len__(self) -> int:
+        return len(self._waiting)

@@ -1,0 +1,145 @@
+"""What a site of the swap family owes others until they have it: requests, headers, answers.
+
+Requests to a peer are numbered through restarts, so a repeat is recognised. What is not
+acknowledged when a site restarts is told again; links do so for a peer that does.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import convert
+from msgspec.structs import replace
+
+from ordercast.core.order.bodies import name_of
+from ordercast.core.order.chain import Header
+from ordercast.core.order.direct import Mine
+from ordercast.core.order.interface import Environment
+from ordercast.model.groups import Site
+from ordercast.model.messages import Batch
+from ordercast.wire.frames import DOWN, UP, Final, Item
+from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
+from ordercast.wire.tom import MessageName
+
+Request = Swap | Count | Told
+_HEADER: Any = Follows | Counted
+_REQUEST: Any = Request
+
+
+def without_body(header: Header) -> Header:
+    return replace(header, batch=replace(header.batch, body=b""))
+
+
+class Debts:
+    """State: numbers said and got, by peer; what is owed. `silent`: until all is replayed."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.silent = False
+        self._environment = environment
+        self._said: dict[Site, int] = {}
+        self._got: dict[Site, int] = {}
+        self._requests: dict[Site, dict[int, Request]] = {}
+        self._headers: dict[MessageName, tuple[Header, dict[Site, None]]] = {}
+        self._answers: dict[tuple[Site, Mine], Final] = {}
+
+    # --- telling ----------------------------------------------------------------------------------
+
+    def say(self, peer: Site, request: Request) -> None:
+        number = self._said[peer] = self._said.get(peer, 0) + 1
+        request = self._requests.setdefault(peer, {})[number] = replace(request, number=number)
+        if not self.silent:
+            self._environment.send(peer, UP, request)
+
+    def owe(self, header: Header, peers: Sequence[Site], members: Sequence[Site]) -> None:
+        """To each of them, with its body if it is a member. Links repeat it for a peer that has
+        restarted, so it is only kept where this site may."""
+        if self._environment.resumes:
+            self._headers[name_of(header.batch)] = (header, dict.fromkeys(peers))
+        if not self.silent:
+            self._spread(header, peers, members)
+
+    def _spread(self, header: Header, peers: Sequence[Site], members: Sequence[Site]) -> None:
+        slim = without_body(header)
+        for peer in peers:
+            self._environment.send(peer, UP, header if peer in members else slim)
+
+    def answer(self, origin: Site, final: Final) -> None:
+        self._answers[origin, (final.incarnation, final.group, final.seq)] = final
+        if not self.silent:
+            self._environment.send(origin, DOWN, final)
+
+    # --- what others have -------------------------------------------------------------------------
+
+    def is_news(self, peer: Site, number: int) -> bool:
+        """Whether a request is none that was heard before."""
+        if number <= self._got.get(peer, 0):
+            return False
+        self._got[peer] = number
+        return True
+
+    def acknowledged(self, peer: Site, item: Item) -> None:
+        if isinstance(item, (Follows, Counted)):
+            name = name_of(item.batch)
+            if name in self._headers:
+                owed = self._headers[name][1]
+                owed.pop(peer, None)
+                if not owed:
+                    del self._headers[name]
+        elif isinstance(item, (Swap, Count, Told)):
+            self._requests.get(peer, {}).pop(item.number, None)
+        elif isinstance(item, Final):
+            self._answers.pop((peer, (item.incarnation, item.group, item.seq)), None)
+
+    def unheard(self) -> list[Site]:
+        """Who has not acknowledged a request."""
+        return [peer for peer, requests in self._requests.items() if requests]
+
+    # --- what survives a restart ------------------------------------------------------------------
+
+    def tell_again(
+        self, whole: Callable[[Batch], Batch], members: Callable[[Batch], Sequence[Site]]
+    ) -> None:
+        self.silent = False
+        for peer, requests in self._requests.items():
+            for number, request in list(requests.items()):
+                if isinstance(request, Swap):
+                    request = requests[number] = replace(request, batch=whole(request.batch))
+                    if not request.batch.body:  # an own one that is final: so this was heard
+                        del requests[number]
+                        continue
+                self._environment.send(peer, UP, request)
+        for header, owed in self._headers.values():
+            header, to = replace(header, batch=whole(header.batch)), members(header.batch)
+            if not header.batch.body:  # an own one that is final: its members have it
+                to, owed = (), {peer: None for peer in owed if peer not in to}
+            self._spread(header, list(owed), to)
+        for (origin, _), final in self._answers.items():
+            self._environment.send(origin, DOWN, final)
+
+    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
+        """`kept`: own batches go without bodies, which are kept elsewhere."""
+        return {
+            "said": dict(self._said),
+            "got": dict(self._got),
+            "requests": [
+                (peer, replace(r, batch=kept(r.batch)) if isinstance(r, Swap) else r)
+                for peer, requests in self._requests.items()
+                for r in requests.values()
+            ],
+            "headers": [
+                (replace(header, batch=kept(header.batch)), list(owed))
+                for header, owed in self._headers.values()
+            ],
+            "answers": [(origin, final) for (origin, _), final in self._answers.items()],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._said, self._got = dict(state["said"]), dict(state["got"])
+        for peer, packed in state["requests"]:
+            request: Request = convert(packed, _REQUEST)
+            self._requests.setdefault(peer, {})[request.number] = request
+        for packed, owed in state["headers"]:
+            header: Header = convert(packed, _HEADER)
+            self._headers[name_of(header.batch)] = (header, dict.fromkeys(owed))
+        for origin, packed in state["answers"]:
+            final = convert(packed, Final)
+            self._answers[origin, (final.incarnation, final.group, final.seq)] = final

@@ -1,0 +1,73 @@
+"""`hybrid`: a combining tree whose root is a set of sites that run `arrow` ([SWAP] §6.1).
+
+Below the core requests combine as in `combining`. A site of the core combines what comes from below
+with its own, and issues it as one request of `arrow` among the sites of the core: its value is the
+last message, what travels is the first. The core is the root of the forest's tree and its children,
+a star that has one hop more than a root of its own, and no root that all must pass: while one
+subtree sends, nothing leaves it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ordercast.core.order.arrow import ArrowSwap
+from ordercast.core.order.combining import Gathering
+from ordercast.core.order.reduction import Reduction
+from ordercast.core.order.swaps import Ask, Send, Step, SwapObject, Uncounted
+from ordercast.model.groups import Site
+from ordercast.model.messages import Batch
+
+CORE_DEPTH = 1
+"""Sites of the tree down to this depth are the core."""
+
+
+class HybridSwap(Uncounted):
+    """State: requests that wait; in the core, the arrow. `core`: the sites of it nearby."""
+
+    def __init__(self, site: Site, parent: Site | None, core: Sequence[Site]) -> None:
+        self.site = site
+        self.parent = parent
+        self._core = core
+        self._arrow = ArrowSwap(site, parent or site) if site in core else None
+        self._gathered = Gathering()
+
+    @property
+    def arrow(self) -> ArrowSwap | None:
+        return self._arrow
+
+    def swap(self, ask: Ask) -> Sequence[Step]:
+        self._gathered.add(ask)
+        return ()
+
+    def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
+        if self._arrow is not None and peer in self._core:
+            return self._arrow.receive(peer, ask)
+        return self.swap(ask)
+
+    def waiting(self) -> int:
+        return len(self._gathered)
+
+    def turn(self) -> Sequence[Step]:
+        if not self._gathered:
+            return ()
+        ask, found = self._gathered.combine()
+        if self._arrow is not None:
+            return (*found, *self._arrow.swap(ask))
+        return (*found, Send(self.parent or self.site, ask))
+
+    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
+        arrow = {} if self._arrow is None else self._arrow.state(kept)
+        return {**arrow, "gathered": self._gathered.state(kept)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        if self._arrow is not None:
+            self._arrow.load(state)
+        self._gathered.load(state["gathered"])
+
+
+class Hybrid(Reduction):
+    def swap_object(self) -> SwapObject:
+        depth, parent = self.structure.depth, self.structure.parent(self.site)
+        near = [self.site, *self.structure.children[self.site], *([parent] if parent else [])]
+        core = [site for site in near if depth(site) <= CORE_DEPTH]
+        return HybridSwap(self.site, parent, core)

@@ -1,0 +1,392 @@
+"""The reduction of [SWAP] §3: any swap object and any reliable FIFO multicast order messages.
+
+A site hands its own batches to its swap object (`swaps`); where a predecessor shows, that site
+multicasts batch and predecessor; receivers chain them (`chain`). One object orders the messages of
+one domain, on the forest's tree: the header goes to every site of the domain, the body to the
+group's members (ERRATA SWAP-6). The order key is the number in the chain. A batch has its place
+when its origin has chained it: what is before its predecessor may be open until then, so only that
+is late enough for causal order, which is then free (SWAP-7).
+
+An origin outside the domain submits through one fixed site of it, the root of its tree.
+
+Nobody has more than `ahead` batches on their way that some site of the domain has not chained:
+sites tell how far they are every `every` batches. So the lane to a slow site that is no member is
+bounded.
+
+What is heard is durable before it is answered (`notes`): a restarted site hears it all again, comes
+to the same state, and tells again what it owes (`debts`).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec import convert
+from msgspec.structs import replace
+
+from ordercast.core.order.bodies import name_of
+from ordercast.core.order.chain import Chain, Header
+from ordercast.core.order.debts import Debts
+from ordercast.core.order.direct import Direct, Mine, Stream
+from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
+from ordercast.core.order.swaps import (
+    Ask,
+    Found,
+    Numbered,
+    Send,
+    SendCount,
+    Step,
+    SwapObject,
+    ask_of,
+)
+from ordercast.core.outbox import Heard, Note, Passed, Turned
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Key
+from ordercast.wire.frames import UP, Final, Item, Offer
+from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
+from ordercast.wire.tom import MessageName
+
+
+class Reduction(Direct):
+    """State: the swap object; the chain; what is on its way (`_open`) and what waits to be issued;
+    what others are owed; bodies of own batches that are not final."""
+
+    ahead = 1_024
+    every = 256
+
+    def __init__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> None:
+        super().__init__(site, structure, environment, causal=causal)
+        self.root = self.structure.root_of[site]
+        self.domain = self.structure.domains[self.root]
+        self.others = tuple(peer for peer in self.domain if peer != site)
+        self.swaps = self.swap_object()
+        self.chain = Chain()
+        self.debts = Debts(environment)
+        self._queue: deque[Batch] = deque()  # to be issued: there is no room, or all is replayed
+        self._open: dict[MessageName, int] = {}  # issued here: its number, 0 before it is chained
+        self._reached: dict[Site, int] = dict.fromkeys(self.others, 0)
+        self._told_reached = 0
+        self._bodies: dict[tuple[int, Group], dict[int, Batch]] = {}  # own ones, by seq
+        self._handed: dict[Mine, Batch] = {}  # own ones that another domain's root issues
+        self._through: dict[Stream, int] = {}  # last seq taken of an origin outside
+        self._incarnation = 0  # of own batches
+        self._closing = self._closed = False  # the Close is issued here; is chained here
+        self._hold = environment.options.timing.hold
+        self._turn_at = NEVER
+        self._silent = False  # until all is replayed
+        self._advancing = False
+
+    def swap_object(self) -> SwapObject:
+        raise NotImplementedError
+
+    # --- issuing ----------------------------------------------------------------------------------
+
+    def way(self, batch: Batch) -> str:
+        """All of one domain go one way."""
+        return self.structure.root_of[self.members(batch)[0]]
+
+    def submit(self, batch: Batch) -> None:
+        if batch.incarnation == CLOSING:
+            if self._closing:
+                return  # it is submitted until it has passed
+            self._closing = True
+        else:
+            self._incarnation = batch.incarnation
+        self.expect_place(batch)
+        mine = (batch.incarnation, batch.group, batch.seq)
+        if self.way(batch) != self.root:
+            self._handed[mine] = batch
+            if not self._silent:
+                self.environment.send(self.way(batch), UP, Offer(batch, 0))
+            return
+        self._bodies.setdefault(mine[:2], {})[batch.seq] = batch
+        if self.chain.has(batch):
+            self.has_place(batch)  # before a restart
+        elif name_of(batch) not in self._open:
+            self._queue.append(batch)
+            self._issue()
+
+    def _offered(self, batch: Batch) -> None:
+        """An origin outside the domain asks."""
+        stream = (batch.origin, batch.incarnation, batch.group)
+        if batch.seq <= max(self._through.get(stream, 0), self._inherited.get(stream, 0)):
+            if self.chain.has(batch) or batch.seq <= self._inherited.get(stream, 0):
+                self._answer(batch)  # a repeat
+            return
+        self._through[stream] = batch.seq + batch.count - 1
+        self._queue.append(batch)
+        if self.environment.resumes and not self._may_issue():
+            self.environment.persist(Heard(batch.origin, Offer(batch, 0)))
+        self._issue()
+
+    def _may_issue(self) -> bool:
+        """A Close never waits, nor what is before it here."""
+        return not self._silent and (self._closing or len(self._open) < self.ahead)
+
+    def _issue(self) -> None:
+        while self._queue and self._may_issue():
+            batch = self._queue.popleft()
+            if self.environment.resumes:
+                own = Swap(0, self._kept(batch), name_of(batch), self.site)
+                self.environment.persist(Heard(self.site, own))
+            self._swap(batch)
+
+    def _swap(self, batch: Batch) -> None:
+        self._open[name_of(batch)] = 0
+        self._follow(self.swaps.swap(ask_of(batch, self.site)))
+
+    # --- the swap object's steps ------------------------------------------------------------------
+
+    def _follow(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Found):
+                self._reveal(Follows(self._whole(step.batch), step.after))
+            elif isinstance(step, Numbered):
+                self._reveal(Counted(self._whole(step.batch), step.place))
+            elif isinstance(step, Send):
+                ask = step.ask
+                self.debts.say(step.peer, Swap(0, self._whole(ask.batch), ask.last, ask.issuer))
+            elif isinstance(step, SendCount):
+                self.debts.say(step.peer, Count(0, step.count))
+            else:
+                self.debts.say(step.peer, Told(0, step.name, step.value))
+
+    def _reveal(self, header: Header) -> None:
+        """The multicast: to all of the domain, the body to members."""
+        self.debts.owe(header, self.others, self.members(header.batch))
+        self._take_header(header)
+
+    def flush(self, now: int) -> int:
+        """The end of a burst: what has gathered goes on, unless it waits for more (SWAP-5)."""
+        if not self.swaps.waiting() or self._silent:
+            self._turn_at = NEVER
+            return NEVER
+        self._turn_at = min(self._turn_at, now + self._hold)
+        if now < self._turn_at:
+            return self._turn_at
+        self._turn_at = NEVER
+        if self.environment.resumes:
+            self.environment.persist(Turned())
+        self._follow(self.swaps.turn())
+        return NEVER
+
+    # --- receiving --------------------------------------------------------------------------------
+
+    def receive(self, peer: Site, item: Item) -> None:
+        if type(item) is Offer:
+            self._offered(item.batch)
+        elif type(item) is Final:
+            batch = self._handed.pop((item.incarnation, item.group, item.seq), None)
+            if batch is not None:
+                self.has_place(batch)
+        elif peer not in self._reached:
+            return  # of another domain
+        elif isinstance(item, (Follows, Counted)):
+            self._header(peer, item)
+        elif type(item) is Reached:
+            self._reached[peer] = max(self._reached[peer], item.place)
+            self._look_at_open()
+        elif isinstance(item, (Swap, Count, Told)) and self.debts.is_news(peer, item.number):
+            if self.environment.resumes:
+                self.environment.persist(Heard(peer, item))
+            self._request(peer, item)
+
+    def _request(self, peer: Site, item: Swap | Count | Told) -> None:
+        if isinstance(item, Swap):
+            steps = self.swaps.receive(peer, Ask(item.batch, item.last, item.issuer))
+        elif isinstance(item, Count):
+            steps = self.swaps.count(peer, item.count)
+        else:
+            steps = self.swaps.told(peer, item.name, item.value)
+        self._follow(steps)
+
+    def _header(self, peer: Site, header: Header) -> None:
+        if self.chain.has(header.batch):
+            return
+        passes = self.chain.is_next(header) and self._is_mine(header.batch)
+        if self.environment.resumes and not (passes and self._may_chain(header.batch)):
+            self.environment.persist(Heard(peer, header))  # else it is kept as one that passed
+        self._take_header(header)
+
+    def _take_header(self, header: Header) -> None:
+        self.chain.add(header)
+        self._advance()
+
+    # --- chaining ---------------------------------------------------------------------------------
+
+    def _is_mine(self, batch: Batch) -> bool:
+        return self.site in self.members(batch)
+
+    def _may_chain(self, batch: Batch) -> bool:
+        """Nothing is behind a Close. While all is replayed, what passed comes as such."""
+        if self._closed:
+            return False
+        return not self._is_mine(batch) or (not self._silent and self.environment.may_log())
+
+    def _advance(self) -> None:
+        if self._advancing:
+            return
+        self._advancing = True
+        while (batch := self.chain.next()) is not None and self._may_chain(batch):
+            batch = self._whole(batch)
+            number = self.chain.link(batch)
+            if self._is_mine(batch):
+                self.append(Key((number,), self.root), batch)
+            self._chained(batch, number)
+        self._advancing = False
+        self._look_at_open()
+
+    def _chained(self, batch: Batch, number: int) -> None:
+        self._closed = self._closed or batch.incarnation == CLOSING
+        name = name_of(batch)
+        if name in self._open:
+            self._open[name] = number
+            if batch.origin == self.site:
+                self.has_place(batch)
+            else:
+                self._answer(batch)
+        if number - self._told_reached >= self.every:
+            self._tell_reached(self.others)
+
+    def _answer(self, batch: Batch) -> None:
+        """To an origin outside: its batch has its place."""
+        mine = (batch.incarnation, batch.group, batch.seq)
+        self.debts.answer(batch.origin, Final(*mine, max(self.chain.number, 1), self.site))
+
+    def _tell_reached(self, peers: Sequence[Site]) -> None:
+        if self.chain.number and not self._silent:
+            self._told_reached = self.chain.number
+            for peer in peers:
+                self.environment.send(peer, UP, Reached(self.chain.number))
+
+    def _look_at_open(self) -> None:
+        """What all have chained makes room."""
+        everywhere = min(self._reached.values(), default=self.chain.number)
+        while self._open and 0 < next(iter(self._open.values())) <= everywhere:
+            del self._open[next(iter(self._open))]
+        self._issue()
+
+    def resume(self) -> None:
+        self._advance()
+
+    def held(self) -> int:
+        return len(self.chain) + len(self._queue) + self.swaps.waiting()
+
+    # --- what needs no more -----------------------------------------------------------------------
+
+    def final(self, group: Group, seq: int) -> None:
+        bodies = self._bodies.get((self._incarnation, group), {})
+        while bodies and (first := next(iter(bodies))) <= seq:
+            del bodies[first]
+
+    def acknowledged(self, peer: Site, items: Sequence[Item]) -> None:
+        for item in items:
+            self.debts.acknowledged(peer, item)
+
+    def waits_for(self, batch: Batch) -> list[Site]:
+        """Who has not heard the request; else who has not chained what makes room."""
+        if (batch.incarnation, batch.group, batch.seq) in self._handed:
+            return [self.way(batch)]
+        if self._queue:
+            least = min(self._reached.values(), default=0)
+            return [peer for peer, reached in self._reached.items() if reached == least]
+        return self.debts.unheard()
+
+    def most_queued(self, window: int, origins: int) -> int:
+        """Headers and requests of what is on its way; offers, and answers to them."""
+        return 2 * self.ahead * origins + 2 * window * origins
+
+    def most_held(self, window: int, origins: int) -> int:
+        return 2 * self.ahead * origins + window * origins
+
+    # --- what survives a restart ------------------------------------------------------------------
+
+    def restarted(self, peer: Site | None) -> None:
+        if peer is not None:
+            if peer in self._reached:
+                self._tell_reached((peer,))
+            return
+        self._silent = False
+        self.debts.tell_again(self._whole, self.members)
+        for batch in self._handed.values():
+            self.environment.send(self.way(batch), UP, Offer(batch, 0))
+        self._tell_reached(self.others)
+        self._issue()
+        self._advance()
+
+    def known(self, batch: Batch) -> bool:
+        return self.chain.has(batch) or name_of(batch) in self._open
+
+    def note(self, record: Note) -> None:
+        if isinstance(record, Turned):
+            self._follow(self.swaps.turn())
+        elif isinstance(record, Heard):
+            self._hear_again(record.peer, record.item)
+
+    def _hear_again(
+        self, peer: Site, item: Swap | Count | Told | Follows | Counted | Offer
+    ) -> None:
+        if isinstance(item, (Follows, Counted)):
+            if not self.chain.has(item.batch):
+                self._take_header(item)
+        elif isinstance(item, Offer):
+            self._offered(item.batch)
+        elif peer == self.site and isinstance(item, Swap):
+            self._issued(item.batch)
+        elif self.debts.is_news(peer, item.number):
+            self._request(peer, item)
+
+    def _issued(self, batch: Batch) -> None:
+        """A request of this site's own went into the swap object."""
+        self._closing = self._closing or batch.incarnation == CLOSING
+        if batch.origin not in self.domain:
+            stream = (batch.origin, batch.incarnation, batch.group)
+            self._through[stream] = batch.seq + batch.count - 1
+        self._queue = deque(b for b in self._queue if name_of(b) != name_of(batch))
+        self._swap(batch)
+
+    def replay(self, record: Passed) -> None:
+        batch, number = record.placed.batch, record.placed.key.path[0]
+        news = number > self.chain.number
+        self.chain.skip_to(number, batch)
+        super().replay(record)
+        if news:
+            self._chained(batch, number)
+            self._advance()
+
+    def _whole(self, batch: Batch) -> Batch:
+        """With its body: own ones are kept as what was accepted, and come back by `submit`."""
+        if batch.body or batch.origin != self.site:
+            return batch
+        return self._bodies.get((batch.incarnation, batch.group), {}).get(batch.seq, batch)
+
+    def _kept(self, batch: Batch) -> Batch:
+        own = batch.origin == self.site and batch.incarnation != CLOSING
+        return replace(batch, body=b"") if own else batch
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._silent = self.debts.silent = True
+        if "swaps" not in state:
+            return
+        self.swaps.load(state["swaps"])
+        self.debts.load(state["debts"])
+        self.chain.load(state["chain"])
+        self._queue.extend(convert(batch, Batch) for batch in state["queue"])
+        self._open = {(o, i, g, s): number for (o, i, g, s), number in state["open"]}
+        self._through = {(o, i, g): seq for o, i, g, seq in state["through"]}
+        self._closing, self._closed = state["closing"], state["closed"]
+
+    def journal(self) -> State:
+        state = super().journal()
+        if self.environment.resumes:
+            state["swaps"] = self.swaps.state(self._kept)
+            state["debts"] = self.debts.state(self._kept)
+            state["chain"] = self.chain.state(self._kept)
+            state["queue"] = [batch for batch in self._queue if batch.origin != self.site]
+            state["open"] = list(self._open.items())
+            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
+            state["closing"], state["closed"] = self._closing, self._closed
+        return state

@@ -1,0 +1,8 @@
+"""Soak campaign: random fault schedules of `arrow` (ordercast.sim.schedules)."""
+
+from support.schedules import outcome
+from tools.soak.campaign import Outcome
+
+
+def run(seed: int) -> Outcome:
+    return outcome("arrow", seed)
