@@ -127,6 +127,7 @@ FOUND_SIM = {
     ("metagroup", 100_145): "an origin gave a number again when all who had the first were lost",
 }
 FOUND_HARD = {
+    301_362: "who had told the past of a list was retired, and another's word counted as well",
     163: "who had been absent for too long went again before it heard that it had joined anew",
 }
 

@@ -106,7 +106,11 @@ def a_restart_resumes() -> Patches:
         flush = self._member.layout.flushing
         return flush is not None and epoch in flush.epochs
 
-    return [(Flusher, "restarted", restarted), (Flusher, "is_sealed", is_sealed)]
+    return [
+        (Flusher, "restarted", restarted),
+        (Flusher, "is_sealed", is_sealed),
+        (Flusher, "entering", lambda *_: None),
+    ]
 
 
 # --- choosing -------------------------------------------------------------------------------------

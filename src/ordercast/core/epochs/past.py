@@ -86,6 +86,8 @@ def _tells(
     """Whether the site's log says what the past of the group is."""
     if epoch in flush.epochs:
         return True
+    if (epoch, group) in layout.pasts:
+        return False  # it was told
     if group in layout.frozen:
         return layout.frozen[group][0] == epoch and site in layout.frozen[group][1]
     # A list of sites all of which were absent: nobody else knows of it.
