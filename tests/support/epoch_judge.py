@@ -144,7 +144,7 @@ def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
             continue  # who had it may have lost it with its store, or be retired
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
-        if there and REFUSED in stages:
+        if there and REFUSED in stages and not world.removed(group):
             yield ("refused and delivered", site, group, seq)
 
 

@@ -410,6 +410,13 @@ class World:
                 return True
         return False
 
+    def removed(self, group: str) -> bool:
+        """Perhaps while it was frozen: what its absent members had of it stands, and its origins
+        were told that no epoch takes it."""
+        layout = max((m.layout for m in self.members.values()), key=lambda one: one.count)
+        named = group.startswith("@") or group in layout.groups
+        return self.options.on_failure == "exclude" and not named
+
     def left(self, site: str) -> bool:
         """Retired under `exclude`, perhaps while it was absent: nothing is asked of it."""
         layout = max((m.layout for m in self.members.values()), key=lambda one: one.count)

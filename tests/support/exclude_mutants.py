@@ -35,8 +35,14 @@ def mutant(make: Callable[[], Patches]) -> Callable[[], Patches]:
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
+    with in_force(MUTANTS[name]()):
+        yield
+
+
+@contextmanager
+def in_force(patches: Patches) -> Iterator[None]:
     with ExitStack() as parts:
-        for owner, attribute, replacement in MUTANTS[name]():
+        for owner, attribute, replacement in patches:
             parts.enter_context(patch.object(owner, attribute, replacement))
         yield
 
@@ -97,8 +103,9 @@ def last_seqs_of_stable_entries_are_left_out() -> Patches:
     return [(Engine, "log_seqs", log_seqs)]
 
 
-@mutant
 def a_restart_resumes() -> Patches:
+    """Too rare for drawn schedules: `tests/core/epochs/test_entering.py` has the one that shows."""
+
     def restarted(self: Flusher) -> None:
         self._replaying = False
 
@@ -208,9 +215,9 @@ def a_frozen_group_is_emptied() -> Patches:
     return [(absence, "_frozen", lambda *_: {})]
 
 
-@mutant
 def anybody_settles_a_frozen_group() -> Patches:
-    """Also a site that was absent already when the group's last epoch was closed."""
+    """Also a site that was absent already when the group's last epoch was closed. Too rare for
+    drawn schedules: `tests/core/epochs/test_entering.py` has the one that shows."""
     plain = absence._frozen
 
     def frozen(layout: Layout, *rest: Any) -> dict[Group, tuple[int, tuple[Site, ...]]]:

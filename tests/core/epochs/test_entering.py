@@ -10,6 +10,7 @@ from ordercast.core.epochs.flush import Flusher
 from ordercast.model.epochs import JoinGroup, LeaveGroup, RetireSite
 from ordercast.model.options import MILLISECOND, SECOND
 from support.epochs import World
+from support.exclude_mutants import a_restart_resumes, anybody_settles_a_frozen_group, in_force
 
 
 def entered_twice(deliver: str) -> World:
@@ -52,6 +53,61 @@ def test_an_epoch_that_was_entered_and_not_stored_is_not_entered_again(deliver: 
 def test_otherwise_a_number_would_be_given_twice() -> None:
     with patch.object(Flusher, "entering", lambda *_: None):
         assert entered_twice("agreed").judge() != []
+
+
+def resumed(deliver: str) -> World:
+    """b has placed and relayed a message, and crashed before it was stored; it is back before
+    anybody has missed it."""
+    world = World({"g": "bc"}, "abc", "a", policy="exclude", deliver=deliver)
+    world.run(SECOND)
+    world.members["b"].submit(world.now, "g", [b"ghost"])
+    world._send("b", world.members["b"].drain())
+    world.crash("b", 5 * MILLISECOND)
+    world.run(world.now + 10 * MILLISECOND)
+    world.submit("c", "g", b"from c")
+    world.run(world.now + SECOND)
+    world.settle()
+    return world
+
+
+def test_a_restart_does_not_resume() -> None:
+    world = resumed("agreed")
+    assert world.judge() == []
+    assert [payload for _, _, payload in world.seen["b"]] == [b"ghost", b"from c"]
+
+
+def test_otherwise_it_would_place_another_message_there() -> None:
+    with in_force(a_restart_resumes()):
+        assert resumed("agreed").judge() != []
+
+
+def settled_by_an_earlier_one() -> World:
+    """a was absent when b, the last of their group, went; then a returns first."""
+    world = World({"g": "ab"}, "abcde", "cde", policy="exclude")
+    world.run(SECOND)
+    world.crash("a", 60 * SECOND)
+    world.run(world.now + SECOND)
+    world.submit("c", "g", b"b alone has it")
+    world.run(world.now + SECOND)
+    world.crash("b", 60 * SECOND)
+    world.run(world.now + SECOND)
+    assert sorted(world.members["c"].layout.frozen) == ["g"]
+    world.start("a")
+    world.run(world.now + SECOND)
+    world.start("b")
+    world.settle()
+    return world
+
+
+def test_a_frozen_group_waits_for_a_member_of_the_epoch_that_was_closed() -> None:
+    world = settled_by_an_earlier_one()
+    assert world.judge() == []
+    assert [payload for _, _, payload in world.seen["a"]] == [b"b alone has it"]
+
+
+def test_otherwise_what_was_stable_would_be_taken_back() -> None:
+    with in_force(anybody_settles_a_frozen_group()):
+        assert settled_by_an_earlier_one().judge() != []
 
 
 def ended_by_a_flush() -> World:
