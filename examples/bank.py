@@ -6,11 +6,12 @@ group, overlapping the first. What an operation does depends on those before it:
 of a deposit overdraws the account, and the penalty is that of the table in force. So the main
 computers stay equal only if both take everything in one order, whichever group it was sent to.
 
-Every machine is a process. Half-way a branch and one of the main computers are killed; the other
-goes on without it. When both are back, the machine that manages the cluster is killed: whichever
-it is, another takes its place. Then the same operations are sent again without ordercast, over
-plain connections (bank_unordered.py): nothing is lost, each sender's operations arrive in its
-order, a branch is killed, and still the books come apart.
+Every machine is a process. Half-way a branch is killed, and while money moves on a third main
+computer joins: it is handed the books as they are there. Then one of the first two is killed; the
+others go on without it. When both are back, the machine that manages the cluster is killed:
+whichever it is, another takes its place. Then the same operations are sent again without
+ordercast, over plain connections (bank_unordered.py): nothing is lost, each sender's operations
+arrive in its order, a branch is killed, and still the books come apart.
 
     python examples/bank.py
 """
@@ -19,133 +20,59 @@ import argparse
 import asyncio
 import json
 import logging
-import random
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import ordercast
-from workers import Workers, ending, orders, say, workers, write_cluster
+from bank_books import (
+    ACCOUNTS,
+    BRANCHES,
+    DEVELOPMENT,
+    MAINS,
+    Books,
+    Operation,
+    main_computer,
+    operations_of,
+)
+from ordercast.model.epochs import JoinGroup
+from workers import Workers, ending, free_ports, orders, say, workers, write_cluster
 
-MAINS = ("main1", "main2")
-BRANCHES = ("branch1", "branch2", "branch3")
-DEVELOPMENT = "development"
 SITES = (*MAINS, *BRANCHES, DEVELOPMENT)
 GROUPS = {"accounts": MAINS, "charges": (*MAINS, DEVELOPMENT)}
 
 KILLED = "branch2"
+JOINS = "main3"
 LOST = "main2"
 DOWN_S = 0.5
-ACCOUNTS = 40
-TABLES = 50  # one operation in so many is a new table of charges
 AT_ONCE = 10  # operations that a branch sends before it waits until they are accepted
-
-Operation: TypeAlias = dict[str, Any]
-
-
-# --- what is sent ---------------------------------------------------------------------------------
-
-
-def operations_of(sender: str, operations: int, seed: int) -> list[Operation]:
-    """Everything a sender will ever send, the same in every process and in both runs."""
-    tables = max(1, operations // TABLES)
-    if sender == DEVELOPMENT:
-        count = tables
-    else:
-        share, rest = divmod(operations - tables, len(BRANCHES))
-        count = share + (BRANCHES.index(sender) < rest)
-    chance = random.Random(f"{seed}/{sender}")
-    made = (_operation(sender, chance) for _ in range(count))
-    return [{"from": sender, "n": n, **operation} for n, operation in enumerate(made, 1)]
-
-
-def _operation(sender: str, chance: random.Random) -> Operation:
-    if sender == DEVELOPMENT:
-        return {
-            "do": "table",
-            "overdraft": chance.randrange(500, 5000),
-            "transfer": chance.randrange(10, 100),
-        }
-    do = chance.choices(("deposit", "withdrawal", "transfer"), (45, 40, 15))[0]
-    account, other = chance.sample(range(ACCOUNTS), 2)
-    found = {"do": do, "account": account, "cents": chance.randrange(100, 50_000)}
-    return {**found, "to": other} if do == "transfer" else found
-
-
-# --- a main computer ------------------------------------------------------------------------------
-
-
-class Books:
-    """The whole bank. Deterministic: the same operations in the same order give the same books."""
-
-    def __init__(self) -> None:
-        self.balance = [0] * ACCOUNTS
-        self.penalties = [0] * ACCOUNTS
-        self.table = {"overdraft": 1000, "transfer": 25}
-        self.taken: Counter[str] = Counter()  # by sender: its operations up to this number
-        self.repeated = 0
-        self.applied = 0
-
-    def apply(self, operation: Operation) -> None:
-        sender, n = operation["from"], operation["n"]
-        if n <= self.taken[sender]:
-            self.repeated += 1  # a restarted branch sends again what it is not sure of
-            return
-        if n != self.taken[sender] + 1:
-            raise RuntimeError(f"{sender}: {n} came after {self.taken[sender]}")
-        self.taken[sender] = n
-        self.applied += 1
-        do = operation["do"]
-        if do == "table":
-            self.table = {name: operation[name] for name in self.table}
-        elif do == "deposit":
-            self.balance[operation["account"]] += operation["cents"]
-        elif do == "withdrawal":
-            self._withdraw(operation["account"], operation["cents"])
-        else:
-            self._withdraw(operation["account"], operation["cents"] + self.table["transfer"])
-            self.balance[operation["to"]] += operation["cents"]
-
-    def _withdraw(self, account: int, cents: int) -> None:
-        self.balance[account] -= cents
-        if self.balance[account] < 0:
-            self.balance[account] -= self.table["overdraft"]
-            self.penalties[account] += self.table["overdraft"]
-
-    def as_json(self) -> dict[str, Any]:
-        names = ("balance", "penalties", "table", "repeated", "applied")
-        return {name: getattr(self, name) for name in names}
-
-
-async def main_computer(
-    source: AsyncIterator[Operation], operations: int, books: Books | None = None
-) -> None:
-    """Take operations until all have come, and report the books."""
-    books = books or Books()
-    async for operation in source:
-        books.apply(operation)
-        if books.applied == operations:
-            break
-    say(books=books.as_json())
 
 
 # --- with ordercast -------------------------------------------------------------------------------
 
 
 async def ordered_site(site: str, folder: Path, operations: int, seed: int) -> None:
-    async with ordercast.Node.open(folder / "bank.toml", site=site, dir=folder) as node:
-        told = orders()
+    told = orders()
+    books = Books()
+    if site == JOINS:  # it opens when it is told where to listen
         say(ready=True)
         go = await anext(told)
-        books = Books()
+        async with _open(site, folder, books, go["address"]) as node:
+            await node.change(*(JoinGroup(group, site) for group in GROUPS))
+            await main_computer(_delivered(node), operations, books)
+            await _answer(node, told, books)
+        return
+    async with _open(site, folder, books) as node:
+        say(ready=True)
+        go = await anext(told)
         # Until the example closes our input: others still need this site.
         answering = asyncio.create_task(_answer(node, told, books))
         if site in MAINS:
-            await main_computer(_delivered(node), operations, books)
+            await main_computer(_delivered(node, start=1), operations, books)
         else:
             mine = operations_of(site, operations, seed)
             await _send(node, site, folder / f"{site}.sent", mine, go["until"])
@@ -154,17 +81,36 @@ async def ordered_site(site: str, folder: Path, operations: int, seed: int) -> N
         await answering
 
 
+def _open(
+    site: str, folder: Path, books: Books, address: str = ""
+) -> "AbstractAsyncContextManager[ordercast.Node]":
+    """Main computers give their books to one that joins: both groups lead to the same ones."""
+    hooks: dict[str, Any] = {}
+    if site in (*MAINS, JOINS):
+        hooks = {"snapshot": lambda _: books.dump(), "restore": lambda _, state: taken(state)}
+
+    def taken(state: bytes) -> None:
+        books.load(state)
+        say(joined=books.applied)
+
+    return ordercast.Node.open(
+        folder / "bank.toml", site=site, dir=folder, address=address, **hooks
+    )
+
+
 async def _answer(node: ordercast.Node, told: AsyncIterator[dict[str, Any]], books: Books) -> None:
-    """How this site sees the cluster, whenever the example asks."""
-    async for _ in told:
+    """How this site sees the cluster, whenever the example asks; and admit who is to join."""
+    async for asked in told:
+        if "admit" in asked:
+            await node.add_site(*asked["admit"])
         status = await node.status()
         seen = {name: status[name] for name in ("manager", "excluded", "standing")}
         say(seen={**seen, "applied": books.applied})
 
 
-async def _delivered(node: ordercast.Node) -> AsyncIterator[Operation]:
-    """From the first position: a main computer that restarts makes its books anew."""
-    async for item in node.deliveries(start=1):
+async def _delivered(node: ordercast.Node, start: int | None = None) -> AsyncIterator[Operation]:
+    """A main computer that restarts makes its books anew, from the first position."""
+    async for item in node.deliveries(start=start):
         if isinstance(item, ordercast.Delivery):  # else an epoch opens; at "safe" that is all
             yield json.loads(item.payload)
 
@@ -204,7 +150,7 @@ async def pause(site: str) -> None:
 
 
 async def _last_table(node: ordercast.Node, mine: list[Operation]) -> None:
-    async for operation in _delivered(node):
+    async for operation in _delivered(node, start=1):
         if operation["n"] == len(mine):
             say(table={name: operation[name] for name in ("overdraft", "transfer")})
             return
@@ -220,21 +166,25 @@ async def run_bank(operations: int, seed: int, *, ordered: bool) -> dict[str, An
         write_cluster(folder / "bank.toml", "bank", SITES, GROUPS)
         mode = "ordered" if ordered else "unordered"
         common = [str(folder), str(operations), str(seed)]
-        commands = {site: ["--worker", mode, site, *common] for site in SITES}
+        sites = (*SITES, JOINS) if ordered else SITES
+        commands = {site: ["--worker", mode, site, *common] for site in sites}
         async with workers(__file__, commands) as running:
             begun = time.monotonic()
             half = len(operations_of(KILLED, operations, seed)) // 2
             ports = [running.ready[main] for main in MAINS]
-            for name, worker in running.by_name.items():
-                worker.tell(ports=ports, until=half if name == KILLED else operations + 1)
+            for name in SITES:
+                until = half if name == KILLED else operations + 1
+                running[name].tell(ports=ports, until=until)
             killed_after = await running[KILLED].hears("sent")
             again = {"ports": ports, "until": operations + 1}
             await running[KILLED].kill()
-            survived = await _lose(running, again) if ordered else {}
-            if not ordered:
+            survived = {}
+            if ordered:
+                survived = {"joined_after": await _join(running), **await _lose(running, again)}
+            else:
                 await asyncio.sleep(DOWN_S)
                 await _restart(running, KILLED, again)
-            books = await running.all("books", MAINS)
+            books = await running.all("books", (*MAINS, JOINS) if ordered else MAINS)
             seconds = time.monotonic() - begun
             await running.all("done", (*BRANCHES, DEVELOPMENT))
             tables = await running.all("table", [DEVELOPMENT]) if ordered else {}
@@ -248,13 +198,24 @@ async def _restart(running: Workers, site: str, told: dict[str, Any]) -> None:
     running[site].tell(**told)
 
 
+async def _join(running: Workers) -> int:
+    """A third main computer; after how many operations it was handed the books."""
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    running["main1"].tell(admit=[JOINS, address])
+    await running["main1"].hears("seen")
+    running[JOINS].tell(address=address)
+    applied: int = await running[JOINS].hears("joined")
+    return applied
+
+
 async def _lose(running: Workers, told: dict[str, Any]) -> dict[str, Any]:
     """A branch is down. Lose a main computer for a while, and then the manager."""
     await running[LOST].kill()
     begun = await _sees(running, "main1", lambda seen: LOST in seen["excluded"])
     await _restart(running, KILLED, told)
     await asyncio.sleep(DOWN_S)
-    alone = await _sees(running, "main1", lambda seen: seen["manager"] is not None)
+    without = await _sees(running, "main1", lambda seen: seen["manager"] is not None)
     await _restart(running, LOST, told)
     whole = await _sees(running, LOST, lambda seen: seen["standing"] == "present")
     manager = whole["manager"]
@@ -263,7 +224,7 @@ async def _lose(running: Workers, told: dict[str, Any]) -> dict[str, Any]:
     after = await _sees(running, other, lambda seen: seen["manager"] not in (None, manager))
     await _restart(running, manager, told)
     return {
-        "applied_alone": alone["applied"] - begun["applied"],
+        "applied_without": without["applied"] - begun["applied"],
         "managers": [manager, after["manager"]],
     }
 
@@ -282,9 +243,12 @@ async def _sees(
 
 def compared(books: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
     """What the main computers have, and on how many accounts they differ."""
-    first, second = (books[main] for main in MAINS)
+    first, *others = books.values()
     differ = {
-        name: sum(a != b for a, b in zip(first[name], second[name], strict=True))
+        name: sum(
+            any(other[name][account] != cents for other in others)
+            for account, cents in enumerate(first[name])
+        )
         for name in ("balance", "penalties")
     }
     mains = {
@@ -310,8 +274,9 @@ def told(mode: str, found: dict[str, Any]) -> str:
     if "managers" in found:
         before, after = found["managers"]
         lines.append(
-            f"  {LOST} was killed too: main1 took {found['applied_alone']:,} operations without it;"
-            f" then the manager, {before}: {after} took its place; both came back"
+            f"  {JOINS} joined after {found['joined_after']:,} operations; {LOST} was killed, and"
+            f" the others took {found['applied_without']:,} without it;\n"
+            f"  then the manager, {before}: {after} took its place; both came back"
         )
     for main, has in found["mains"].items():
         again = f", {has['repeated']} sent twice and ignored" if has["repeated"] else ""

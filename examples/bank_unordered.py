@@ -8,15 +8,8 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 
-from bank import (
-    AT_ONCE,
-    MAINS,
-    Operation,
-    main_computer,
-    operations_of,
-    pause,
-    wait_for_the_end,
-)
+from bank import AT_ONCE, pause, wait_for_the_end
+from bank_books import MAINS, Operation, main_computer, operations_of
 from workers import orders, say
 
 

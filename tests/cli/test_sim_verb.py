@@ -166,8 +166,8 @@ Site.drain = drain
         ((FIGURE_3, "--limits", "link_items=0"), "limits: link_items: 0 is too small (1 or more)"),
         ((FIGURE_3, "--timing", "ack_delay=x"), "timing: ack_delay: x is not a count"),
         (
-            (FIGURE_3, "--stability", "train"),
-            "stability: 'train' is not built yet; there is 'plain'",
+            (FIGURE_3, "--stability", "trains"),
+            "stability: there is no 'trains' (did you mean 'train'?)",
         ),
         ((FIGURE_3, "--origins", "a,zz"), "origins: there is no site 'zz'"),
         ((FIGURE_3, "--seed", "-1"), "--seed: -1 is too small (0 or more)"),

@@ -50,7 +50,7 @@ def test_the_commands_of_operations_run_in_their_order(tmp_path: Path) -> None:
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=400,
         )
         assert done.returncode == 0, done.stderr
         assert "hello, all" in done.stdout
@@ -66,7 +66,8 @@ def test_the_file_shown_with_defaults_has_the_defaults() -> None:
     plain = Cluster.of({"alpha": ["a", "b"]}, name="demo")
     for field in (
         "protocol", "builder", "deliver", "on_failure", "causal", "stability", "durability",
-        "slow_member", "open", "limits", "timeouts", "voters", "tls", "insecure",
+        "slow_member", "open", "dissemination", "multicast", "limits", "timeouts", "voters", "tls",
+        "insecure",
     ):  # fmt: skip
         assert getattr(shown, field) == getattr(plain, field), field
     every = set(re.findall(r"^#? ?(\w+) = ", blocks(OPERATIONS, "toml")[1], re.MULTILINE))
@@ -104,7 +105,8 @@ def test_the_code_of_the_runtime_page_prints_what_it_says(tmp_path: Path) -> Non
         printed.append(done.stdout)
     opened = "epoch 3 joined alpha members {'alpha': ('a', 'b', 'c'), 'beta': ('c',)}\n"
     changed = f"{opened}1 3 b'to three'\n"
-    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", changed, "red\nblue\n"]
+    rolled = "[b'all', b'alone']\nback to 1 of ['alpha']\n2 2 b'together'\n"
+    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", rolled, changed, "red\nblue\n"]
     assert printed == [*shown, "b'payload'\n"]
     for said in shown:
         assert f"```text\n{said}```" in RUNTIME

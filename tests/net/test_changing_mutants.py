@@ -20,7 +20,8 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def forgets_epochs_at_a_restart(patch: pytest.MonkeyPatch) -> None:
     """They are told once, and are not in the store."""
-    patch.setattr(Driver, "_opened", lambda *_: [])
+    all_of_them = property(lambda _: 1 << 60, lambda *_: None)
+    patch.setattr(Driver, "_last_opened", all_of_them, raising=False)
 
 
 def tells_epochs_too_early(patch: pytest.MonkeyPatch) -> None:

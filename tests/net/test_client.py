@@ -13,7 +13,7 @@ from ordercast.net.local import local_cluster
 from ordercast.net.sockets import socket_path
 from support.loops import in_loop
 from support.served import served
-from support.sites import read, until
+from support.sites import read, read_messages, until
 
 
 @in_loop
@@ -239,8 +239,8 @@ async def test_a_killed_daemon_takes_nothing_twice_and_loses_nothing(tmp_path: P
     chance = random.Random(3)
     count = 400
     async with served(tmp_path) as running, running.connect("a") as a, running.connect("b") as b:
-        reading = asyncio.ensure_future(read(b, count))
-        own = asyncio.ensure_future(read(a, count))
+        reading = asyncio.ensure_future(read_messages(b, count))
+        own = asyncio.ensure_future(read_messages(a, count))
 
         async def send() -> None:
             for n in range(count):

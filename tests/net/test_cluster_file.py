@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.stability.registry import TRACKERS
 from ordercast.forest.forest import problems
 from ordercast.model.errors import ConfigError, CrossDomain
 from ordercast.model.groups import GroupTable
@@ -111,7 +112,11 @@ def test_a_retention_may_be_a_size() -> None:
         ('"demo"', '"demo"\ndeliver = "save"', "there is no 'save' (did you mean 'safe'?)"),
         ('"demo"', '"demo"\ndeliver = 3', "cluster.deliver: must be one of safe, agreed, not 3"),
         ('"demo"', '"demo"\ncausal = "yes"', "cluster.causal: must be true or false, not 'yes'"),
-        ('"demo"', '"demo"\nstability = "train"', "'train' is not built yet; there is 'plain'"),
+        (
+            '"demo"',
+            '"demo"\nstability = "s_coord"',
+            "there is no 's_coord' (did you mean 's_coordp'?)",
+        ),
         (
             '"demo"',
             '"demo"\non_failure = "wait"\nslow_member = "exclude"',
@@ -203,8 +208,11 @@ def test_a_failed_site_is_excluded_after_the_timeout_or_waited_for() -> None:
     assert (waiting.on_failure, waiting.slow_member) == ("wait", "wait")
 
 
-def test_the_default_tracker_is_the_one_that_exists() -> None:
-    assert Cluster.of({"g": ["a"]}).options().stability == "plain"
+def test_every_tracker_can_be_chosen_by_name() -> None:
+    assert Cluster.of({"g": ["a"]}).options().stability == "s_coordp"
+    for name in TRACKERS:
+        text = SMALL.replace('"demo"', f'"demo"\nstability = "{name}"')
+        assert parse_cluster(text, source="x.toml").options().stability == name
 
 
 def test_more_than_seven_sites_have_the_first_five_as_voters() -> None:

@@ -1,7 +1,6 @@
 """Nodes under `exclude`: dead members, sides without a majority, rollbacks, and what comes back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,70 +10,21 @@ import ordercast
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.net.export import export
-from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.node import Node
+from support.excluding import (
+    GROUPS,
+    QUICK,
+    all_back,
+    cluster_of,
+    collected,
+    cut_off_root,
+    messages,
+    root_of,
+    until,
+)
 from support.loops import in_loop
 from support.served import served
-
-GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c"]}
-QUICK = {"suspect": "300ms"}
-
-
-def cluster_of(
-    folder: Path | None, deliver: str = "agreed", groups: Any = None, **options: Any
-) -> LocalCluster:
-    if folder is not None:
-        options.setdefault("durability", "os")
-    options.setdefault("timeouts", QUICK)
-    return local_cluster(groups or GROUPS, dir=folder, deliver=deliver, **options)
-
-
-async def until(what: Callable[[], bool]) -> None:
-    while not what():
-        await asyncio.sleep(0.01)
-
-
-async def messages(reader: AsyncIterator[Any], count: int) -> list[ordercast.Delivery]:
-    items = [await anext(reader) for _ in range(count)]
-    assert all(isinstance(item, ordercast.Delivery) for item in items), items
-    return items
-
-
-async def all_back(cluster: LocalCluster) -> None:
-    await until(
-        lambda: all(
-            node.standing.state() == "present" and not node.core.layout.absent
-            for node in cluster.nodes.values()
-        )
-    )
-
-
-def root_of(cluster: LocalCluster) -> str:
-    layout = cluster["a"].core.layout
-    return next(iter(layout.domains.values())).root
-
-
-async def collected(node: Node, count: int, **begin: Any) -> list[Any]:
-    """So many items behind where reading begins, but for epochs that open."""
-    found: list[Any] = []
-    async for item in node.deliveries(**begin):
-        if not isinstance(item, ordercast.EpochOpened):
-            found.append(item)
-            if len(found) == count:
-                return found
-    raise AssertionError("a stream ended")
-
-
-async def cut_off_root(cluster: LocalCluster) -> str:
-    """The root alone has "root 0" … "root 2", delivered there; the others went on with "other"."""
-    await (await cluster["a"].multicast("alpha", b"first")).stable()
-    root = root_of(cluster)
-    others = [site for site in "abc" if site != root]
-    cluster.split([root], others)
-    for number in range(3):
-        await (await cluster[root].multicast("alpha", b"root %d" % number)).ordered()
-    await (await cluster[others[0]].multicast("alpha", b"other")).stable()
-    return root
+from support.sites import turns
 
 
 @pytest.mark.parametrize("deliver", ["safe", "agreed"])
@@ -211,6 +161,7 @@ async def test_a_group_whose_members_are_all_gone_is_frozen_until_one_returns(
         await cluster.kill("d")
         receipt = await cluster["a"].multicast("gamma", b"meanwhile")
         await until(lambda: "gamma" in cluster["a"].core.layout.frozen)
+        await turns()  # the site's own: then its node has heard of it too
         assert (await cluster["a"].status())["frozen"] == {"gamma": ["d"]}
         with pytest.raises(ordercast.NotInMajority, match="'gamma' waits"):
             await cluster["a"].multicast("gamma", b"x")
@@ -218,6 +169,23 @@ async def test_a_group_whose_members_are_all_gone_is_frozen_until_one_returns(
         await cluster.start("d")
         await receipt.stable()
         payloads = [item.payload for item in await collected(cluster["d"], 2, start=1)]
+        assert payloads == [b"before", b"meanwhile"]
+
+
+@in_loop
+async def test_a_list_of_sites_that_an_absence_keeps_apart_waits_for_it(tmp_path: Path) -> None:
+    groups = {"alpha": ["a", "b"], "beta": ["b", "c"]}
+    async with cluster_of(tmp_path, "safe", groups) as cluster:
+        await (await cluster["a"].multicast_to(["a", "c"], b"before")).stable()
+        await cluster.kill("b")
+        receipt = await cluster["a"].multicast_to(["a", "c"], b"meanwhile")
+        await until(lambda: "b" in cluster["a"].core.layout.absent)
+        with pytest.raises(ordercast.NotInMajority, match="a, c: apart while b is absent"):
+            await cluster["a"].multicast_to(["a", "c"], b"x")
+        await (await cluster["a"].multicast("alpha", b"to itself")).stable()
+        await cluster.start("b")
+        await receipt.stable()
+        payloads = [item.payload for item in await collected(cluster["c"], 2, start=1)]
         assert payloads == [b"before", b"meanwhile"]
 
 
@@ -293,78 +261,6 @@ async def test_the_history_of_a_rollback_holds(tmp_path: Path) -> None:
     )  # it may hear of all at once
 
 
-class _Sum:
-    def __init__(self) -> None:
-        self.seen: list[bytes] = []
-
-    def apply(self, command: bytes, _: ordercast.Delivery) -> int:
-        self.seen.append(command)
-        return len(self.seen)
-
-    def dump(self) -> bytes:
-        return b"|".join(self.seen)
-
-    def load(self, state: bytes) -> None:
-        self.seen = state.split(b"|") if state else []
-
-
-@pytest.mark.parametrize("saved", [True, False])
-@in_loop
-async def test_a_replica_goes_back_to_its_snapshot_or_begins_anew(
-    tmp_path: Path, saved: bool
-) -> None:
-    async with cluster_of(tmp_path) as cluster:
-        states = {site: _Sum() for site in "abc"}
-        replicas = {
-            site: ordercast.Replica(
-                cluster[site],
-                "alpha",
-                state.apply,
-                snapshot=state.dump,
-                restore=state.load,
-                path=tmp_path / f"{site}.state",
-            )
-            for site, state in states.items()
-        }
-        async with replicas["a"], replicas["b"], replicas["c"]:
-            await asyncio.gather(*(replicas[site].submit(site.encode()) for site in "abc"))
-            await asyncio.gather(*(replica.reach(3) for replica in replicas.values()))
-            root = root_of(cluster)
-            others = [site for site in "abc" if site != root]
-            if saved:
-                assert await replicas[root].save() == 3
-            cluster.split([root], others)
-            assert await replicas[root].submit(b"alone") == 4
-            assert await replicas[others[0]].submit(b"together") == 4
-            late = asyncio.create_task(replicas[root].save())  # not of what may be taken back
-            await asyncio.sleep(0.1)
-            assert replicas[root].saved == (3 if saved else 0)
-            cluster.heal()
-            await asyncio.gather(*(replica.reach(5) for replica in replicas.values()))
-            assert await late >= 3
-            await asyncio.gather(*(replica.read(lambda: None) for replica in replicas.values()))
-        assert states["a"].seen == states["b"].seen == states["c"].seen
-        assert states["a"].seen[3:] == [b"together", b"alone"]
-
-
-@in_loop
-async def test_a_replica_that_cannot_go_back_says_so(tmp_path: Path) -> None:
-    async with cluster_of(tmp_path) as cluster:
-        await (await cluster["a"].multicast("alpha", b"zero")).stable()
-        state = _Sum()
-        replica = ordercast.Replica(cluster[root_of(cluster)], "alpha", state.apply)
-        with pytest.raises(ordercast.Error, match="cannot go back"):
-            await _beyond_a_rollback(cluster, replica)
-
-
-async def _beyond_a_rollback(cluster: LocalCluster, replica: ordercast.Replica[int]) -> None:
-    async with replica:
-        await cut_off_root(cluster)
-        await replica.reach(4)
-        cluster.heal()
-        await replica.reach(100)
-
-
 @pytest.mark.parametrize("deliver", ["safe", "agreed"])
 @in_loop
 async def test_all_sites_are_killed_at_once_and_go_on(tmp_path: Path, deliver: str) -> None:
@@ -382,33 +278,3 @@ async def test_all_sites_are_killed_at_once_and_go_on(tmp_path: Path, deliver: s
         assert sorted(payloads[1:]) == [b"a", b"b", b"c", b"two"]
         for order in orders[1:]:
             assert [item.id for item in order] == [item.id for item in orders[0]]
-
-
-@in_loop
-async def test_a_site_without_its_store_returns_and_is_handed_the_state(tmp_path: Path) -> None:
-    async with cluster_of(tmp_path, "safe") as cluster:
-        states = {site: _Sum() for site in "abc"}
-
-        def replica(site: str) -> ordercast.Replica[int]:
-            state = states[site]
-            return ordercast.Replica(
-                cluster[site], "alpha", state.apply, snapshot=state.dump, restore=state.load
-            )
-
-        async with replica("a") as a, replica("b") as b:
-            async with replica("c") as c:
-                await c.submit(b"from c")
-                await a.submit(b"from a")
-            await cluster.kill("c")
-            for path in tmp_path.glob("c.*"):
-                path.unlink()
-            await b.submit(b"without c")
-            states["c"] = _Sum()
-            node = await cluster.start("c")
-            await until(lambda: node.standing.state() == "present")
-            assert node.incarnation > 1
-            async with replica("c") as c:
-                assert await c.submit(b"again") == 4
-                await asyncio.gather(a.read(lambda: None), b.read(lambda: None))
-        assert states["c"].seen == [b"from c", b"from a", b"without c", b"again"]
-        assert states["a"].seen == states["b"].seen == states["c"].seen

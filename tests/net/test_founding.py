@@ -15,9 +15,9 @@ from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.memory_store import MemoryStore
 from support.loops import in_loop
 from support.processes import free_ports, write_cluster
-from support.sites import GROUPS, read, until
+from support.sites import GROUPS, read_messages, until
 
-QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}, "durability": "os", "on_failure": "wait"}
+QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}, "durability": "os"}
 
 
 def changed(directory: Path, **other: Any) -> LocalCluster:
@@ -51,8 +51,8 @@ def test_a_site_with_a_store_goes_by_it_and_says_so_once(
         assert len(told) == 3  # one of each site
         async with changed(tmp_path, tie=["c", "b"]) as cluster:
             assert dict(cluster["a"].core.layout.groups)["alpha"] == ("a", "b", "c")
-            items = await read(cluster["b"], 4)
-            assert [getattr(item, "payload", None) for item in items] == [b"1", b"2", None, b"3"]
+            items = await read_messages(cluster["b"], 3)
+            assert [item.payload for item in items] == [b"1", b"2", b"3"]
 
     found()
     go_on()
@@ -106,13 +106,13 @@ async def test_founders_with_different_files_do_not_meet(tmp_path: Path) -> None
     one = write_cluster(
         tmp_path,
         {"alpha": ["a", "b"]},
-        {"durability": "os", "on_failure": "wait"},
+        {"durability": "os"},
         tls=False,
         addresses=addresses,
     )
     two = write_cluster(
         tmp_path, {"alpha": ["a", "b"], "beta": ["a"]},
-        {"durability": "os", "on_failure": "wait"}, tls=False, addresses=addresses,
+        {"durability": "os"}, tls=False, addresses=addresses,
         name="other.toml",
     )  # fmt: skip
     async with contextlib.AsyncExitStack() as stack:

@@ -72,9 +72,7 @@ async def send(node: Node, group: str, first: int, count: int) -> None:
 
 
 def cluster(tmp_path: Path, **options: str) -> Path:
-    return write_cluster(
-        tmp_path, GROUPS, {"durability": "os", "on_failure": "wait", **options}, tls=False
-    )
+    return write_cluster(tmp_path, GROUPS, {"durability": "os", **options}, tls=False)
 
 
 @pytest.mark.parametrize("padding", [0, 1_000_000], ids=["small", "many pieces"])

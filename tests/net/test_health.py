@@ -99,6 +99,7 @@ async def test_metrics_have_every_number_of_the_status() -> None:
     status = await some_status()
     status["window"]["held_by"] = ["b", "c"]
     status["suspects"] = ["b"]
+    status["stability"]["waits_for"] = ["c"]
     found = exposition(status)
     assert found is not None
     text = found.decode()
@@ -110,6 +111,7 @@ async def test_metrics_have_every_number_of_the_status() -> None:
         'ordercast_suspect{cluster="local",of="b",site="a"} 1.0',
         'ordercast_window_limit_messages{cluster="local",site="a"} 10000.0',
         'ordercast_window_held_by{by="c",cluster="local",site="a"} 1.0',
+        'ordercast_stability_waits_for{cluster="local",of="c",site="a"} 1.0',
         'ordercast_link_up{cluster="local",peer="b",site="a"} 1.0',
         'ordercast_link_bytes_total{cluster="local",direction="out",peer="b",site="a"} 20.0',
         'ordercast_link_connections_total{cluster="local",peer="b",site="a"} 2.0',
@@ -180,8 +182,12 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
         "voters", "manager", "changes", "suspects", "protocol", "deliver", "on_failure",
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
         "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",
-        "rolled_back", "settled", "excluded", "frozen", "flush",
+        "rolled_back", "settled", "excluded", "frozen", "flush", "stability",
     } == set(status)  # fmt: skip
+    assert set(status["stability"]) == {
+        "tracker", "unstable", "rounds", "round_ms", "limit", "to_stable_ms",
+        "slowest_to_stable_ms", "waits_for",
+    }  # fmt: skip
     assert set(status["window"]) == {
         "messages", "bytes", "limit_messages", "limit_bytes", "held_by",
     }  # fmt: skip

@@ -66,9 +66,7 @@ def test_each_kind_of_change_opens_an_epoch_in_which_messages_flow(
 ) -> None:
     @in_loop
     async def run() -> None:
-        options: dict[str, Any] = (
-            {"dir": tmp_path, "durability": "os", "on_failure": "wait"} if stored else {}
-        )
+        options: dict[str, Any] = {"dir": tmp_path, "durability": "os"} if stored else {}
         async with local_cluster(GROUPS, **QUICK, **options) as cluster:
             a, b, c = cluster["a"], cluster["b"], cluster["c"]
             await b.add_group("gamma", ["a", "c"])

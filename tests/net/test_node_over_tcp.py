@@ -31,9 +31,7 @@ async def opened(path: Path, sites: str, folder: Path) -> AsyncIterator[dict[str
 def test_sites_of_a_cluster_file_deliver_in_one_order(
     protocol: str, tls: bool, tmp_path: Path
 ) -> None:
-    path = write_cluster(
-        tmp_path, GROUPS, {"protocol": protocol, "durability": "os", "on_failure": "wait"}, tls=tls
-    )
+    path = write_cluster(tmp_path, GROUPS, {"protocol": protocol, "durability": "os"}, tls=tls)
 
     @in_loop
     async def run() -> None:
@@ -98,7 +96,7 @@ async def test_sites_that_leave_one_after_another_owe_each_other_nothing(tmp_pat
 
 @in_loop
 async def test_opening_refuses_with_one_line(tmp_path: Path) -> None:
-    path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": "wait"}, tls=False)
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
     wrong = [
         (tmp_path / "none.toml", "a", "none.toml: no such file"),
         (path, "z", "there is no site 'z'"),

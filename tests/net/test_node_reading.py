@@ -38,7 +38,7 @@ async def send(node: Any, first: int, last: int, *, batch: int = 7) -> None:
 
 @in_loop
 async def test_a_reader_starts_at_the_position_asked_for(tmp_path: Path) -> None:
-    async with local_cluster(ONE, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ONE, dir=tmp_path, durability="os") as cluster:
         await send(cluster["a"], 1, 50)
         b = cluster["b"]
         assert sequence(await read(b, 50)) == expected(1, 50)
@@ -58,7 +58,7 @@ async def test_a_reader_starts_at_the_position_asked_for(tmp_path: Path) -> None
 
 @in_loop
 async def test_readers_each_have_their_own_place(tmp_path: Path) -> None:
-    async with local_cluster(ONE, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ONE, dir=tmp_path, durability="os") as cluster:
         await send(cluster["a"], 1, 30)
         slow, fast = cluster["b"].deliveries(), cluster["b"].deliveries()
         assert sequence([await anext(fast) for _ in range(30)]) == expected(1, 30)
@@ -84,7 +84,7 @@ async def test_who_stops_within_a_batch_goes_on_with_its_next_message() -> None:
 
 @in_loop
 async def test_with_a_store_a_new_reader_sees_again_what_is_not_confirmed(tmp_path: Path) -> None:
-    async with local_cluster(ONE, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ONE, dir=tmp_path, durability="os") as cluster:
         await send(cluster["a"], 1, 20)
         b = cluster["b"]
         assert sequence(await read(b, 10)) == expected(1, 10)
@@ -104,9 +104,7 @@ def test_a_cancelled_anext_loses_and_doubles_nothing(
     @in_loop
     async def run() -> None:
         rng = random.Random(f"{face} {stored}")
-        options: dict[str, Any] = (
-            {"dir": tmp_path, "durability": "os", "on_failure": "wait"} if stored else {}
-        )
+        options: dict[str, Any] = {"dir": tmp_path, "durability": "os"} if stored else {}
         async with local_cluster(ONE, **options) as cluster:
             items = getattr(cluster["b"], face)()
             got: list[bytes] = []
@@ -176,9 +174,7 @@ def test_a_slow_reader_holds_the_origins_up_and_memory_stays_bounded(
 ) -> None:
     @in_loop
     async def run() -> None:
-        options: dict[str, Any] = (
-            {"dir": tmp_path, "durability": "os", "on_failure": "wait"} if stored else {}
-        )
+        options: dict[str, Any] = {"dir": tmp_path, "durability": "os"} if stored else {}
         limits = {"unread_messages": 50, "window_messages": 20}
         async with local_cluster(ONE, limits=limits, **options) as cluster:
             a, b = cluster["a"], cluster["b"]
@@ -268,9 +264,7 @@ async def test_a_slow_reader_that_leaves_lets_the_others_go_on() -> None:
 def test_under_shed_a_slow_reader_finds_gaps_at_their_places(stored: bool, tmp_path: Path) -> None:
     @in_loop
     async def run() -> None:
-        options: dict[str, Any] = (
-            {"dir": tmp_path, "durability": "os", "on_failure": "wait"} if stored else {}
-        )
+        options: dict[str, Any] = {"dir": tmp_path, "durability": "os"} if stored else {}
         async with local_cluster(
             ONE, limits={"unread_messages": 20}, slow_member="shed", **options
         ) as cluster:
@@ -319,7 +313,6 @@ async def test_what_may_have_been_seen_is_not_shed_after_a_restart(tmp_path: Pat
         slow_member="shed",
         dir=tmp_path,
         durability="os",
-        on_failure="wait",
     ) as cluster:
         items = cluster["b"].deliveries()
         for n in range(1, 21):
@@ -338,7 +331,7 @@ async def test_what_may_have_been_seen_is_not_shed_after_a_restart(tmp_path: Pat
 
 @in_loop
 async def test_what_is_not_delivered_cannot_be_confirmed(tmp_path: Path) -> None:
-    async with local_cluster(ONE, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ONE, dir=tmp_path, durability="os") as cluster:
         await send(cluster["a"], 1, 5)
         with pytest.raises(ConfigError, match="position 6 cannot be confirmed: 5 is the last"):
             await cluster["b"].confirm(6)
@@ -368,7 +361,7 @@ async def test_a_repeated_confirm_too_returns_when_it_is_durable(tmp_path: Path)
 async def test_a_confirm_under_way_when_the_site_closes_does_not_wait_for_ever(
     tmp_path: Path,
 ) -> None:
-    async with local_cluster(ONE, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ONE, dir=tmp_path, durability="os") as cluster:
         await send(cluster["a"], 1, 5)
         b = cluster["b"]
         under_way = asyncio.create_task(b.confirm(2))
@@ -450,7 +443,7 @@ def test_after_a_restart_all_that_is_not_confirmed_is_seen_again(
 
 @in_loop
 async def test_positions_that_are_confirmed_are_forgotten_and_say_so(tmp_path: Path) -> None:
-    async with local_cluster(ONE, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ONE, dir=tmp_path, durability="os") as cluster:
         await send(cluster["a"], 1, 3_000, batch=1)
         b = cluster["b"]
         await b.confirm(3_000)

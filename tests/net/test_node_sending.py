@@ -165,7 +165,7 @@ def test_receipts_come_in_the_order_accepted_ordered_stable(
 async def test_a_message_is_accepted_without_its_primary_and_ordered_with_it(
     tmp_path: Path,
 ) -> None:
-    async with local_cluster(GROUPS, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
         primary = primary_of(cluster.cluster, "beta")
         await cluster.kill(primary)
         receipt = await cluster["a"].multicast("beta", b"x")
@@ -440,11 +440,11 @@ async def test_a_cancelled_receipt_can_be_awaited_again_and_disturbs_no_other() 
 
 @in_loop
 async def test_leaving_the_block_flushes_what_was_sent(tmp_path: Path) -> None:
-    cluster = local_cluster(GROUPS, dir=tmp_path, durability="os", on_failure="wait")
+    cluster = local_cluster(GROUPS, dir=tmp_path, durability="os")
     async with cluster as running:
         for n in range(100):
             running["a"].multicast_nowait("alpha", b"%d" % n)
-    async with local_cluster(GROUPS, dir=tmp_path, durability="os", on_failure="wait") as again:
+    async with local_cluster(GROUPS, dir=tmp_path, durability="os") as again:
         assert [i.payload for i in await read(again["b"], 100)] == [b"%d" % n for n in range(100)]
 
 

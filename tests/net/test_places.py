@@ -1,11 +1,12 @@
 """What a client knows of its cluster, so that mistakes are known at once: as a node judges them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ordercast.core.epochs.layout import Layout, nowhere
-from ordercast.model.errors import ConfigError, CrossDomain, Error, UnknownGroup
+from ordercast.model.errors import ConfigError, CrossDomain, Error, NotInMajority, UnknownGroup
 from ordercast.net.config import Cluster
 from ordercast.net.places import KnownPlaces, places_of
 
@@ -46,6 +47,18 @@ def test_a_client_refuses_what_its_site_would(options: dict[str, Any]) -> None:
         for other in layout.roster:
             pair = tuple(sorted({one, other}))
             assert _taken(places, pair) == _taken_there(layout, pair), pair
+
+
+def test_a_list_that_waits_for_an_absent_site_is_for_the_site_to_judge() -> None:
+    layout = replace(Cluster.of(GROUPS).first_layout(), domains={}, absent={"b": 1})
+    places = known(layout)
+    assert places.listed(["a", "c"]) == ("a", "c")
+    with pytest.raises(NotInMajority, match="a, c: apart while b is absent"):
+        layout.taking("a", "", ("a", "c"))
+    with pytest.raises(CrossDomain):
+        places.listed(["a", "x"])
+    with pytest.raises(CrossDomain):
+        layout.taking("a", "", ("a", "x"))
 
 
 def _taken(places: KnownPlaces, pair: tuple[str, ...]) -> str:

@@ -64,9 +64,7 @@ def kept(log: Log, path: Path, **options: Any) -> dict[str, Any]:
 async def faces(kind: str, directory: Path, **options: Any) -> AsyncIterator[tuple[Any, Any]]:
     """Of sites a and b: nodes of this process, or daemons'."""
     if kind == "node":
-        async with local_cluster(
-            ALPHA, dir=directory, durability="os", on_failure="wait", **options
-        ) as cluster:
+        async with local_cluster(ALPHA, dir=directory, durability="os", **options) as cluster:
             yield cluster["a"], cluster["b"]
     else:
         async with (
@@ -357,7 +355,7 @@ def test_a_message_for_others_that_is_not_taken_stops_the_replica() -> None:
 
 @in_loop
 async def test_without_snapshots_a_restart_makes_the_state_anew(tmp_path: Path) -> None:
-    async with local_cluster(ALPHA, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ALPHA, dir=tmp_path, durability="os") as cluster:
         for life in range(1, 4):
             log = Log()
             async with Replica(cluster["a"], "alpha", log.apply) as a:
@@ -408,7 +406,7 @@ async def until_confirmed(node: Any, position: int) -> None:
 @in_loop
 async def test_bytes_bring_a_snapshot_too(tmp_path: Path) -> None:
     log = Log()
-    async with local_cluster(ALPHA, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ALPHA, dir=tmp_path, durability="os") as cluster:
         options = kept(log, tmp_path / "a.state", every_bytes=1_000)
         async with Replica(cluster["a"], "alpha", log.apply, **options) as a:
             await a.submit(b"x" * 999)
@@ -432,9 +430,7 @@ def test_commands_go_on_while_a_snapshot_is_written_and_the_next_follows_it(
     @in_loop
     async def run() -> None:
         log = Log()
-        async with local_cluster(
-            ALPHA, dir=tmp_path, durability="os", on_failure="wait"
-        ) as cluster:
+        async with local_cluster(ALPHA, dir=tmp_path, durability="os") as cluster:
             options = kept(log, tmp_path / "a.state", every=10)
             async with Replica(cluster["a"], "alpha", log.apply, **options) as a:
                 for n in range(25):
@@ -453,7 +449,7 @@ def test_commands_go_on_while_a_snapshot_is_written_and_the_next_follows_it(
 async def test_replicas_of_one_site_confirm_only_what_both_have_saved(tmp_path: Path) -> None:
     groups = {"alpha": ["a", "b"], "beta": ["a", "b"]}
     one, two = Log(), Log()
-    async with local_cluster(groups, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(groups, dir=tmp_path, durability="os") as cluster:
         node = cluster["a"]
         async with (
             Replica(node, "alpha", one.apply, **kept(one, tmp_path / "alpha")) as alpha,
@@ -506,7 +502,7 @@ async def test_a_snapshot_that_cannot_be_trusted_is_refused(tmp_path: Path) -> N
 
     groups = {"alpha": ["a", "b"], "beta": ["a", "b"]}
     log, path = Log(), tmp_path / "a.state"
-    async with local_cluster(groups, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(groups, dir=tmp_path, durability="os") as cluster:
         async with Replica(cluster["a"], "alpha", log.apply, **kept(log, path)) as a:
             await a.submit(b"x")
             await a.save()
@@ -527,9 +523,7 @@ async def test_a_snapshot_that_cannot_be_trusted_is_refused(tmp_path: Path) -> N
             await enter(cluster["a"], path, "beta")
         with pytest.raises(ConfigError, match="there is no directory"):
             await enter(cluster["a"], tmp_path / "nowhere" / "a.state")
-    async with local_cluster(
-        groups, dir=tmp_path / "fresh", durability="os", on_failure="wait"
-    ) as cluster:
+    async with local_cluster(groups, dir=tmp_path / "fresh", durability="os") as cluster:
         with pytest.raises(ConfigError, match=r"of position 1, and site a has come to 0 only"):
             await enter(cluster["a"], path)
 
@@ -540,7 +534,7 @@ async def test_a_snapshot_that_cannot_be_written_confirms_nothing(
 ) -> None:
     log, folder = Log(), tmp_path / "states"
     folder.mkdir()
-    async with local_cluster(ALPHA, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+    async with local_cluster(ALPHA, dir=tmp_path, durability="os") as cluster:
         options = kept(log, folder / "a.state", every=5)
         async with Replica(cluster["a"], "alpha", log.apply, **options) as a:
             folder.rename(tmp_path / "elsewhere")
@@ -564,7 +558,7 @@ def test_a_snapshot_that_is_not_bytes_stops_the_replica(tmp_path: Path) -> None:
         log = Log()
         options: Any = {"snapshot": lambda: log.seen, "restore": log.restore, "every": 1}
         async with (
-            local_cluster(ALPHA, dir=tmp_path, durability="os", on_failure="wait") as cluster,
+            local_cluster(ALPHA, dir=tmp_path, durability="os") as cluster,
             Replica(cluster["a"], "alpha", log.apply, path=tmp_path / "a", **options) as a,
         ):
             await a.submit(b"x")

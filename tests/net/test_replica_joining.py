@@ -88,7 +88,7 @@ async def test_a_joiner_that_restarts_without_a_snapshot_of_its_own_is_right_aga
 ) -> None:
     a_sums, b_sums = Sums(), Sums()
     async with (
-        local_cluster(GROUPS, dir=tmp_path, durability="os", on_failure="wait") as cluster,
+        local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster,
         a_sums.replica(cluster["a"]) as a,
         b_sums.replica(cluster["b"]),
     ):
@@ -111,7 +111,7 @@ async def test_a_joiner_that_restarts_without_a_snapshot_of_its_own_is_right_aga
 async def test_who_leaves_the_group_is_told_and_who_comes_back_goes_on(tmp_path: Path) -> None:
     a_sums, b_sums = Sums(), Sums()
     async with (
-        local_cluster(GROUPS, dir=tmp_path, durability="os", on_failure="wait") as cluster,
+        local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster,
         a_sums.replica(cluster["a"]) as a,
         b_sums.replica(cluster["b"]) as b,
     ):

@@ -2,10 +2,12 @@
 
 import pytest
 
+from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.pipeline.reproduce.gs_forests import forest_costs, set_up_costs
 from ordercast.pipeline.reproduce.gs_frames import BROADCAST, P2P, multicast, table_costs
 from ordercast.pipeline.sweep_draw import Drawing, draw_table
+from ordercast.plan.advice import advise
 
 # c is in all groups: greedy makes a star at c. From outside to c, then to the others by name.
 CHAIN = GroupTable.of(
@@ -17,6 +19,10 @@ def config(sites: int, groups: int, size: int, **more: object) -> dict[str, obje
     return {"sites": sites, "groups": groups, "size": size, **more}
 
 
+def structure(table: GroupTable, builder: str) -> Structure:
+    return Structure(1, table, advise(table, builder).forest)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_models_delays_are_those_of_the_simulated_protocols(seed: int) -> None:
     """First, mean and last member, over all groups: no difference to the nanosecond."""
@@ -24,7 +30,8 @@ def test_the_models_delays_are_those_of_the_simulated_protocols(seed: int) -> No
     drawn = draw_table(Drawing(12, 6, 4), seed)
     table = GroupTable((*drawn.sites, "outside"), drawn.groups)
     modelled = forest_costs(where, seed, "").measures
-    found = [multicast(table, group, "propagation", P2P, seed) for group in table.groups]
+    built = structure(table, "greedy")
+    found = [multicast(built, group, "propagation", P2P) for group in table.groups]
     for name, pick in (("first", min), ("last", max)):
         mean = sum(pick(each.delays_ms) for each in found) / len(found)
         assert modelled[f"propagation/delay_{name}_ms"] == pytest.approx(mean, abs=1e-9)
@@ -39,24 +46,26 @@ def test_measured_messages_are_table_1s_and_delays_keep_its_bound(seed: int) -> 
     assert found["propagation/messages"] == found["propagation/messages_formula"]
     assert found["propagation/delay_ms"] <= found["propagation/delay_formula_ms"]
     assert found["centralized/messages"] >= found["centralized/messages_formula"] == 4
-    assert found["two_phase/messages_formula"] == 12
-    assert found["two_phase/delay_formula_ms"] == 3 * 5 + 9 * 1
+    assert found["two_phase/messages"] == found["two_phase/messages_formula"] == 12
+    assert found["two_phase/delay_ms"] == found["two_phase/delay_formula_ms"] == 3 * 5 + 9 * 1
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_on_a_broadcast_network_delay_is_transmissions_times_t(seed: int) -> None:
     found = table_costs(config(12, 6, 4, network=BROADCAST), seed, "").measures
-    for protocol in ("propagation", "centralized"):
+    for protocol in ("propagation", "centralized", "two_phase"):
         assert found[f"{protocol}/delay_ms"] == pytest.approx(2 * found[f"{protocol}/messages"])
     assert found["centralized/messages"] == 2
+    assert found["two_phase/messages"] == 6
     assert found["propagation/messages"] >= found["propagation/messages_formula"]
 
 
 def test_one_message_down_a_star_by_hand() -> None:
     """To c after P + L; c sends to a, then to b: P + L and 2P + L later."""
-    found = multicast(CHAIN, "x", "propagation", P2P, 1)
+    star = structure(CHAIN, "greedy")
+    found = multicast(star, "x", "propagation", P2P)
     assert (found.transmissions, sorted(found.delays_ms)) == (3, [6.0, 12.0, 13.0])
-    on_air = multicast(CHAIN, "x", "propagation", BROADCAST, 1)
+    on_air = multicast(star, "x", "propagation", BROADCAST)
     assert (on_air.transmissions, sorted(on_air.delays_ms)) == (2, [2.0, 4.0, 4.0])
 
 

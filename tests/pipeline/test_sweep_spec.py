@@ -168,7 +168,7 @@ def test_too_large_a_grid_is_refused_before_it_is_expanded() -> None:
         (PLAN.replace("groups = 4", ""), "s.toml: groups: is missing: a file, or how many to draw"),
         (PLAN + "tie = 'a'\nbuilder = 'star'", "s.toml: tie: settles ties of 'greedy' only"),
         (SIM + "origins = 10", "s.toml: origins: 10 of 9 sites"),
-        (SIM + "stability = 'train'", "s.toml: stability: 'train' is not built yet"),
+        (SIM + "stability = 'trains'", "s.toml: stability: there is no 'trains'"),
         (
             STABILITY + "random_tree = 'n=9,b=2,p=2'",
             "s.toml: tree: give 'tree' or 'random_tree', one of them",

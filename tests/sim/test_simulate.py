@@ -224,7 +224,6 @@ def test_sites_that_stay_down_are_not_held_against_the_others() -> None:
         ({"on_failure": "weit"}, "on-failure: there is no 'weit' (did you mean 'wait'?)"),
         ({"durability": "disk"}, "durability: there is no 'disk'"),
         ({"codec": "byte"}, "codec: there is no 'byte' (did you mean 'bytes'?)"),
-        ({"stability": "s_coordp"}, "stability: 's_coordp' is not built yet; there is 'plain'"),
         ({"stability": "plane"}, "stability: there is no 'plane' (did you mean 'plain'?)"),
         (
             {"on_failure": "wait", "durability": "memory"},

@@ -14,7 +14,8 @@ from ordercast.net.gaps import Gap
 Note: TypeAlias = tuple[Any, ...]
 """("open",), ("saw", position, group, origin, incarnation, seq, digest), ("confirming", position),
 ("confirmed", position), ("accepted", group, first seq, [digests]), ("rolled", position, how many)
-where deliveries were taken back."""
+where deliveries were taken back. What is not judged: ("manager", site), ("standing", state), and
+("refused", why) of what was not taken."""
 
 
 def saw(item: Any) -> Note:

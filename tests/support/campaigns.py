@@ -64,7 +64,7 @@ def groups_of(seed: int) -> dict[str, list[str]]:
 
 def run_case(case: Case, directory: Path) -> Found:
     async def limited() -> Found:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             return await Campaign(case, directory).run()
 
     return asyncio.run(limited())
@@ -242,8 +242,7 @@ class Campaign:
             async with asyncio.timeout(QUIET_S):
                 for site in self.tasks:
                     await self.tasks[site][0]
-                while not all(self._is_done(site, node) for site, node in cluster.nodes.items()):
-                    await asyncio.sleep(0.005)
+                await self._until_done(cluster)
         except TimeoutError:
             late = [site for site, node in cluster.nodes.items() if not self._is_done(site, node)]
             self.errors.append(f"not quiet after {QUIET_S:.0f} s: {', '.join(late)}")
@@ -251,9 +250,26 @@ class Campaign:
             tasks[1].cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _until_done(self, cluster: LocalCluster) -> None:
+        """Twice in a row: what a site has just heard it deals with at the end of its turn."""
+        looks = 0
+        while looks < 2:
+            await asyncio.sleep(0.01)
+            done = all(self._is_done(site, node) for site, node in cluster.nodes.items())
+            looks = looks + 1 if done else 0
+
     def _is_done(self, site: str, node: Node) -> bool:
-        last = max((note[1] for note in self.notes[site] if note[0] == "saw"), default=0)
-        return node.core.quiet() and not node.driver.unwritten and last == node.stream.delivered
+        unsent = node.outgoing.waiting_messages or node.driver.unwritten
+        return node.core.quiet() and not unsent and self._has_read(site) == node.stream.delivered
+
+    def _has_read(self, site: str) -> int:
+        """How far this life of the application has come; before its first item, how far others."""
+        for note in reversed(self.notes[site]):
+            if note[0] in ("saw", "rolled"):
+                return int(note[1])
+            if note[0] == "open":
+                break
+        return max((note[1] for note in self.notes[site] if note[0] == "confirmed"), default=0)
 
     def _judge(self, stores: Path) -> None:
         found = self.found

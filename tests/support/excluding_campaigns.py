@@ -2,11 +2,13 @@
 network is split and heals, so that also who was never killed is excluded and returns."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
 from ordercast.net.local import LocalCluster
-from support.campaigns import Campaign, Case, Found
+from ordercast.net.node import Node
+from support.campaigns import QUIET_S, Campaign, Case, Found
 
 SUSPECT_S = 0.15
 
@@ -19,6 +21,21 @@ class ExcludingCampaign(Campaign):
 
     def _has_more(self, site: str) -> bool:
         return super()._has_more(site) or self.found.kills < self.case.kills
+
+    def _is_done(self, site: str, node: Node) -> bool:
+        """And all have returned: before that an absent site has nothing to do, and more to come."""
+        back = node.standing.state() == "present" and not node.core.layout.absent
+        return back and super()._is_done(site, node)
+
+    async def _calm(self, cluster: LocalCluster) -> None:
+        """And then all are stopped at one moment: one after another they would be missed."""
+        await super()._calm(cluster)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(QUIET_S):
+                await self._until_done(cluster)
+        for node in cluster.nodes.values():
+            node.driver.close()
+        await asyncio.gather(*(cluster.kill(site) for site in list(cluster.nodes)))
 
     async def _disturb(self, cluster: LocalCluster) -> None:
         """Each failure lasts long enough to be noticed, or nearly so."""
@@ -48,7 +65,7 @@ class ExcludingCampaign(Campaign):
 
 def run_excluding(case: Case, directory: Path) -> Found:
     async def limited() -> Found:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             return await ExcludingCampaign(case, directory).run()
 
     return asyncio.run(limited())

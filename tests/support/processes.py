@@ -54,10 +54,12 @@ def write_cluster(
     tls: bool = True,
     addresses: Mapping[str, str] | None = None,
     limits: Mapping[str, object] | None = None,
+    timeouts: Mapping[str, object] | None = None,
+    outside: Sequence[str] = (),
     name: str = "cluster.toml",
 ) -> Path:
-    """The cluster file, and certificates for all sites."""
-    sites = sorted({site for members in groups.values() for site in members})
+    """The cluster file, and certificates for all sites; those `outside` are in no group."""
+    sites = sorted({*outside, *(site for members in groups.values() for site in members)})
     if addresses is None:
         ports = free_ports(len(sites))
         addresses = {site: f"127.0.0.1:{port}" for site, port in zip(sites, ports, strict=True)}
@@ -65,6 +67,8 @@ def write_cluster(
     lines += [f"{key} = {_toml(value)}" for key, value in options.items()]
     lines += ["[limits]", 'retention = "24h"']
     lines += [f"{key} = {_toml(value)}" for key, value in (limits or {}).items()]
+    if timeouts:
+        lines += ["[timeouts]", *(f"{key} = {_toml(value)}" for key, value in timeouts.items())]
     if tls:
         lines += ["[tls]", 'dir = "certs"']
         write_certificates(NAME, sites, folder / "certs")
@@ -97,12 +101,17 @@ class Processes:
         seed: int,
         deaf: Sequence[str] = (),
         fast: bool = False,
+        steady: bool = False,
         cluster_of: Callable[[str], Path] | None = None,
+        place_of: Callable[[str], Sequence[str]] | None = None,
     ) -> None:
+        """`steady`: they send on until `settle`. `place_of`: words before a site's command, if it
+        runs in a place of its own."""
         self.folder = folder
         self.cluster = cluster
         self.deaf = deaf
         self.fast = fast
+        self.steady = steady
         self.config = read_cluster(cluster)
         self.sites = sorted(self.config.sites)
         self.each = -(-messages // len(self.sites))
@@ -110,6 +119,7 @@ class Processes:
         self.verdict = Verdict()
         self.stores = folder / "stores"
         self._cluster_of = cluster_of or (lambda _: cluster)
+        self._place_of = place_of or (lambda _: ())
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Processes":
@@ -141,9 +151,11 @@ class Processes:
             words.append("deaf")
         if self.fast:
             words.append("fast")
+        if self.steady:
+            words.append("steady")
         with (self.folder / f"{site}.log").open("ab") as log:
             self._running[site] = subprocess.Popen(
-                [sys.executable, str(WORKER), *map(str, words)],
+                [*self._place_of(site), sys.executable, str(WORKER), *map(str, words)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -152,6 +164,20 @@ class Processes:
                     "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
                 },
             )
+
+    def told(self, site: str, kind: str) -> list[str]:
+        """The notes of a kind that a site's application has written so far: what each says."""
+        if not self._has(site):
+            return []
+        return [note[1] for note in read_notes(self.notes(site)) if note[0] == kind]
+
+    def wait_until(self, what: Callable[[], bool], limit_s: float = 60.0) -> None:
+        deadline = time.monotonic() + limit_s
+        while not what():
+            for site, process in self._running.items():
+                assert process.poll() is None, f"{site} ended: {self.log(site)[-600:]}"
+            assert time.monotonic() < deadline, f"not so after {limit_s:.0f} s"
+            time.sleep(0.05)
 
     def kill(self, site: str) -> None:
         process = self._running[site]
@@ -167,54 +193,65 @@ class Processes:
     # --- the schedule -----------------------------------------------------------------------------
 
     def roles(self) -> dict[str, list[str]]:
-        """Who is what in the structure; every site is an origin."""
+        """Who is what at first, but for the manager."""
         layout = self.config.first_layout()
-        roles: dict[str, list[str]] = {"leaf": [], "inner": [], "root": []}
+        roles: dict[str, list[str]] = {"leaf": [], "inner": [], "root": [], "outside": []}
         for site in self.sites:
             home = layout.home(site)
-            assert home is not None
+            if home is None:
+                roles["outside"].append(site)
+                continue
             above, below = home.structure.parent(site), home.structure.children[site]
             roles["leaf" if not below else "root" if above is None else "inner"].append(site)
-        return {**{role: sites for role, sites in roles.items() if sites}, "origin": self.sites}
+        found = {role: sites for role, sites in roles.items() if sites}
+        return {**found, "voter": list(layout.voters), "manager": []}
 
     def manager(self) -> str | None:
-        """Who leads the voters, as most of the running sites say."""
+        """Who leads the voters, as most of the running sites say: their `status` tells it."""
         said: Counter[str] = Counter()
         for site, process in self._running.items():
-            if process.poll() is None and self._has(site):
-                told = [note[1] for note in read_notes(self.notes(site)) if note[0] == "manager"]
-                said.update(name for name in told[-1:] if name)
+            if process.poll() is None:
+                said.update(name for name in self.told(site, "manager")[-1:] if name)
         return max(sorted(said), key=said.__getitem__, default=None)
 
+    def wait_for_manager(self, down: Sequence[str]) -> str:
+        """One that runs: of one that was just killed the others have yet to hear."""
+        deadline = time.monotonic() + 60
+        while (found := self.manager()) is None or found in down:
+            assert time.monotonic() < deadline, f"no manager; down: {down}"
+            time.sleep(0.05)
+        return found
+
     def kill_at_random(self, kills: int, *, pause_s: float = 0.9, down_s: float = 0.5) -> None:
-        """In turn a leaf, an inner site, the root, any origin, the manager; sometimes two are down
-        at a time."""
+        """Each role in turn, in any order; sometimes two sites are down at a time. A majority of
+        the voters always runs, and all of them at first: they found the cluster."""
+        self.wait_for_manager([])
         rng = random.Random(f"kills {self.seed}")
-        roles = {**self.roles(), "manager": []}
+        roles = self.roles()
+        most = min(2, (len(roles["voter"]) - 1) // 2)
         order = [role for _ in range(kills) for role in rng.sample(list(roles), len(roles))]
         down: list[str] = []
-        for role in order:
-            if sum(self.verdict.kills.values()) == kills:
-                break
+        for role in order[:kills]:
             time.sleep(rng.random() * 2 * pause_s)
             if role == "manager":
-                roles[role] = [site for site in (self.manager(),) if site is not None]
-            up = [site for site in roles[role] if site not in down]
-            if up:
-                site = rng.choice(up)
-                self.kill(site)
-                self.verdict.kills[role] += 1
-                down.append(site)
-            if down and (not up or rng.random() < 0.7 or len(down) > 1):
+                roles[role] = [self.wait_for_manager(down)]
+            while all(site in down for site in roles[role]):
+                self.restart(down.pop(0))
+            site = rng.choice([site for site in roles[role] if site not in down])
+            self.kill(site)
+            self.verdict.kills[role] += 1
+            down.append(site)
+            if len(down) == most or rng.random() < 0.7:
                 time.sleep(rng.random() * 2 * down_s)
                 self.restart(down.pop(0))
-        for site in down:
-            self.restart(site)
+        while down:
+            self.restart(down.pop(0))
 
     # --- the end ----------------------------------------------------------------------------------
 
     def settle(self, limit_s: float) -> None:
         """Until every application has sent all, all of that is stable, and nothing more is seen."""
+        (self.folder / "enough").touch()
         deadline = time.monotonic() + limit_s
         sizes: list[int] = []
         still = 0

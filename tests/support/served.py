@@ -46,11 +46,8 @@ class Served:
 async def served(
     directory: Path, groups: Mapping[str, Sequence[str]] = GROUPS, **options: Any
 ) -> AsyncIterator[Served]:
-    """With a store, who fails is waited for, unless the options say otherwise."""
     options.setdefault("dir", directory)
     options.setdefault("durability", "os")
-    if options["durability"] != "memory":
-        options.setdefault("on_failure", "wait")
     async with local_cluster(groups, **options) as cluster:
         found = Served(cluster, directory)
         for site in cluster.cluster.sites:

@@ -2,7 +2,8 @@
 
 Only the public face is used. It sends so many messages, reads and confirms, and notes what it does
 and sees in a file (`applog`), which also tells it after a restart how much is left to send. A line
-on standard input ends it. Further words: `deaf` reads nothing, `fast` does not pause.
+on standard input ends it. Further words: `deaf` reads nothing, `fast` does not pause, `steady`
+sends on until there is a file `enough` beside the notes.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import os
 import random
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +40,17 @@ class Notes:
 
 
 async def send(
-    node: Any, groups: list[str], notes: Notes, count: int, pace_s: float, rng: random.Random
+    node: Any,
+    groups: list[str],
+    notes: Notes,
+    count: int,
+    steady: Callable[[], bool],
+    pace_s: float,
+    rng: random.Random,
 ) -> None:
-    while count > 0:
+    while count > 0 or steady():
         payloads = [rng.randbytes(rng.randrange(60)) for _ in range(rng.choice([1, 1, 2, 5, 20]))]
-        payloads = payloads[:count]
+        payloads = payloads[: max(count, 1)]
         group = rng.choice(groups)
         way = rng.random()
         try:
@@ -53,7 +61,9 @@ async def send(
             else:
                 payloads = payloads[:1]
                 receipt = await node.multicast(group, payloads[0])
-        except ordercast.NotInMajority:  # nothing was sent: a member of a list is away, or more
+        except ordercast.NotInMajority as error:  # nothing was sent
+            notes.add(("refused", str(error)))
+            notes.write()
             await asyncio.sleep(0.1)
             continue
         await receipt.accepted()
@@ -93,14 +103,16 @@ async def tell_idle(node: Any, notes: Notes, sending: "asyncio.Task[None]") -> N
     notes.write()
 
 
-async def tell_manager(node: Any, notes: Notes) -> None:
-    before = None
+async def tell_status(node: Any, notes: Notes) -> None:
+    """Who leads the voters, and how the site stands, each when it changes."""
+    before: dict[str, Any] = {}
     while True:
-        manager = (await node.status())["manager"]
-        if manager != before:
-            before = manager
-            notes.add(("manager", manager))
-            notes.write()
+        status = await node.status()
+        for word in ("manager", "standing"):
+            if word not in before or status[word] != before[word]:
+                before[word] = status[word]
+                notes.add((word, status[word]))
+        notes.write()
         await asyncio.sleep(0.1)
 
 
@@ -109,17 +121,22 @@ async def main(words: list[str]) -> None:
     before = read_notes(Path(path)) if Path(path).exists() else []
     left = int(count) - sum(len(note[3]) for note in before if note[0] == "accepted")
     notes = Notes(Path(path))
+    enough = Path(path).with_name("enough")
+
+    def steady() -> bool:
+        return "steady" in more and not enough.exists()
+
     pace_s = 0.0 if "fast" in more else PACE_S
     rng = random.Random(f"{seed} {site} {len(before)}")
     groups = sorted(tomllib.loads(Path(cluster).read_text(encoding="utf-8"))["groups"])
     async with ordercast.Node.open(cluster, site, dir=directory) as node:
         notes.add(("open",))
         notes.write()
-        sending = asyncio.create_task(send(node, groups, notes, left, pace_s, rng))
+        sending = asyncio.create_task(send(node, groups, notes, left, steady, pace_s, rng))
         tasks = [sending, asyncio.create_task(tell_idle(node, notes, sending))]
         if "deaf" not in more:
             tasks.append(asyncio.create_task(read(node, notes, rng)))
-        telling = asyncio.create_task(tell_manager(node, notes))
+        telling = asyncio.create_task(tell_status(node, notes))
         loop = asyncio.get_running_loop()
         told = asyncio.ensure_future(loop.run_in_executor(None, sys.stdin.readline))
         done, _ = await asyncio.wait([told, *tasks[2:]], return_when=asyncio.FIRST_COMPLETED)

@@ -33,6 +33,7 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import WireFrame
+from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed
 from ordercast.wire.epochs import Ask, Fed, Feed, Fetch, InEpoch, Logged, Pages, Past, Whole
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
 from ordercast.wire.limits import LARGEST_NUMBER
@@ -120,6 +121,10 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         st.binary(min_size=1, max_size=300),
     ),
     "NoSnapshot": st.builds(NoSnapshot, NUMBERS, NAMES, TEXTS),
+    "Keyed": st.builds(
+        Keyed, NUMBERS, NUMBERS, st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES), NUMBERS
+    ),
+    "Heard": st.builds(Heard, NUMBERS),
 }
 frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
@@ -235,4 +240,8 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
         number(rng, 1), "alpha", rng.randint(0, 9), 1_000, rng.randbytes(32), rng.randbytes(100)
     ),
     "NoSnapshot": lambda rng: NoSnapshot(number(rng, 1), "alpha", "it keeps none"),
+    "Keyed": lambda rng: Keyed(
+        number(rng, 1), number(rng, 1), rng.randbytes(KEY_BYTES), number(rng, 1)
+    ),
+    "Heard": lambda rng: Heard(number(rng, 1)),
 }  # fmt: skip

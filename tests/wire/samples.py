@@ -29,6 +29,7 @@ from ordercast.wire.frames import (
 )
 from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
 from ordercast.wire.ring import Call, Header, Numbered, Token
+from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
@@ -79,6 +80,15 @@ toms = st.one_of(
     st.builds(Bid, NAMES, COUNTS, any_groups, NUMBERS, NAMES),
     st.builds(Fetch, st.lists(names, min_size=1, max_size=4).map(tuple)),
 )
+entries = st.tuples(any_groups, COUNTS, COUNTS, NUMBERS, NAMES)
+arrays = st.lists(entries, max_size=4).map(tuple)
+rounds = st.one_of(
+    st.builds(RoundStart, NUMBERS),
+    st.builds(RoundAsk, COUNTS),
+    st.builds(RoundAck, NUMBERS, COUNTS, st.booleans(), arrays),
+    st.builds(RoundInfo, NUMBERS, COUNTS, st.booleans(), arrays),
+    st.builds(RoundMissing, NUMBERS, st.lists(NAMES, max_size=3).map(tuple)),
+)
 holes = st.tuples(NAMES, NUMBERS, NUMBERS).map(lambda one: (one[0], *sorted(one[1:])))
 rings = st.one_of(
     st.builds(Numbered, batches(), NUMBERS),
@@ -100,7 +110,7 @@ swaps = st.one_of(
 items_of_lane: dict[int, st.SearchStrategy[Item]] = {
     UP: st.one_of(submits, offers, timestamps, rings, swaps),
     DOWN: st.one_of(relays, proposals, finals),
-    CONTROL: st.one_of(reports, settleds, toms),
+    CONTROL: st.one_of(reports, settleds, toms, rounds),
 }
 
 acks = st.lists(st.tuples(st.sampled_from(LANES), COUNTS, COUNTS), max_size=3).map(tuple)
@@ -194,6 +204,11 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
     body = random_batch(rng)
     if lane == CONTROL:
         name = (site, 1, group, seq)
+        if rng.random() < 0.5:
+            counts = ((group, seq, clock, 3, site),) * rng.randint(0, 3)
+            kind = rng.choice((RoundAck, RoundInfo))
+            short = (RoundStart(seq), RoundAsk(seq), RoundMissing(seq, (site,)))
+            return rng.choice((*short, kind(clock, seq, rng.random() < 0.5, counts)))
         return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
     name = (site, 1, group, seq)
     items: tuple[Item, ...] = (

@@ -30,6 +30,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.limits import LARGEST_NUMBER, NAMES_KEPT
+from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 from wire import samples
@@ -43,6 +44,13 @@ SETTLED = Settled((("alpha", 3),))
 OFFERS = (Offer(batch(), 0), Timed(batch(), 7), Null(7), Wanted(7, "d"))
 ANSWERS = (Proposal(1, "alpha", 3, 7), Final(1, "alpha", 3, 7, "d"))
 TOM = (Body(batch()), Bid("a", 1, "alpha", 3, "d"), Fetch((("a", 1, "alpha", 3),)))
+ROUNDS = (
+    RoundStart(1),
+    RoundAsk(0),
+    RoundAck(1, 0, True, (("alpha", 3, 2, 1, "a"),)),
+    RoundInfo(1, 0, False, ()),
+    RoundMissing(1, ("a",)),
+)
 NAME = ("a", 1, "alpha", 3)
 SWAPS = (
     Swap(1, batch(), NAME, "d"),
@@ -53,6 +61,11 @@ SWAPS = (
     Reached(7),
 )
 IMPLICIT = "@0123456789abcdef"
+
+
+def round_frame(group: str, logged: int, settled: int, members: int, slowest: str) -> Data:
+    entry = (group, logged, settled, members, slowest)
+    return Data(1, 1, CONTROL, 1, (RoundAck(1, 0, False, (entry,)),))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +143,18 @@ IMPLICIT = "@0123456789abcdef"
         (Data(1, 1, CONTROL, 1, (Fetch(()),)), "wanted has 0 entries"),
         (Data(1, 1, CONTROL, 1, (Fetch((("a", 1, "alpha", 0),)),)), "wanted.seq is 0"),
         (Data(1, 1, CONTROL, 1, (Settled((("alpha", -1),)),)), "seqs: of 'alpha' is -1"),
+        (Data(1, 1, CONTROL, 1, (RoundStart(0),)), "round is 0"),
+        (Data(1, 1, CONTROL, 1, (RoundAsk(-1),)), "round is -1"),
+        (Data(1, 1, CONTROL, 1, (RoundAck(0, 0, False, ()),)), "round is 0"),
+        (Data(1, 1, CONTROL, 1, (RoundInfo(1, -1, False, ()),)), "base is -1"),
+        (round_frame("@", 1, 1, 1, "a"), "'@' is not a group's name"),
+        (round_frame("alpha", -1, 1, 1, "a"), "counts: of 'alpha' is -1"),
+        (round_frame("alpha", 1, -1, 1, "a"), "counts: of 'alpha' is -1"),
+        (round_frame("alpha", 1, 1, 0, "a"), "counts: members of 'alpha' is 0"),
+        (round_frame("alpha", 1, 1, 1, ""), "'' is not a site's name"),
+        (Data(1, 1, CONTROL, 1, (RoundMissing(0, ()),)), "round is 0"),
+        (Data(1, 1, CONTROL, 1, (RoundMissing(1, ("a b",)),)), "'a b' is not a site's name"),
+        (Data(1, 1, UP, 1, (RoundStart(1),)), "a RoundStart does not go on lane 0"),
         (Data(1, 1, CONTROL, 1, (REPORT, Settled((("@", 1),)))), r"items\[1\].seqs: '@' is not"),
     ],
 )
@@ -143,12 +168,12 @@ def test_each_rule_names_what_is_wrong(frame: Frame, complaint: str) -> None:
     [
         (UP, (SUBMIT, *OFFERS, *SWAPS)),
         (DOWN, (RELAY, *ANSWERS)),
-        (CONTROL, (REPORT, SETTLED, *TOM)),
+        (CONTROL, (REPORT, SETTLED, *TOM, *ROUNDS)),
     ],
 )
 @pytest.mark.parametrize(
     "item",
-    [SUBMIT, RELAY, REPORT, SETTLED, *OFFERS, *ANSWERS, *TOM, *SWAPS],
+    [SUBMIT, RELAY, REPORT, SETTLED, *OFFERS, *ANSWERS, *TOM, *SWAPS, *ROUNDS],
     ids=lambda i: type(i).__name__,
 )
 def test_items_travel_on_their_own_lane_only(

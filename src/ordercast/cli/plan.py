@@ -8,11 +8,14 @@ from ordercast.model.groups import parse_groups
 from ordercast.plan.advice import AUTO, advise, check_options
 from ordercast.plan.candidates import NAMED
 from ordercast.plan.objectives import OBJECTIVES
+from ordercast.plan.protocols import advise_protocol
 from ordercast.plan.report import as_json, as_text
+from ordercast.sim.model_of import model_of
+from ordercast.sim.networks import parse_network
 
 DESCRIPTION = """\
-Choose the propagation forest for the groups of a file (TOML, or JSON of the same
-shape; - reads standard input) and say why."""
+Choose the propagation forest and the ordering protocol for the groups of a file (TOML,
+or JSON of the same shape; - reads standard input) and say why."""
 
 EXAMPLE = """\
 example:
@@ -59,6 +62,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="move children of busy sites deeper: less load, more depth, no extra sites",
     )
     parser.add_argument(
+        "--network",
+        default="lan",
+        metavar="SPEC",
+        help="what a hop and a message take: lan (the default), p2p:P=1ms,L=5ms, wan[:FILE] or"
+        " tree:b=3,p=4, as for 'sim'",
+    )
+    parser.add_argument(
         "--draw", metavar="FILE", help="draw the forest to FILE.svg or FILE.png (extra: plot)"
     )
     parser.add_argument(
@@ -76,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
         require_drawable(args.draw)
     started = time.perf_counter()
     table = parse_groups(read_text(args.groups), source=args.groups)
+    model = model_of(parse_network(args.network, read_text), table.sites)
     plan = advise(
         table,
         builder=args.builder,
@@ -83,16 +94,18 @@ def run(args: argparse.Namespace) -> int:
         branching=args.branching,
         tie=args.tie,
         rebalance=args.rebalance,
+        model=model,
     )
+    advice = advise_protocol(plan, table, args.builder, model)
     seconds = time.perf_counter() - started
     if args.draw is not None:
         from ordercast.plan.drawing import draw
 
         draw(plan.forest, table, args.draw)
     if args.json:
-        print_json(as_json(plan, table, seconds=seconds, full=args.full))
+        print_json(as_json(plan, table, advice, seconds=seconds, full=args.full))
         return GOOD
-    print(as_text(plan, table))
+    print(as_text(plan, table, advice))
     if args.draw is not None:
         print(f"\nDrawn to {args.draw}.")
     print(f"\n{seconds:.3f} s")

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,11 @@ example:
   ordercast reproduce --only gs-graph1 gs-graph2 --quick --out figures
 
 names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
-       stab-table1, stab-table4, stab-figure6 ... stab-figure10, stab-scale, stab-load,
-       stab-trigger, scale-forest; those of the other papers come with their protocols"""
+       tom-table1, tom-figure5, swap-latency, swap-locality, stab-table1, stab-table4,
+       stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger, scale-forest"""
+
+
+_WIDTH = 84  # of what was measured, which stands below its statement
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--only", metavar="NAME", nargs="+", action="extend", default=[],
         help="only these (default: all)",
     )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="fewer points and runs: a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer points and runs: minutes")
     parser.add_argument("--out", metavar="DIR", default="out", help="where they go (default: out)")
     parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
     parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")
@@ -85,6 +89,7 @@ def _tell(done: "Reproduced") -> None:
     print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s")
     for finding in done.findings:
         print(f"  {finding.verdict:8}  {finding.statement}")
+        print(textwrap.indent(textwrap.fill(finding.measured, _WIDTH), " " * 12))
     if done.failed:
         print(f"  {len(done.failed):,} runs failed, the first: {done.failed[0].error}")
     if done.unreached:

@@ -1,9 +1,11 @@
-"""What comes on the lane CONTROL: reports, news of what is final, and an ordering object's own."""
+"""What comes on the lane CONTROL: reports, rounds of a stability protocol, news of what is final,
+and what an ordering object has of its own."""
 
 from typing import TYPE_CHECKING
 
 from ordercast.model.groups import Site as SiteName
 from ordercast.wire.frames import Item, Report, Settled
+from ordercast.wire.stability import ROUNDS
 
 if TYPE_CHECKING:
     from ordercast.core.site import Site
@@ -19,5 +21,9 @@ def take_control(site: "Site", peer: SiteName, item: Item) -> None:
             site.settle(news)
         if not item.counts:
             site.tell_settled(peer, site.retention.final_seqs(peer))
+    elif isinstance(item, ROUNDS):
+        news = site.stability.receive(peer, item)
+        if news:
+            site.settle(news)
     elif site.heading is not None:
         site.heading.control(peer, item)

@@ -7,6 +7,7 @@ durable checkpoint and the durable records after it, with the next `boot`; `star
 
 import heapq
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from ordercast.core.control import take_control
@@ -79,7 +80,7 @@ class Site:
         self._relay_before_durable = not self.resumes and not info.direct  # else it is a promise
         self.replaying = self.resuming = False
         self.stability = tracker_named(options.stability).make(
-            name, structure, self._report, options.timing, eager=options.deliver == "safe"
+            name, structure, self._report, options, boot, partial(getattr, self, "now")
         )
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ordercast.core.stability.rounds import Layout
 from ordercast.forest.forest import Forest
 from ordercast.forest.labels import Labels
 from ordercast.forest.metagroups import BALANCED, METAGROUPS
@@ -22,6 +23,7 @@ class Structure:
     forest: Forest
     _depth: dict[Site, int] = field(default_factory=dict)
     _implicit: dict[tuple[Site, ...], Site] = field(default_factory=dict)
+    layouts: dict[tuple[Site, bool], Layout[Site]] = field(default_factory=dict, compare=False)
 
     @property
     def groups(self) -> Mapping[Group, tuple[Site, ...]]:

@@ -3,6 +3,7 @@
 from ordercast.model.messages import Batch
 from ordercast.wire.frames import Item, Offer, Relay, Report, Settled, Submit, Timed
 from ordercast.wire.ring import Numbered, Token
+from ordercast.wire.stability import RoundAck, RoundInfo, RoundMissing
 from ordercast.wire.swap import Counted, Follows, Swap
 from ordercast.wire.tom import Body, Fetch
 
@@ -15,6 +16,10 @@ def weight_of(item: Item) -> int:
         return _batch_weight(item.batch)
     if type(item) is Report:
         return 64 + 96 * len(item.counts)
+    if isinstance(item, (RoundAck, RoundInfo)):
+        return 64 + 176 * len(item.counts)
+    if type(item) is RoundMissing:
+        return 64 + 66 * len(item.sites)
     if type(item) is Fetch:
         return 64 + 160 * len(item.wanted)
     if type(item) is Settled:

@@ -11,6 +11,8 @@ from ordercast.net.connection import LinkTimes
 from ordercast.net.hello import Identity
 from ordercast.net.memory_store import MemoryStore
 from ordercast.net.peers import LinkStatus
+from ordercast.net.sealing import seal_for
+from ordercast.net.spreading import Spreading
 from ordercast.net.store import Store
 from ordercast.net.tls import TlsConfig
 from ordercast.net.transport import Transport
@@ -64,17 +66,23 @@ def over_tcp(
     """Real connections; `addresses` where they differ from the file (ports that were free)."""
 
     def make(node: "Node") -> AnyTransport:
-        return Transport(
-            node.site,
-            Identity(cluster.name, node.boot, node.incarnation, node.terms()),
-            {node.site: node.address, **(addresses or cluster.addresses())},
-            TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
-            on_frames=node.frames,
-            on_connected=node.connected,
-            on_lost=node.lost,
-            on_congested=node.congested,
-            times=LinkTimes(suspect=cluster.timeouts.suspect),
-            insecure=cluster.insecure,
-        )
+        def connect(told: "Node | Spreading") -> Transport:
+            return Transport(
+                node.site,
+                Identity(cluster.name, node.boot, node.incarnation, node.terms()),
+                {node.site: node.address, **(addresses or cluster.addresses())},
+                TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
+                on_frames=told.frames,
+                on_connected=told.connected,
+                on_lost=told.lost,
+                on_congested=told.congested,
+                times=LinkTimes(suspect=cluster.timeouts.suspect),
+                insecure=cluster.insecure,
+            )
+
+        if cluster.multicast is None:
+            return connect(node)
+        seal = seal_for(secret=cluster.tls is not None)
+        return Spreading(node, cluster.multicast, seal, connect)
 
     return make

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ordercast.core.dissemination.registry import MULTICAST, WAYS
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
@@ -20,6 +21,7 @@ from ordercast.net.config import (
     TlsFiles,
 )
 from ordercast.net.measures import age_or_size, duration, size
+from ordercast.net.multicast_file import MulticastConfig, read_multicast
 from ordercast.plan.advice import AUTO
 from ordercast.plan.candidates import NAMED
 from ordercast.wire.limits import BODY_BYTES
@@ -28,19 +30,18 @@ LARGEST_FILE = 16 * 1024 * 1024  # bytes
 MOST_VOTERS = 7
 DEFAULT_VOTERS = 5  # of a roster larger than that
 
-STABILITY = ("coordp", "full_dist", "train", "s_coordp", "s_train", "plain")
-DEFAULT_STABILITY = "s_coordp"
 _CHOICES = {
     "deliver": ("safe", "agreed"),
     "on_failure": ("exclude", "wait"),
     "durability": ("sync", "os", "memory"),
     "slow_member": ("wait", "shed", "exclude"),
     "builder": (*NAMED, AUTO),
+    "dissemination": WAYS,
 }
-_TABLES = ("cluster", "limits", "timeouts", "tls", "sites", "groups")
+_TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups")
 _CLUSTER = (
     "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
-    "durability", "voters", "slow_member", "open", "insecure",
+    "durability", "voters", "slow_member", "open", "insecure", "dissemination",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
@@ -100,6 +101,7 @@ def cluster_from(
         timeouts=_timeouts(_table(data, "timeouts", source), source),
         tls=None if directory is None else TlsFiles(directory),
         insecure=insecure,
+        multicast=_multicast(data, options, name, sites, source),
         source=source,
         **options,
     )
@@ -118,10 +120,7 @@ def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
     if "protocol" in given:
         found["protocol"] = _one_of(given["protocol"], PROTOCOLS, f"{source}: cluster.protocol")
     if "stability" in given:
-        where = f"{source}: cluster.stability"
-        found["stability"] = named = _one_of(given["stability"], STABILITY, where)
-        if named not in TRACKERS and named != DEFAULT_STABILITY:
-            raise ConfigError(f"{where}: {named!r} is not built yet; there is 'plain'")
+        found["stability"] = _one_of(given["stability"], TRACKERS, f"{source}: cluster.stability")
     for key in ("causal", "open"):
         if key in given:
             found[key] = _flag(given[key], f"{source}: cluster.{key}")
@@ -312,6 +311,20 @@ def _tls(
     if insecure:
         raise ConfigError(f"{source}: tls: 'dir' and insecure = true contradict each other")
     return base / directory, False
+
+
+def _multicast(
+    data: Mapping[str, Any],
+    options: Mapping[str, Any],
+    name: str,
+    sites: Mapping[Site, SiteConfig],
+    source: str,
+) -> MulticastConfig | None:
+    """Checked also where it is not used."""
+    local = all(_is_loopback(site.address[0]) for site in sites.values())
+    given = _table(data, "multicast", source)
+    found = read_multicast(given, name, source, local=local, parse_address=parse_address)
+    return found if options.get("dissemination") == MULTICAST else None
 
 
 def _require_loopback(sites: Mapping[Site, SiteConfig], source: str) -> None:

@@ -14,16 +14,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ordercast.core.dissemination.registry import MULTICAST, UNICAST
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.order.registry import protocol_named, require_policy
-from ordercast.core.stability.registry import TRACKERS
 from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.net.forests import choose_forest
+from ordercast.net.multicast_file import MulticastConfig
 
 _BEATS = 10  # of the manager, in the time after which it is suspected
 FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
@@ -91,6 +92,8 @@ class Cluster:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     timeouts: Timeouts = field(default_factory=Timeouts)
     tls: TlsFiles | None = None
+    dissemination: str = UNICAST
+    multicast: MulticastConfig | None = None  # where that is how
     source: str = "cluster"
 
     @classmethod
@@ -103,6 +106,7 @@ class Cluster:
         limits: Mapping[str, Any] | None = None,
         timeouts: Mapping[str, Any] | None = None,
         tls: Mapping[str, Any] | None = None,
+        multicast: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> "Cluster":
         """A cluster from plain data, checked as a file is; options are those of `[cluster]`.
@@ -121,7 +125,8 @@ class Cluster:
             "sites": {site: {"address": given.get(site, "127.0.0.1:0")} for site in names},
             "groups": {group: list(members) for group, members in groups.items()},
         }
-        for table, values in (("limits", limits), ("timeouts", timeouts), ("tls", tls)):
+        tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
+        for table, values in tables.items():
             if values is not None:
                 data[table] = dict(values)
         return cluster_from(data, source="cluster", base=Path(), any_port=True)
@@ -202,12 +207,14 @@ class Cluster:
             "durability": self.durability,
             "causal": str(self.causal).lower(),
             "policy": self.policy,
-            "stability": self.tracker,
+            "stability": self.stability,
             "message_bytes": str(self.limits.message_bytes),
             "open": str(self.open).lower(),
         }
         if self.tie:
             agreed["tie"] = ",".join(self.tie)
+        if self.multicast is not None:
+            agreed[MULTICAST] = "{}:{}".format(*self.multicast.address)
         return agreed
 
     def voting_times(self) -> VotingTimes:
@@ -219,10 +226,6 @@ class Cluster:
         """What the core does about a failed site."""
         return self.on_failure
 
-    @property
-    def tracker(self) -> str:
-        return self.stability if self.stability in TRACKERS else "plain"
-
     def options(self) -> Options:
         """Connections are reliable while they last, so nothing is sent again, or acknowledged, in
         a hurry: acknowledgements that nobody waits for ride on the next report."""
@@ -230,7 +233,7 @@ class Cluster:
             deliver=self.deliver,
             on_failure=self.policy,
             causal=self.causal,
-            stability=self.tracker,
+            stability=self.stability,
             slow_member="exclude" if self.slow_member == "exclude" else "wait",
             limits=Limits(
                 message_bytes=self.limits.message_bytes,

@@ -10,7 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
@@ -24,6 +24,7 @@ from ordercast.net.openings import open_event
 from ordercast.net.rollbacks import RETURNED, rollback_event
 from ordercast.net.written import Written
 from ordercast.wire.codec import WireFrame
+from ordercast.wire.dissemination import Heard, Keyed
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import Handover
@@ -38,6 +39,15 @@ class Carrier(Protocol):
     """What a driver needs of a transport."""
 
     def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None: ...
+
+
+@runtime_checkable
+class Sharing(Carrier, Protocol):
+    """A transport that sends to many at once what is for many, and leaves the rest."""
+
+    def share(
+        self, sends: Sequence[tuple[SiteName, SiteFrame]]
+    ) -> Sequence[tuple[SiteName, SiteFrame]]: ...
 
 
 class Keeper(Protocol):
@@ -101,6 +111,7 @@ class Driver:
         self.fed_at = 0  # when a manager, which a majority answers, was last heard
         self.turns = 0
         self.commits = 0
+        self._share = carrier.share if isinstance(carrier, Sharing) else None
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self._closed = False
@@ -149,7 +160,7 @@ class Driver:
                 elif type(frame) is Feed:
                     self.fed_at = now
                     receive(now, peer, frame)
-                elif not isinstance(frame, (Data, Ack, Repair)):  # those are of no epoch
+                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard)):  # of no epoch
                     receive(now, peer, frame)
         except Error as error:  # a frame that no site with our configuration would send
             _log.error("frame from %s refused: %s", peer, error)
@@ -274,6 +285,8 @@ class Driver:
             self.application.decided(box.outcomes)
 
     def _send(self, sends: Sequence[tuple[SiteName, SiteFrame]]) -> None:
+        if self._share is not None:
+            sends = self._share(sends)
         if len(sends) == 1:  # the common case
             peer, frame = sends[0]
             self.carrier.send(peer, [frame])

@@ -26,6 +26,13 @@ _GAUGES = (
     ("epoch", "Epoch of the site's domain, 0 in none", ("epoch",)),
     ("records", "Records of the voters' log that the site has heard", ("records",)),
 )
+_STABILITY = (
+    ("unstable_messages", "Logged here and not known to be stable", "unstable", 1.0),
+    ("stability_rounds", "Rounds that have ended in this epoch", "rounds", 1.0),
+    ("stability_round_seconds", "How long a round takes, as seen from here", "round_ms", 1e-3),
+    ("stability_limit_messages", "Unstable messages that call for a round", "limit", 1.0),
+    ("time_to_stable_seconds", "From the log to stable, the last seen", "to_stable_ms", 1e-3),
+)
 _LINK_COUNTERS = (
     ("link_connections", "Connections made to or by the peer", "connections", ()),
     ("link_bytes", "Bytes over the link", "bytes", ("in", "out")),
@@ -97,6 +104,15 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
     for site in status["window"]["held_by"]:
         held.add_metric([*values, site], 1.0)
     yield held
+    stability = status["stability"]
+    for name, help_text, key, unit in _STABILITY:
+        family = gauge(name, help_text, ("tracker",))
+        family.add_metric([*values, stability["tracker"]], stability.get(key, 0) * unit)
+        yield family
+    awaited = gauge("stability_waits_for", "1 for each site that a round waits for", ("of",))
+    for site in stability.get("waits_for", ()):
+        awaited.add_metric([*values, site], 1.0)
+    yield awaited
     for which in ("value", "limit"):
         queue = gauge(f"queue_{which}", f"The {which} of each queue", ("queue",))
         for each in status["queues"]:

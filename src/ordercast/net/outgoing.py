@@ -77,6 +77,7 @@ class Outgoing:
         self._causal = core.options.causal
         self._last: dict[Group, int] = {}  # seq given to the last message to a named group
         self._last_listed: dict[Group, int] = {}  # and to an implicit one
+        self._lists: dict[Group, tuple[SiteName, ...]] = {}  # the members of those
         self._waiting: deque[Waiting] = deque()
         self._filling: dict[Group, Waiting] = {}
         # So much may wait for the end of the turn, as far as is known: less is never allowed before
@@ -174,6 +175,7 @@ class Outgoing:
         last = self._last_listed
         if group not in last:
             last[group] = self._own.last_seq(group)
+            self._lists[group] = members
         return group, self._take(last, group, members, payloads, size, request, granted)
 
     def _take(
@@ -335,16 +337,17 @@ class Outgoing:
         apart: dict[Group, None] = {}
         for batch in self._waiting:
             waits[batch.group] += len(batch.payloads)
-            if batch.group not in apart and not self._is_open(batch):
+            if batch.group not in apart and self._open(batch.group, batch.members) is False:
                 apart[batch.group] = None
-        refused: dict[Group, int] = {}
-        layout = self._core.layout
+        refused, layout = dict[Group, int](), self._core.layout
         self._shut = dict.fromkeys(g for g in layout.groups if layout.domain_of([g]) is None)
         if self._shut:
             self._filling.clear()
         groups = layout.groups if self._core.name in layout.roster else {}
         for last in (self._last, self._last_listed):
             for group, seq in list(last.items()):
+                if self._open(group, self._lists.get(group, ())) is None:
+                    continue  # its past, which tells the last that was taken, is yet to come
                 taken = self._own.last_seq(group)  # all that was sent, but for what was refused
                 if group in apart or taken + waits[group] != seq:
                     refused[group] = taken + 1
@@ -354,11 +357,14 @@ class Outgoing:
             self._drop(refused)
         return refused
 
-    def _is_open(self, batch: Waiting) -> bool:
+    def _open(self, group: Group, members: tuple[SiteName, ...]) -> bool | None:
+        """Whether there is an epoch for it; None: not while sites, or this one, are absent."""
+        if self._core.name in self._core.layout.roster and not self._standing.takes():
+            return None
         try:
-            self._core.domain(batch.group, batch.members)
+            self._core.domain(group, members)
         except NotInMajority:
-            return True
+            return None
         except Error:
             return False
         return True
@@ -377,6 +383,8 @@ class Outgoing:
 
     def gave(self, group: Group, seq: int) -> bool:
         """Whether there is such a message: else it was refused, perhaps in an earlier run."""
+        if self._open(group, self._lists.get(group, ())) is None:
+            return True  # as far as is known
         last = self._last.get(group) or self._last_listed.get(group, 0)
         return seq <= last or seq <= self._own.last_seq(group)
 

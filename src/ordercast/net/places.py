@@ -15,9 +15,11 @@ from ordercast.wire.limits import MEMBERS
 
 def places_of(layout: Layout) -> Places:
     domains = tuple(domain.sites for domain in layout.domains.values())
+    parts = tuple(_sites_of(layout, names) for names in components(layout.groups))
     if layout.whole and not layout.open:  # one tree, but lists of sites do not use that
-        parts = components(layout.groups)
-        domains = tuple(_sites_of(layout, names) for names in parts)
+        domains = parts
+    elif layout.absent:  # what they keep apart waits for them
+        domains += parts
     return Places(tuple(sorted(layout.roster)), tuple(layout.groups.items()), domains)
 
 

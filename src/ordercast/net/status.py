@@ -4,9 +4,11 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.holders import holders
 from ordercast.net.layout_told import absences_told, changes_told, epochs_told
+from ordercast.net.spreading import Spreading
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node
@@ -47,6 +49,7 @@ def status_of(node: "Node") -> dict[str, Any]:
             "limit_bytes": limits.window_bytes,
             "held_by": held_by(core),
         },
+        "stability": stability_told(core),
         "epochs": epochs_told(layout),
         "records": layout.count,
         "voters": list(layout.voters),
@@ -56,6 +59,7 @@ def status_of(node: "Node") -> dict[str, Any]:
         "suspects": core.manager.suspects(time.monotonic_ns()),
         "queues": _queues(core),
         "links": [asdict(link) for link in node.transport.links()],
+        "dissemination": _dissemination(node),
         "store": {
             "path": str(getattr(node.store, "path", "")),
             "bytes": node.store.bytes(),
@@ -77,6 +81,24 @@ def held_by(core: Member) -> list[str]:
     return sorted({site for engine in core.engines.values() for site in holders(engine)})
 
 
+def stability_told(core: Member) -> dict[str, Any]:
+    """How tracking gets on in the site's own domain."""
+    home = core.layout.home(core.name)
+    found: dict[str, Any] = {"tracker": core.options.stability}
+    progress = None if home is None else core.engines[home.epoch].stability.progress()
+    if progress is None:
+        return found
+    return found | {
+        "unstable": progress.unstable,
+        "rounds": progress.rounds,
+        "round_ms": round(progress.round_ns / 1e6, 3),
+        "limit": progress.limit,
+        "to_stable_ms": round(progress.to_final_ns / 1e6, 3),
+        "slowest_to_stable_ms": round(progress.slowest_to_final_ns / 1e6, 3),
+        "waits_for": list(progress.waits_for),
+    }
+
+
 def _queues(core: Member) -> list[dict[str, Any]]:
     """Of the site's own domain as they are; of another, to which it sends, with its epoch."""
     home = core.layout.home(core.name)
@@ -88,6 +110,11 @@ def _queues(core: Member) -> list[dict[str, Any]]:
             for name, value, limit in engine.observations()
         )
     return found
+
+
+def _dissemination(node: "Node") -> dict[str, Any]:
+    transport = node.transport
+    return transport.status() if isinstance(transport, Spreading) else {"chosen": UNICAST}
 
 
 def _failure(node: "Node") -> str | None:

@@ -11,7 +11,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.plan.candidates import BUILDERS, NAMED, Candidate, build_candidates
-from ordercast.plan.objectives import OBJECTIVES, cost_of
+from ordercast.plan.objectives import LAN, OBJECTIVES, NetworkModel, Values, cost_of
 from ordercast.plan.reasons import explain
 
 AUTO = "auto"
@@ -45,6 +45,7 @@ def advise(
     tie: Sequence[Site] = (),
     rebalance: bool = False,
     partitioner: str | None = None,
+    model: NetworkModel = LAN,
 ) -> Plan:
     """The best forest by the objective, or the one of the builder asked for.
 
@@ -56,19 +57,20 @@ def advise(
         table,
         indexed,
         BUILDERS if builder == AUTO else (builder,),
-        cost=cost_of(objective, table),
+        cost=cost_of(objective, table, model),
         branching=branching,
         tie=tie,
         rebalanced=rebalance,
         partitioner=partitioner,
+        model=model,
     )
-    ranked = sorted(compared, key=lambda candidate: rank(candidate, objective))
+    ranked = sorted(compared, key=lambda each: rank(each.values, objective, each.builder))
     cyclic = tuple(tuple(component) for component in cyclic_components(table))
     return Plan(
         objective=objective,
         chosen=ranked[0],
         compared=compared,
-        reasons=tuple(explain(table, indexed, objective, builder == AUTO, ranked, cyclic)),
+        reasons=tuple(explain(table, indexed, objective, builder == AUTO, ranked, cyclic, model)),
         cyclic=cyclic,
         domains=len(indexed.domains()),
     )
@@ -93,8 +95,8 @@ def check_options(
         raise ConfigError(f"tie: settles ties of 'greedy' only, not of {builder!r}")
 
 
-def rank(candidate: Candidate, objective: str) -> tuple[float, ...]:
+def rank(values: Values, objective: str, builder: str) -> tuple[float, ...]:
     """The objective, then the other two, then the simplest; rounding noise decides nothing."""
     others = [name for name in OBJECTIVES if name != objective]
-    values = [candidate.values.of(name) for name in (objective, *others)]
-    return (*(float(f"{value:.9g}") for value in values), NAMED.index(candidate.builder))
+    found = [values.of(name) for name in (objective, *others)]
+    return (*(float(f"{value:.9g}") for value in found), NAMED.index(builder))

@@ -13,7 +13,7 @@ from ordercast.forest.metrics import Cost, Metrics, measure_indexed
 from ordercast.forest.rebalance import rebalance
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable, Site
-from ordercast.plan.objectives import Values, evaluate, unit_rate
+from ordercast.plan.objectives import LAN, NetworkModel, Values, evaluate, unit_rate
 
 BUILDERS = ("star", "greedy", "balanced")  # the simplest first: equal ones are chosen in this order
 NAMED = (*BUILDERS, METAGROUPS, METAGROUPS_BALANCED)  # those that can be asked for
@@ -41,6 +41,7 @@ def build_candidates(
     tie: Sequence[Site],
     rebalanced: bool,
     partitioner: str | None = None,
+    model: NetworkModel = LAN,
 ) -> tuple[Candidate, ...]:
     build: dict[str, Callable[[], Forest]] = {
         "star": lambda: build_star(table),
@@ -53,24 +54,32 @@ def build_candidates(
             table, METAGROUPS_BALANCED, partitioner=partitioner
         ),
     }
-    return tuple(_candidate(name, build[name](), table, indexed, rebalanced) for name in builders)
+    return tuple(
+        _candidate(name, build[name](), table, indexed, rebalanced, model) for name in builders
+    )
 
 
 def _candidate(
-    name: str, forest: Forest, table: GroupTable, indexed: IndexedTable, rebalanced: bool
+    name: str,
+    forest: Forest,
+    table: GroupTable,
+    indexed: IndexedTable,
+    rebalanced: bool,
+    model: NetworkModel,
 ) -> Candidate:
     before = None
     if rebalanced:
-        before = measure_indexed(indexed, *_numbers(forest, indexed))
+        before = measure_indexed(indexed, *numbers(forest, indexed))
         forest = rebalance(forest, table)
-    parent, primary = _numbers(forest, indexed)
+    parent, primary = numbers(forest, indexed)
     metrics = measure_indexed(indexed, parent, primary)
-    values = evaluate(indexed, parent, primary, metrics, unit_rate(table))
+    values = evaluate(indexed, parent, primary, metrics, unit_rate(table), model)
     busiest = indexed.sites[values.busiest] if indexed.sites else ""
     return Candidate(name, forest, metrics, values, busiest, before)
 
 
-def _numbers(forest: Forest, indexed: IndexedTable) -> tuple[list[int], list[int]]:
+def numbers(forest: Forest, indexed: IndexedTable) -> tuple[list[int], list[int]]:
+    """Parents (-1: none) and primaries by the numbers of the table."""
     number = {site: i for i, site in enumerate(indexed.sites)}
     parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in indexed.sites]
     return parent, [number[forest.primary[group]] for group in indexed.groups]

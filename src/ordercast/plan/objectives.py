@@ -5,7 +5,7 @@ queueing added: a site that is busy for the fraction rho of its time takes P / (
 message it receives or sends. `load` is the busiest site, `messages` is [GS] n + ε.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -93,7 +93,23 @@ def evaluate(
     model: NetworkModel = LAN,
 ) -> Values:
     """All objectives of a structure already measured; `rate`: per second, of a weight of 1.0."""
-    load = metrics.weighted_load
+
+    def arrive(handling: Sequence[float], latency: float) -> list[float]:
+        return arrival_times(table, parent, primary, handling, latency)
+
+    return values_of(table, metrics.messages, metrics.weighted_load, arrive, rate, model)
+
+
+def values_of(
+    table: IndexedTable,
+    messages: Sequence[float],
+    load: Sequence[float],
+    arrive: Callable[[Sequence[float], float], list[float]],
+    rate: float,
+    model: NetworkModel = LAN,
+) -> Values:
+    """All objectives from the messages of each group, the load of each site, and the delays of the
+    groups by the sites' handling times and L."""
     busiest = max(range(len(load)), key=lambda site: (load[site], -site), default=-1)
     busy_per_load = rate * model.handling_s
     utilisation = load[busiest] * busy_per_load if load else 0.0
@@ -101,12 +117,12 @@ def evaluate(
         delay = OVERLOADED_S * utilisation
     else:
         handling = [model.handling_s / (1.0 - each * busy_per_load) for each in load]
-        times = arrival_times(table, parent, primary, handling, model.latency_s)
+        times = arrive(handling, model.latency_s)
         delay = min(_weighted_mean(times, table.weights), OVERLOADED_S)
     return Values(
         delay=delay,
         load=load[busiest] if load else 0.0,
-        messages=_weighted_mean(metrics.messages, table.weights),
+        messages=_weighted_mean(messages, table.weights),
         busiest=busiest,
         utilisation=utilisation,
     )

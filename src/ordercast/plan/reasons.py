@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import Group, GroupTable
 from ordercast.plan.candidates import Candidate
-from ordercast.plan.objectives import ASSUMED_RATE, LAN, OBJECTIVES, total_rate
+from ordercast.plan.objectives import ASSUMED_RATE, LAN, OBJECTIVES, NetworkModel, total_rate
 
 _MOST = 0.5  # of the traffic is ordered at the root: a tree then spreads little load
 _MANY = 20  # groups; in fewer, a root that orders most of them is nothing to warn of
@@ -28,6 +28,7 @@ def explain(
     compares: bool,
     ranked: Sequence[Candidate],
     cyclic: Sequence[Sequence[Group]],
+    model: NetworkModel = LAN,
 ) -> list[str]:
     """`ranked`: the candidates, the chosen one first; `compares`: the planner made the choice."""
     chosen = ranked[0]
@@ -37,7 +38,7 @@ def explain(
         sentences.extend(_alternatives(ranked, objective))
     else:
         sentences.append(_asked(chosen))
-    sentences.extend(_traffic(table, ranked))
+    sentences.extend(_traffic(table, ranked, model))
     sentences.extend(_structure(indexed, ranked))
     sentences.extend(_rebalanced(chosen))
     sentences.extend(_cycles(cyclic, len(indexed.groups)))
@@ -121,7 +122,7 @@ def _asked(chosen: Candidate) -> str:
     )
 
 
-def _traffic(table: GroupTable, ranked: Sequence[Candidate]) -> Iterator[str]:
+def _traffic(table: GroupTable, ranked: Sequence[Candidate], model: NetworkModel) -> Iterator[str]:
     rate = total_rate(table)
     if not table.rates:
         yield (
@@ -135,9 +136,9 @@ def _traffic(table: GroupTable, ranked: Sequence[Candidate]) -> Iterator[str]:
         if values.overloaded:
             yield (
                 f"With {candidate.builder}, {candidate.busiest} is overloaded: it would have to"
-                f" handle {values.utilisation / LAN.handling_s:,.0f} messages per second, and at"
-                f" {LAN.handling_s * 1e6:.0f} microseconds each it manages"
-                f" {1 / LAN.handling_s:,.0f}."
+                f" handle {values.utilisation / model.handling_s:,.0f} messages per second, and at"
+                f" {model.handling_s * 1e6:.0f} microseconds each it manages"
+                f" {1 / model.handling_s:,.0f}."
             )
         elif candidate is ranked[0] and values.utilisation >= _BUSY:
             yield (

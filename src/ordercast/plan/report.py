@@ -7,9 +7,11 @@ from typing import Any
 from ordercast.forest.forest import Forest
 from ordercast.forest.metrics import extra_sites
 from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.plan import protocols
 from ordercast.plan.advice import Plan
 from ordercast.plan.candidates import Candidate
 from ordercast.plan.levels import by_level
+from ordercast.plan.protocols import ProtocolAdvice
 from ordercast.plan.reasons import show
 
 NAMED_EXTRAS = 1_000_000  # so many extra sites, over all groups, are named; more are counted
@@ -18,7 +20,15 @@ _WIDTH = 88
 _LEVELS = 24  # so many levels of a larger forest are shown
 
 
-def as_json(plan: Plan, table: GroupTable, *, seconds: float, full: bool = False) -> dict[str, Any]:
+def as_json(
+    plan: Plan,
+    table: GroupTable,
+    advice: ProtocolAdvice | None = None,
+    *,
+    seconds: float,
+    full: bool = False,
+) -> dict[str, Any]:
+    """Without `advice`, nothing about protocols."""
     metrics, forest = plan.metrics, plan.forest
     groups, sites = sorted(table.groups), sorted(table.sites)
     named = full or sum(metrics.extra) <= NAMED_EXTRAS
@@ -48,6 +58,7 @@ def as_json(plan: Plan, table: GroupTable, *, seconds: float, full: bool = False
             "seconds": seconds,
         },
         "compared": compared(plan),
+        **({} if advice is None else protocols.as_json(advice)),
     }
 
 
@@ -71,13 +82,15 @@ def _measures(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def as_text(plan: Plan, table: GroupTable) -> str:
-    """The comparison, the reasons, and the forest itself."""
+def as_text(plan: Plan, table: GroupTable, advice: ProtocolAdvice) -> str:
+    """The comparisons, of forests and of protocols, the reasons, and the forest itself."""
     counts = (len(table.groups), "group"), (len(table.sites), "site"), (plan.domains, "domain")
     head = ", ".join(f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
     parts = [f"{head}; objective: {plan.objective}"]
     parts.append("\n".join(comparison(plan, table)))
     parts.append("\n".join(bullet(reason) for reason in plan.reasons))
+    parts.append("\n".join(["Protocols:", *aligned(protocols.rows_of(advice), protocols.LEFT)]))
+    parts.append("\n".join(bullet(reason) for reason in advice.reasons))
     small = len(table.sites) <= DRAWN_AS_TEXT
     if small:
         parts.append("\n".join(["Who forwards to whom:", *tree(plan, table)]))
@@ -121,10 +134,10 @@ def comparison(plan: Plan, table: GroupTable) -> list[str]:
                 "overloaded" if values.overloaded else show(values.delay, "delay"),
             )
         )
-    return _aligned(rows, left=(0, 1, 5))
+    return aligned(rows, left=(0, 1, 5))
 
 
-def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
@@ -184,7 +197,7 @@ def _levels(plan: Plan, table: GroupTable) -> Iterator[str]:
                 f"{max(level.load):,}",
             )
         )
-    lines = _aligned(rows, left=())
+    lines = aligned(rows, left=())
     if len(lines) > _LEVELS + 2:
         half = _LEVELS // 2
         skipped = len(lines) - 1 - 2 * half

@@ -31,8 +31,15 @@ class Setting:
 Formula = Callable[[Setting], float]
 
 
-def symmetric(x: Setting) -> float:
+def symmetric_printed(x: Setting) -> float:
     return x.sources * (1 + 2 * x.receivers)
+
+
+def symmetric(x: Setting) -> float:
+    """The data, a question from each receiver, and an answer to each from every host that may send
+    (OTHER-2): an answer says what its asker still lacks, so no two askers share one. Of messages
+    one at a time; sources that send at once answer each other by their data."""
+    return x.sources * (2 + x.receivers * (x.hosts - 1))
 
 
 def two_phase_printed(x: Setting) -> float:
@@ -53,8 +60,15 @@ def centralized(x: Setting) -> float:
     return 2 * x.sources
 
 
-def ring(x: Setting) -> float:
+def ring_printed(x: Setting) -> float:
     return 2 * x.sources * x.hosts
+
+
+def ring(x: Setting) -> float:
+    """Half a turn of the call that fetches the token, half a turn of the token (both on average),
+    which then goes on; the body to members, and a header to the others (OTHER-3). Of messages one
+    at a time in an idle ring; sources at once share a turn."""
+    return x.sources * (x.hosts + 2)
 
 
 def propagation_printed(x: Setting) -> float:
@@ -85,10 +99,10 @@ def tom(x: Setting) -> float:
 
 
 TRANSMISSIONS: Mapping[str, tuple[Formula, Formula]] = {
-    "symmetric": (symmetric, symmetric),
+    "symmetric": (symmetric_printed, symmetric),
     "two_phase": (two_phase_printed, two_phase),
     "centralized": (centralized_printed, centralized),
-    "ring": (ring, ring),
+    "ring": (ring_printed, ring),
     "propagation": (propagation_printed, propagation),
     "metagroup": (metagroup_printed, metagroup),
     "tom": (tom_printed, tom),

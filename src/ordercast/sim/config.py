@@ -20,7 +20,6 @@ LEVELS = ("safe", "agreed")
 POLICIES = ("exclude", "wait")
 DURABILITIES = ("sync", "os", "memory")
 CODECS = ("objects", "bytes")
-_LATER_TRACKERS = ("coordp", "full_dist", "train", "s_coordp", "s_train")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,6 @@ def check_config(config: SimConfig) -> None:
     _require("on-failure", config.on_failure, POLICIES)
     _require("durability", config.durability, DURABILITIES)
     _require("codec", config.codec, CODECS)
-    if config.stability in _LATER_TRACKERS and config.stability not in TRACKERS:
-        raise ConfigError(f"stability: {config.stability!r} is not built yet; there is 'plain'")
     _require("stability", config.stability, tuple(TRACKERS))
     if config.on_failure == "wait":
         require_policy(config.protocol, "wait")

@@ -239,20 +239,23 @@ class Recorder:
             for group, epoch in sorted(used)
             for site in self.implicit[group]
         ]
-        shown = {d.id for rows in self.seen.values() for _, d in rows}
-        sent = [r for r in self.sent() if r.id in shown or not self._died_out(r, groups)]
+        sent = [row for row in self.sent() if not self._died_out(row, groups)]
         rows = (sent, self._deliveries(), self.events, epochs)
         return History([*groups, *implicit], *rows, meta)
 
     def _died_out(self, row: Sent, groups: list[GroupRow]) -> bool:
         """Delivered, by sites all of which have lost their stores since: nobody can show it."""
         epoch = self._ever.get(row.id)
-        if epoch is None:
+        if epoch is None or self._is_shown(row.id):
             return False
         name = row.group_name
         members = {one.site for one in groups if (one.epoch, one.group_name) == (epoch, name)}
         members.update(self.implicit.get(row.group_name, ()))
         return all(site in self._replaced for site in members)
+
+    def _is_shown(self, message: MessageId) -> bool:
+        """Its origin has sent it again, and somebody delivered that."""
+        return any(d.id == message for rows in self.seen.values() for _, d in rows)
 
     def sent(self) -> list[Sent]:
         """A row for each accepted message, and for each that was relayed and not stored in time."""

@@ -47,6 +47,7 @@ from ordercast.wire.limits import (
     VECTOR_ENTRIES,
 )
 from ordercast.wire.ring import Call, Header, Numbered, Token
+from ordercast.wire.stability import ROUNDS, RoundAck, RoundAsk, RoundInfo, RoundItem, RoundMissing
 from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch, MessageName
 
@@ -56,7 +57,7 @@ _SWAP = (Swap, Count, Told, Follows, Counted, Reached)
 LANE_ITEMS: Constant[dict[int, tuple[type, ...]]] = {
     UP: (Submit, Offer, Timed, Null, Wanted, *_RING, *_SWAP),
     DOWN: (Relay, Proposal, Final),
-    CONTROL: (Report, Settled, Body, Bid, Fetch),
+    CONTROL: (Report, Settled, Body, Bid, Fetch, *ROUNDS),
 }
 _SHOWN = 64  # characters of a wrong value that a message repeats
 
@@ -190,6 +191,23 @@ def _fetch(item: Fetch, where: str) -> None:
         _name(*name, f"{where}.wanted")
 
 
+def _round(item: RoundItem, where: str) -> None:
+    check_number(item.round, 0 if type(item) is RoundAsk else 1, f"{where}.round")
+    if isinstance(item, RoundMissing):
+        check_length(item.sites, 0, MEMBERS, f"{where}.sites")
+        for site in item.sites:
+            check_site(site, f"{where}.sites")
+    elif isinstance(item, (RoundAck, RoundInfo)):
+        check_number(item.base, 0, f"{where}.base")
+        check_length(item.counts, 0, VECTOR_ENTRIES, f"{where}.counts")
+        for group, logged, settled, members, slowest in item.counts:
+            check_group(group, f"{where}.counts")
+            check_number(logged, 0, f"{where}.counts: of {group!r}")
+            check_number(settled, 0, f"{where}.counts: of {group!r}")
+            check_number(members, 1, f"{where}.counts: members of {group!r}")
+            check_site(slowest, f"{where}.counts: of {group!r}")
+
+
 def _given(item: Numbered | Header, where: str) -> None:
     check_number(item.number, 1, f"{where}.number")
     if type(item) is Numbered:
@@ -269,6 +287,7 @@ ITEM_RULES: Constant[dict[type, Callable[[Any, str], None]]] = {
     Body: _submit,
     Bid: _bid,
     Fetch: _fetch,
+    **dict.fromkeys(ROUNDS, _round),
     Numbered: _given,
     Header: _given,
     Token: _token,

@@ -40,6 +40,7 @@ from ordercast.wire.checks import (
     check_number,
     check_site,
 )
+from ordercast.wire.dissemination import SPREADING_RULES
 from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
 from ordercast.wire.flush_checks import FLUSH_RULES, check_counts, check_included
 from ordercast.wire.frames import Ack, Data, Repair
@@ -188,6 +189,7 @@ FRAME_RULES: Final[dict[type, Callable[[Any], None]]] = {
     SnapshotPiece: _piece,
     NoSnapshot: _no_snapshot,
     **FLUSH_RULES,
+    **SPREADING_RULES,
 }
 
 

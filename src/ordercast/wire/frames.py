@@ -16,6 +16,7 @@ import msgspec
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
 from ordercast.wire.ring import Call, Header, Numbered, Token
+from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 
@@ -134,6 +135,11 @@ Item: TypeAlias = (
     | Body
     | Bid
     | Fetch
+    | RoundStart
+    | RoundAck
+    | RoundInfo
+    | RoundAsk
+    | RoundMissing
     | Numbered
     | Header
     | Token

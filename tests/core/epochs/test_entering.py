@@ -21,7 +21,7 @@ def entered_twice(deliver: str) -> World:
     world.crash("b", SECOND)
     world.run(world.now + 900 * MILLISECOND)
     assert sorted(world.members["a"].layout.absent) == ["b"]
-    drain, entered = world.drain, []
+    drain, entered = world.drain, list[int]()
 
     def crash_when_it_opens(site: str) -> None:
         member = world.members[site]

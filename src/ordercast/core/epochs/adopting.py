@@ -29,8 +29,7 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
         for (origin, incarnation, group), seq in layout.lasts.items()
         if origin == member.name and incarnation == member.incarnation
     }
-    parked, member.flush.parked = member.flush.parked, []
-    unplaced = member.flush.not_included(parked)
+    unplaced = member.flush.unpark()
     member.flush.admitted()
     for epoch in [epoch for epoch in member.engines if epoch not in layout.domains]:
         engine = member.engines.pop(epoch)

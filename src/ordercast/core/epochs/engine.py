@@ -167,6 +167,13 @@ class Engine(Site):
         if not self.frozen:
             super().alarm(now)
 
+    def hold(self, now: int, *, held: bool) -> None:
+        """What waited for the application has come too late: this site has told its log."""
+        if self.frozen:
+            self.flow.held = held
+        else:
+            super().hold(now, held=held)
+
     def drain(self) -> Outbox:
         """Frozen, a site still accepts what its application sends, and keeps it."""
         if not self.frozen:

@@ -150,7 +150,7 @@ class Excluding:
         for site in sorted(layout.roster):
             if site == member.name:
                 store, stopped = member.flush.store, member.flush.stopped()
-                awaited = member.flush.awaited()
+                awaited = member.flush.slowness.awaited()
             else:
                 fed = self._fed.get(site)
                 if fed is None or site in silent or fed.count < layout.count:

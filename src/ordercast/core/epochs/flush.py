@@ -8,7 +8,7 @@ What the member has beside its engines lives here: the log of an epoch that was 
 what was fetched, what absent members of its groups will ask for, and own messages that wait.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import Engine
@@ -144,17 +144,8 @@ class Flusher:
         """What the manager is told at every beat (`wire.epochs.Fed`)."""
         return (
             self.store, self.stopped(), self.got, self.closing_counts(), self.slowness.named(),
-            self.awaited(), self.missed.size,
+            self.slowness.awaited(), self.missed.size,
         )  # fmt: skip
-
-    def awaited(self) -> tuple[Site, ...]:
-        """Origins outside this site's domain for whose word it waits: nobody excludes these."""
-        home = self._member.layout.home(self._member.name)
-        if home is None or not self.excludes:
-            return ()
-        engine = self._member.engines[home.epoch]
-        waits = engine.direct.awaited() if engine.direct is not None and not engine.frozen else ()
-        return tuple(site for site in waits if site not in home.sites)
 
     def folded(self, record: EpochRecord) -> None:
         """A record that ends no epoch was folded."""
@@ -337,7 +328,7 @@ class Flusher:
         elif tail is not None and away_since != tail.epoch:
             self.tail = None
             self._agree(tail)
-            unplaced += self.not_included(tail.kept)
+            unplaced += self._not_in_the_past(tail.kept)
         if away_since and self.tail is None:
             # The epoch was opened for this site, and closed without it, before it heard of either.
             position = member.position
@@ -346,17 +337,23 @@ class Flusher:
         self.missed.prune()
         return unplaced
 
-    def not_included(self, batches: Iterable[Batch]) -> list[Batch]:
-        """Own ones that are in no closed epoch; word that the others are."""
-        member, left = self._member, list[Batch]()
-        for batch in batches:
+    def unpark(self) -> list[Batch]:
+        """What waited for absent sites: one of them may have had it, and the past then has."""
+        waited, self.parked = self.parked, []
+        return self._not_in_the_past(waited)
+
+    def _not_in_the_past(self, kept: Sequence[Batch]) -> list[Batch]:
+        """Own batches that are to be sent again. The others are final."""
+        member = self._member
+        unplaced: list[Batch] = []
+        for batch in kept:
             stream = (batch.origin, batch.incarnation, batch.group)
             if batch.seq > member.layout.lasts.get(stream, 0):
-                left.append(batch)
+                unplaced.append(batch)
                 continue
             for stage in ("ordered", "stable"):
                 member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
-        return left
+        return unplaced
 
     def _agree(self, tail: Tail) -> None:
         member, confirmed = self._member, self.confirmed

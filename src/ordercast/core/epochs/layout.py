@@ -123,6 +123,11 @@ class Layout:
         away = [site for site in listed if site in self.absent]
         if away:
             raise NotInMajority(f"{', '.join(away)}: absent; a list waits for all its sites")
+        if self.absent and self._connected(listed):
+            raise NotInMajority(
+                f"{', '.join(listed)}: apart while {', '.join(sorted(self.absent))} is absent;"
+                " a list waits until one domain has all its sites"
+            )
         raise CrossDomain(f"{', '.join(listed)}: no one domain has all of these sites")
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:

@@ -8,7 +8,7 @@ it is indexed by group instead (DESIGN §6): `GroupCounts`. The protocols only t
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias, TypeVar
 
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 
 A = TypeVar("A")
 
@@ -64,3 +64,38 @@ class GroupCounts:
         """How many messages of the group are stable by a finished round's array."""
         count, asked = array.get(group, (0, 0))
         return count if asked == members else 0
+
+
+LogArray: TypeAlias = dict[Group, tuple[int, int, int, Site]]
+"""Of each group: the least of the members' logs and of their settled prefixes, of how many members,
+and one whose log is the shortest of them."""
+
+
+class LogCounts:
+    """`GroupCounts` with both counts of a site (`interface`), and a name for who is behind."""
+
+    def least(self, arrays: Iterable[LogArray]) -> LogArray:
+        found: LogArray = {}
+        for array in arrays:
+            for group, entry in array.items():
+                before = found.get(group)
+                found[group] = entry if before is None else _lesser(before, entry)
+        return found
+
+    def difference(self, new: LogArray, old: LogArray) -> LogArray:
+        """Another name alone, of those that are equally far, need not be told."""
+        nothing = (-1, -1, -1)
+        return {g: entry for g, entry in new.items() if entry[:3] != old.get(g, nothing)[:3]}
+
+    def changed(self, old: LogArray, difference: LogArray) -> LogArray:
+        return {**old, **difference}
+
+    def size(self, array: LogArray) -> int:
+        return sum(len(group) + len(e[3]) + 3 * COUNT_BYTES for group, e in array.items())
+
+
+def _lesser(
+    one: tuple[int, int, int, Site], other: tuple[int, int, int, Site]
+) -> tuple[int, int, int, Site]:
+    slowest = one[3] if one[:2] <= other[:2] else other[3]
+    return (min(one[0], other[0]), min(one[1], other[1]), one[2] + other[2], slowest)

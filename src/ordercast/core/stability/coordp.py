@@ -57,3 +57,9 @@ class CoordP(Part[N, A]):
             least = self.arrays.least([self.member.received(), *self._answers.values()])
             self._answers = {}
             self.member.multicast(Info(self.round, least))
+
+    def awaited(self) -> list[N]:
+        if not self._open:
+            return []
+        others = (name for name in self.layout.ring if name != self.name)
+        return [name for name in others if name not in self._answers]

@@ -48,3 +48,8 @@ class FullDist(Part[N, A]):
     def _conclude(self) -> None:
         least = self.arrays.least([row.array for row in self._rows.values()])
         self._finish(Info(self._newest, least))
+
+    def awaited(self) -> list[N]:
+        rows = self._rows
+        late = (n for n in self.layout.ring if n not in rows or rows[n].round < self._newest)
+        return list(late) if self._newest > self.told else []

@@ -75,3 +75,6 @@ class Gathering(Part[N, A]):
             self.member.multicast(Info(self.round, least))
         else:
             self.member.send(self._next(), Ack(self.round, least))
+
+    def awaited(self) -> list[N]:
+        return [name for name in self._awaited if name not in self._heard] if self._open else []

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ordercast.core.stability.progress import Progress
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
-from ordercast.model.options import Timing
+from ordercast.model.options import Options
 from ordercast.wire.frames import Item
 
 
@@ -50,6 +51,8 @@ class Stability(Protocol):
 
     def deadline(self) -> int: ...
 
+    def progress(self) -> Progress: ...
+
 
 class MakeStability(Protocol):
     def __call__(
@@ -57,10 +60,12 @@ class MakeStability(Protocol):
         site: Site,
         structure: Structure,
         send: Callable[[Site, Item], None],
-        timing: Timing,
-        *,
-        eager: bool,
-    ) -> Stability: ...
+        options: Options,
+        boot: int,
+        clock: Callable[[], int],
+        /,
+    ) -> Stability:
+        """`boot`: how often this site has started on its store; `clock`: the time by it, now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ otherwise, and for settled prefixes, reports wait `report_delay` and go out toge
 
 from collections.abc import Callable, Sequence
 
+from ordercast.core.stability.progress import Progress
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
-from ordercast.model.options import Timing
+from ordercast.model.options import Options
 from ordercast.wire.frames import Item, Report
 
 NEVER = 1 << 62
@@ -25,15 +26,16 @@ class Plain:
         site: Site,
         structure: Structure,
         send: Callable[[Site, Item], None],
-        timing: Timing,
-        *,
-        eager: bool,
+        options: Options,
+        boot: int,  # noqa: ARG002 nothing here outlives a start
+        clock: Callable[[], int],  # noqa: ARG002 and nothing is measured
     ) -> None:
         self.site = site
         self.structure = structure
         self.send = send
-        self.timing = timing
-        self.eager = eager
+        self.timing = options.timing
+        self.eager = options.deliver == "safe"
+        self.held = 0  # messages in the log that are not final
         self._members: dict[Group, tuple[Site, ...]] = {}
         self._listeners: dict[Group, tuple[Site, ...]] = {}
         self._heard: dict[Group, dict[Site, tuple[int, int]]] = {}  # others' (logged, settled)
@@ -69,7 +71,9 @@ class Plain:
     def logged(self, group: Group, number: int, members: Sequence[Site]) -> bool:
         if group not in self._members:
             self.concerns(group, members)
-        self._mine[group] = (number, self._mine.get(group, (0, 0))[1])
+        before, settled = self._mine.get(group, _NOTHING)
+        self._mine[group] = (number, settled)
+        self.held += number - before
         if self.eager or number - self._told.get(group, _NOTHING)[0] >= self.timing.report_every:
             self._urgent[group] = None
         else:
@@ -133,7 +137,10 @@ class Plain:
         if stable <= self._stable[group] and final <= self._final[group]:
             return False
         self._stable[group] = stable
-        self._final[group] = final
+        if final > self._final[group]:
+            if mine[0] != NEVER:
+                self.held -= final - self._final[group]
+            self._final[group] = final
         return True
 
     def stable(self, group: Group) -> int:
@@ -213,3 +220,6 @@ class Plain:
 
     def deadline(self) -> int:
         return self._lazy_at
+
+    def progress(self) -> Progress:
+        return Progress(self.held, 0, 0, 0, 0, 0, ())

@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping
 
+from ordercast.core.stability.by_rounds import by_rounds
 from ordercast.core.stability.interface import StabilityInfo
+from ordercast.core.stability.manners import MANNERS
 from ordercast.core.stability.plain import Plain
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
 
 TRACKERS: Mapping[str, StabilityInfo] = {
-    info.name: info for info in (StabilityInfo("plain", Plain),)
+    info.name: info
+    for info in (
+        StabilityInfo("plain", Plain),
+        *(StabilityInfo(manner.name, by_rounds(manner)) for manner in MANNERS),
+    )
 }
 
 

@@ -119,6 +119,10 @@ class Part(ABC, Generic[N, A]):
     @abstractmethod
     def receive(self, peer: N, message: Message[A]) -> None: ...
 
+    @abstractmethod
+    def awaited(self) -> Sequence[N]:
+        """Whose word this member waits for, if the round lasts too long."""
+
     def _finish(self, message: Info[A]) -> None:
         """The array of a finished round is here: it holds for good, once is enough."""
         if message.round > self.told:

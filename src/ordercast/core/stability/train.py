@@ -36,3 +36,7 @@ class Train(Part[N, A]):
 
     def _pass_on(self, message: Message[A]) -> None:
         self.member.send(self.layout.after[self.name], message)
+
+    def awaited(self) -> list[N]:
+        """The next member; whether it is that one which keeps the train, it says itself."""
+        return [self.layout.after[self.name]] if self.round > self.told else []

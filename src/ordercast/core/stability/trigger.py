@@ -54,6 +54,11 @@ class Trigger:
         return -(-messages * self._round // took)
 
     @property
+    def took(self) -> int:
+        """f: how long a round takes, in nanoseconds."""
+        return self._round
+
+    @property
     def limit(self) -> int:
         if self._fixed is not None:
             return self._fixed

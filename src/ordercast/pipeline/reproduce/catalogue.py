@@ -1,31 +1,29 @@
-"""All reproductions by name, and those that wait for their protocols."""
+"""All reproductions by name."""
 
 from collections.abc import Mapping, Sequence
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
-from ordercast.pipeline.reproduce import gs, scale, stab
+from ordercast.pipeline.reproduce import gs, scale, stab, swap, tom
 from ordercast.pipeline.reproduce.kinds import Reproduction
 
 CATALOGUE: Mapping[str, Reproduction] = {
-    each.name: each for each in (*gs.REPRODUCTIONS, *stab.REPRODUCTIONS, *scale.REPRODUCTIONS)
-}
-
-LATER: Mapping[str, str] = {
-    "tom-table1": "the protocols that [TOM] compares",
-    "tom-figure5": "the protocols that [TOM] compares",
-    "swap-latency": "the swap protocols of [SWAP]",
-    "swap-locality": "the swap protocols of [SWAP]",
+    each.name: each
+    for each in (
+        *gs.REPRODUCTIONS,
+        *tom.REPRODUCTIONS,
+        *swap.REPRODUCTIONS,
+        *stab.REPRODUCTIONS,
+        *scale.REPRODUCTIONS,
+    )
 }
 
 
 def named(names: Sequence[str]) -> list[Reproduction]:
     """Those asked for, each once, in the catalogue's order; all of them when none is named."""
     for name in names:
-        if name in LATER:
-            raise ConfigError(f"--only: {name!r} comes with {LATER[name]}, which are not built yet")
         if name not in CATALOGUE:
-            hint = nearest(name, [*CATALOGUE, *LATER])
+            hint = nearest(name, CATALOGUE)
             raise ConfigError(
                 f"--only: there is no {name!r}{hint}; 'ordercast reproduce --help' lists them"
             )

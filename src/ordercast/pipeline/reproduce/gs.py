@@ -56,7 +56,7 @@ _FORESTS = (
 )
 _DELAYS = (
     " Delays are those of one message in the point-to-point model, with nothing else under way;"
-    " two-phase's follow from its description."
+    " two-phase's are those of its description."
 )
 _DELAY_MEASURES = ("delay_first_ms", "delay_mean_ms", "delay_last_ms")
 
@@ -112,8 +112,8 @@ REPRODUCTIONS = (
         ),
         how="One message at a time to each group of a random table, from an origin outside, in the"
         " simulator (P = 1 ms, L = 5 ms; acknowledgements held back). The lines are the formulas"
-        " with the n, d and ε of the same groups. Two-phase is not built yet: formula only.",
-        family="gs-frames",
+        " with the n, d and ε of the same groups.",
+        family="gs-tables",
         experiment=table_costs,
         split="protocol",
         points=_tables(P2P),
@@ -132,8 +132,8 @@ REPRODUCTIONS = (
             " D = N·T, since there is one message on the network at a time.",
         ),
         how="As for Table 1, on a broadcast network with T = 2 ms, where a message to several"
-        " receivers at once is one transmission. Two-phase is not built yet: formula only.",
-        family="gs-frames",
+        " receivers at once is one transmission.",
+        family="gs-tables",
         experiment=table_costs,
         split="protocol",
         points=_tables(BROADCAST),

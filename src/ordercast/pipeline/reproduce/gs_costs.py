@@ -8,6 +8,7 @@ from ordercast.pipeline.reproduce.kinds import (
     Spot,
     curve,
     judged,
+    with_interval,
 )
 from ordercast.pipeline.sweep_results import Results
 
@@ -23,8 +24,7 @@ def table1_findings(results: Results) -> list[Finding]:
     delay, bound = of("propagation", "delay_ms"), of("propagation", "delay_formula_ms")
     depth = of("propagation", "depth_mean")
     central, central_delay = of("centralized", "messages"), of("centralized", "delay_ms")
-    two_phase = of("two_phase", "messages_formula")
-    two_phase_delay = of("two_phase", "delay_formula_ms")
+    two_phase, two_phase_delay = of("two_phase", "messages"), of("two_phase", "delay_ms")
     shares = [a.y / b.y for a, b in zip(delay, bound, strict=True)]
     at = _sizes(n)
     return [
@@ -54,6 +54,16 @@ def table1_findings(results: Results) -> list[Finding]:
             ),
             "One message more whenever the centre is not a member (errata GS-9)."
             f" {at} N {_list(central)}; D {_list(central_delay)} ms.",
+        ),
+        Finding(
+            "Two-phase: N = 3n and D = 3L + (2n + 1)P.",
+            judged(
+                [
+                    *_equal(two_phase, of("two_phase", "messages_formula")),
+                    *_equal(two_phase_delay, of("two_phase", "delay_formula_ms")),
+                ]
+            ),
+            f"{at} N {_list(two_phase)}; D {_list(two_phase_delay)} ms.",
         ),
         Finding(
             "Propagation needs far fewer messages than two-phase (3n).",
@@ -103,7 +113,7 @@ def table2_findings(results: Results) -> list[Finding]:
 
     n, delay = of("propagation", "messages"), of("propagation", "delay_ms")
     depth = of("propagation", "depth_mean")
-    central, two_phase = of("centralized", "messages"), of("two_phase", "messages_formula")
+    central, two_phase = of("centralized", "messages"), of("two_phase", "messages")
     more = [a.y - (b.y + 1) for a, b in zip(n, depth, strict=True)]
     per_message = [a.y / b.y for a, b in zip(delay, n, strict=True)]
     at = _sizes(n)
@@ -124,6 +134,11 @@ def table2_findings(results: Results) -> list[Finding]:
             "Centralized takes two messages.",
             judged([spot.y == 2 for spot in central]),
             f"{at} N {_list(central)}.",
+        ),
+        Finding(
+            "Two-phase takes n + 2 messages.",
+            judged(_equal(two_phase, of("two_phase", "messages_formula"))),
+            f"{at} N {_list(two_phase)}.",
         ),
         Finding(
             "Two-phase (n + 2) is comparable for small groups only.",
@@ -171,7 +186,7 @@ def _sizes(spots: Sequence[Spot]) -> str:
 
 
 def _list(spots: Sequence[Spot]) -> str:
-    return ", ".join(f"{spot.y:.2f}" for spot in spots)
+    return ", ".join(with_interval(spot, 2) for spot in spots)
 
 
 def _shares(part: Sequence[Spot], whole: Sequence[Spot]) -> str:

@@ -149,12 +149,10 @@ def table_figure(unit: str) -> Any:
                 printed = curve(results, "size", formula, protocol=protocol)
                 ax.plot(
                     [s.x for s in printed], [s.y for s in printed], color=colour, lw=1.3,
-                    ls="--" if protocol == "two_phase" else "-",
-                    label=f"{name}, formula" + (" only" if protocol == "two_phase" else ""),
+                    label=f"{name}, formula",
                 )  # fmt: skip
                 spots = curve(results, "size", measured, protocol=protocol)
-                if spots:
-                    draw_curve(ax, spots, f"{name}, measured", colour, MARKERS[place], "none")
+                draw_curve(ax, spots, f"{name}, measured", colour, MARKERS[place], "none")
             ax.set_ylim(bottom=0)
             ax.set_xlim(left=0)
             ax.set_xticks(values(results, "size"))

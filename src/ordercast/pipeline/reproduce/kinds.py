@@ -84,6 +84,12 @@ def curve(results: Results, x: str, measure: str, **where: Any) -> list[Spot]:
     return sorted(spots, key=lambda spot: spot.x)
 
 
+def with_interval(spot: Spot, digits: int) -> str:
+    """The mean and the half width of its 95 % interval, which is left out where nothing varies."""
+    mean = f"{spot.y:.{digits}f}"
+    return f"{mean} ± {spot.ci:.{digits}f}" if round(spot.ci, digits) else mean
+
+
 def values(results: Results, parameter: str) -> list[Any]:
     """The values that a parameter has, in their order."""
     found = {row.parameters[parameter] for row in results.rows if parameter in row.parameters}

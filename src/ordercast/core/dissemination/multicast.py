@@ -1,0 +1,134 @@
+"""One site's part in multicast: its own stream, those of the others, and whom it reaches.
+
+A driver calls `send`, `receive`, `alarm` with integer nanoseconds, then `drain`s: it sends the
+datagrams to everyone, hands up the packets, tells the named origins that they are heard, and rings
+at the alarm. `receive` takes only datagrams that were authentic.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from ordercast.core.dissemination.receiving import Receiving
+from ordercast.core.dissemination.sending import Sending
+from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
+from ordercast.core.link import NEVER
+from ordercast.model.groups import Site
+from ordercast.wire.datagrams import Ask, Beat, Datagram, Piece
+
+
+class Drained(msgspec.Struct):
+    datagrams: list[Datagram]
+    packets: list[tuple[Site, bytes]]
+    heard: list[tuple[Site, int]]  # an origin, and its stream
+    alarm: int
+
+
+class Multicast:
+    def __init__(
+        self,
+        site: Site,
+        stream: int,
+        limits: StreamLimits | None = None,
+        times: StreamTimes | None = None,
+    ) -> None:
+        self.site = site
+        self.limits = limits or StreamLimits()
+        self.times = times or StreamTimes()
+        self.counts: Counter[str] = Counter()
+        self.own = Sending(stream, self.limits, self.times, self.counts)
+        self.streams: dict[int, Receiving] = {}
+        self._of: dict[Site, int] = {}
+        self._reached: dict[Site, int] = {}  # until when
+        self._packets: list[tuple[Site, bytes]] = []
+        self._heard: list[tuple[Site, int]] = []
+
+    # --- streams --------------------------------------------------------------------------------
+
+    def renew(self, stream: int) -> None:
+        """A new epoch: nobody is reached by the new stream so far."""
+        self.own = Sending(stream, self.limits, self.times, self.counts)
+        self._reached = {}
+
+    def learn(self, origin: Site, stream: int, number: int) -> None:
+        """The origin's stream; what it had before ends."""
+        if self._of.get(origin) == stream:
+            return
+        self.forget(origin)
+        self._of[origin] = stream
+        self.streams[stream] = Receiving(
+            self.site, origin, stream, number, self.limits, self.times, self.counts
+        )
+
+    def stream_of(self, origin: Site) -> int:
+        """0: none is known."""
+        return self._of.get(origin, 0)
+
+    def forget(self, origin: Site) -> None:
+        self.streams.pop(self._of.pop(origin, 0), None)
+        self._reached.pop(origin, None)
+
+    def answered(self, now: int, peer: Site, stream: int) -> None:
+        """The peer says that it hears the stream."""
+        if stream == self.own.stream:
+            self._reached[peer] = now + self.times.reached_for
+
+    def unreached(self, peer: Site) -> None:
+        """There is no connection on which it could say that it hears us."""
+        self._reached.pop(peer, None)
+
+    def reached(self, now: int) -> dict[Site, None]:
+        """Who hears our stream."""
+        return {peer: None for peer, until in self._reached.items() if until > now}
+
+    # --- packets and datagrams --------------------------------------------------------------------
+
+    def full(self, was: bool) -> bool:
+        """Whether the engine should wait; and, if it does, until half of it is sent."""
+        return self.own.waiting >= self.limits.queued_pieces // (2 if was else 1)
+
+    def send(self, packet: bytes) -> None:
+        self.own.push(packet)
+        self.counts["packets_sent"] += 1
+
+    def receive(self, now: int, datagram: Datagram) -> None:
+        source = self.streams.get(datagram.stream)
+        if source is None:
+            self.counts["of_no_stream"] += 1
+            return
+        if type(datagram) is Piece:
+            self._hand_up(source.origin, source.piece(now, datagram))
+        elif not source.fresh(datagram.serial):  # type: ignore[union-attr]
+            self.counts["replayed"] += 1
+        elif type(datagram) is Beat:
+            packets, tell = source.beat(now, datagram)
+            self._hand_up(source.origin, packets)
+            if tell:
+                self._heard.append((source.origin, source.stream))
+        elif type(datagram) is Ask:
+            if datagram.of == self.own.stream:
+                self.own.asked(now, datagram.holes)
+            elif (asked := self.streams.get(datagram.of)) is not None:
+                asked.asked(now, datagram.holes)
+
+    def _hand_up(self, origin: Site, packets: Iterable[bytes]) -> None:
+        for packet in packets:
+            self.counts["packets_taken"] += 1
+            self._packets.append((origin, packet))
+
+    def drain(self, now: int) -> Drained:
+        datagrams: list[Datagram] = []
+        own = self.own
+        alarm = NEVER
+        for source in self.streams.values():
+            if source.deadline() <= now:
+                holes, packets = source.flush(now, datagrams)
+                self._hand_up(source.origin, packets)
+                if holes:
+                    datagrams.append(Ask(own.stream, own.serial(), source.stream, holes))
+            alarm = min(alarm, source.deadline())
+        own.flush(now, datagrams)
+        drained = Drained(datagrams, self._packets, self._heard, min(alarm, own.deadline()))
+        self._packets, self._heard = [], []
+        return drained

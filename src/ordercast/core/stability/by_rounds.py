@@ -1,0 +1,300 @@
+"""A protocol of [STAB] as the tracker of a running site (DESIGN §6; docs/stability.md says why).
+
+All sites of the domain in this epoch take part, whoever lives. Each puts in how far its durable
+ordered log and its settled prefix reach, by group; who is no member of a group puts in nothing for
+it. Counts only grow while the epoch lasts, so what a round has found stays true.
+
+Whoever has something that is not final asks for a round, towards the first site: at once if the
+application waits (`safe`), else by the trigger of §6, or after `report_delay` (twice that at others
+than the first, so that it can begin by itself). After a round that brought nothing it waits longer.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ordercast.core.stability.arrays import LogArray
+from ordercast.core.stability.interface import MakeStability
+from ordercast.core.stability.layouts import layout_of
+from ordercast.core.stability.manners import Manner
+from ordercast.core.stability.missing import Missing
+from ordercast.core.stability.progress import Progress, TimeToFinal
+from ordercast.core.stability.seat import Seat
+from ordercast.core.stability.trigger import Trigger
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Group, Site
+from ordercast.model.options import Options
+from ordercast.wire.frames import Item
+from ordercast.wire.stability import ROUNDS, RoundAsk, RoundMissing
+
+NEVER = 1 << 62
+_ANY = NEVER  # a round later than any is wanted: one more, in any case
+_LONG = 10  # times `report_delay`, until a round is said to wait for somebody
+_LONGEST = 64  # times `report_delay`, between rounds that bring nothing
+_UNHEARD = (0, 0, 0, "")
+
+
+class ByRounds:
+    def __init__(
+        self,
+        manner: Manner,
+        site: Site,
+        structure: Structure,
+        send: Callable[[Site, Item], None],
+        options: Options,
+        boot: int,
+        clock: Callable[[], int],
+    ) -> None:
+        self.site = site
+        self.structure = structure
+        self.send = send
+        self.clock = clock
+        self.eager = options.deliver == "safe"
+        self.layout = layout_of(site, structure, structured=manner.structured)
+        self.seat = Seat(site, self.layout, manner, send, self._own, self._ended, boot)
+        self.is_first = self.seat.above is None
+        limits, delay = options.limits, options.timing.report_delay
+        buffer = max(1, min(limits.window_messages, limits.held_batches // 2))
+        self.trigger = Trigger(buffer, delay if self.is_first else 2 * delay)
+        self.missing = Missing(self.seat, send, _LONG * delay)
+        # By group.
+        self._members: dict[Group, tuple[Site, ...]] = {}
+        self._logs: LogArray = {}  # this site's own
+        self._known: LogArray = {}  # what the last round found
+        self._stable: dict[Group, int] = {}
+        self._final: dict[Group, int] = {}
+        self._news: dict[Group, None] = {}
+        self._not_final: dict[Group, None] = {}
+        self._at_once: dict[Group, None] = {}  # the application waits for some of these
+        self._time = TimeToFinal()
+        self.rounds = 0  # that have ended
+        # When to have a round.
+        self.held = 0  # messages in the log that are not final
+        self._finals = 0  # that are
+        self._oldest = self._newest = 0  # when messages that are held came, the first and the last
+        self._since = NEVER  # from when on a round has been worth asking for
+        self._times = 1  # the delay
+        self._wanted = False  # somebody has asked
+        self._asked = False  # this site has, and no round has begun since
+        self._begun = self.seat.round  # the last one known, and
+        self._begun_at = self._begun_held = self._begun_finals = 0  # how things stood then
+        for group in structure.groups_of[site]:
+            self.concerns(group, structure.members(group))
+        for group, primary in structure.forest.primary.items():
+            if primary == site:
+                self.concerns(group, structure.members(group))
+
+    # --- what the site tells ----------------------------------------------------------------------
+
+    def concerns(self, group: Group, members: Sequence[Site]) -> None:
+        if group in self._members:
+            return
+        self._members[group] = tuple(members)
+        self._stable[group] = self._final[group] = 0
+        if self.site in members:
+            self._logs[group] = (0, 0, 1, self.site)
+        self._learn(group)
+
+    def logged(self, group: Group, number: int, members: Sequence[Site]) -> bool:
+        if group not in self._members:
+            self.concerns(group, members)
+        before, settled = self._logs[group][:2]
+        self._logs[group] = (number, settled, 1, self.site)
+        now = self.clock()
+        if not self.held:
+            self._oldest = now
+        self._newest = now
+        self.held += number - before
+        self._time.logged(group, number, now)
+        self._times = 1
+        self._is_open(group, now)
+        if len(self._members[group]) == 1:
+            self._stable[group] = number
+            return True
+        if self.eager and (self._asks_for(group) or self._was_behind(group)):
+            self._at_once[group] = None
+        return False
+
+    def settled(self, group: Group, number: int) -> None:
+        self._logs[group] = (self._logs[group][0], number, 1, self.site)
+        if len(self._members[group]) == 1:
+            self._become_final(group, number)
+            if self._primary(group) == self.site:
+                self._not_final.pop(group, None)
+                return  # nobody else is to hear of it
+        self._is_open(group, self.clock())
+
+    def _is_open(self, group: Group, now: int) -> None:
+        """Something of the group is not final, or the primary has not heard that it is."""
+        if self._since == NEVER or not self._not_final:
+            self._since = now
+        self._not_final[group] = None
+
+    def _primary(self, group: Group) -> Site:
+        members = () if group in self.structure.groups else self._members[group]
+        return self.structure.primary(group, members)
+
+    def _asks_for(self, group: Group) -> bool:
+        """One member asks at once: the first site if it is one, else who is the first to have a
+        message, as a rule."""
+        members = self._members[group]
+        if self.layout.first in members:
+            return self.is_first
+        primary = self._primary(group)
+        return self.site == (primary if primary in members else members[0])
+
+    def _was_behind(self, group: Group) -> bool:
+        """The last round found least here, and now there is more."""
+        entry = self._known.get(group, _UNHEARD)
+        return entry[3] == self.site and self._logs[group][0] > entry[0]
+
+    # --- rounds -----------------------------------------------------------------------------------
+
+    def receive(self, peer: Site, item: Item) -> list[Group]:
+        if not isinstance(item, ROUNDS):
+            return []
+        if isinstance(item, RoundAsk):
+            if peer in self.seat.below and item.round >= self.seat.round:
+                self._wanted = True
+        elif isinstance(item, RoundMissing):
+            self.missing.receive(peer, item)
+        else:
+            self.seat.receive(peer, item)
+            self._take_note()
+        news, self._news = list(self._news), {}
+        return news
+
+    def _own(self) -> LogArray:
+        return dict(self._logs)
+
+    def _take_note(self) -> None:
+        """Of a new round: what is here now will be in it, and what was asked for is answered."""
+        if self.seat.round <= self._begun:
+            return
+        now = self.clock()
+        self._begun, self._begun_at = self.seat.round, now
+        self._begun_held, self._begun_finals = self.held, self._finals
+        self._asked = self._wanted = False
+        self._at_once.clear()
+        self._since = NEVER
+        self.trigger.begun(self.held, self._oldest, self._newest, now)
+        self.missing.begun(now)
+
+    def _ended(self, array: LogArray) -> None:
+        self._take_note()
+        self.rounds += 1
+        self._known = array
+        moved = False
+        for group in self._members:
+            moved = self._learn(group) or moved
+        self._times = 1 if moved else min(2 * self._times, _LONGEST)
+        now = self.clock()
+        self.trigger.ended(min(self._finals - self._begun_finals, self._begun_held), now)
+        self._oldest = self._begun_at  # nothing that came before is held, as a rule
+        if self._not_final and self._since == NEVER:
+            self._since = now
+        self.missing.ended()
+
+    def _learn(self, group: Group) -> bool:
+        """What the last round says of a group; whether that is news. An entry counts when every
+        member of the group in this epoch is in it."""
+        members = self._members[group]
+        entry = self._known.get(group)
+        if entry is None or entry[2] != len(members):
+            return False
+        logged, settled = entry[:2]
+        mine = self._logs.get(group)
+        if mine is not None and mine[:2] == (logged, settled):
+            self._not_final.pop(group, None)
+        elif self.eager and mine is not None and self._was_behind(group):
+            self._at_once[group] = None
+        if logged <= self._stable[group] and settled <= self._final[group]:
+            return False
+        self._stable[group] = max(logged, self._stable[group])
+        self._become_final(group, settled)
+        self._news[group] = None
+        return True
+
+    def _become_final(self, group: Group, number: int) -> None:
+        more = number - self._final[group]
+        if more > 0:
+            self._final[group] = number
+            if group in self._logs:
+                self._time.final(group, number, self.clock())
+                self.held -= more
+                self._finals += more
+
+    def restarted(self, peer: Site | None) -> None:
+        if peer is None:
+            self._asked = self._wanted = True
+            for neighbour in self.seat.neighbours:  # they see that this site has started anew
+                self.send(neighbour, RoundAsk(_ANY))
+            return
+        self.seat.restarted(peer)
+        if peer == self.seat.above and self._asked:
+            self.send(peer, RoundAsk(_ANY))
+
+    # --- when -------------------------------------------------------------------------------------
+
+    def flush(self, now: int) -> int:
+        at = self.missing.flush(now)
+        if self._due(now):
+            if not self.is_first:
+                self._ask()
+            elif not self.seat.under_way:
+                self.seat.begin()
+                self._take_note()
+        return min(at, self._patient_until())
+
+    def _due(self, now: int) -> bool:
+        if self._wanted or self._at_once:
+            return True
+        if not self._not_final:
+            return False
+        crowded = self._times == 1 and self.held >= self.trigger.limit
+        return crowded or now >= self._patient_until()
+
+    def _ask(self) -> None:
+        if not self._asked and self.seat.above is not None:
+            self._asked = True
+            self.send(self.seat.above, RoundAsk(self.seat.round))
+
+    def _patient_until(self) -> int:
+        """When a round is asked for at the latest; never, if it is or one is under way."""
+        begins = self._asked or (self.is_first and self.seat.under_way)
+        if begins or self._since == NEVER or not self._not_final:
+            return NEVER
+        return self._since + self._times * self.trigger.patience
+
+    def deadline(self) -> int:
+        """Not when, but whether: nothing is left to do when all is final here."""
+        busy = self._not_final or self._wanted or self._asked or self.seat.under_way
+        return 0 if busy else NEVER
+
+    # --- what is known ----------------------------------------------------------------------------
+
+    def stable(self, group: Group) -> int:
+        return self._stable.get(group, 0)
+
+    def final(self, group: Group) -> int:
+        return self._final.get(group, 0)
+
+    def progress(self) -> Progress:
+        return Progress(
+            self.held, self.rounds, self.trigger.took, self.trigger.limit,
+            self._time.last, self._time.slowest, self.missing.sites,
+        )  # fmt: skip
+
+    def behind(self, group: Group) -> list[Site]:
+        """Those whose answers a round waits for; else, of those that the last round found furthest
+        behind, one."""
+        if self.missing.sites:
+            return list(self.missing.sites)
+        entry, mine = self._known.get(group, _UNHEARD), self._logs.get(group)
+        if entry[3] and (mine is None or entry[:2] < mine[:2]):
+            return [entry[3]]
+        return []
+
+
+def by_rounds(manner: Manner) -> MakeStability:
+    """The tracker that a site makes."""
+    return partial(ByRounds, manner)

@@ -1,0 +1,44 @@
+"""Who stands where in the rounds of a domain: all sites of its tree, members and relays alike.
+
+The circle is the tree in preorder, so its first is the root. The structured protocols run on the
+forest itself, whose links exist anyway. Where that would bury a site (a star) or take too long (a
+chain) they run on a tree of `BRANCHING` children over the same circle. All sites of an epoch have
+the same structure, so they agree.
+"""
+
+from ordercast.core.stability.rounds import Layout
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Site
+
+BRANCHING = 4
+MOST_CHILDREN = 16
+MOST_DEPTH = 16
+
+
+def layout_of(site: Site, structure: Structure, *, structured: bool) -> Layout[Site]:
+    root = site
+    while (above := structure.forest.parent[root]) is not None:
+        root = above
+    known = structure.layouts.get((root, structured))
+    if known is None:
+        known = structure.layouts[root, structured] = _layout(root, structure, structured)
+    return known
+
+
+def _layout(root: Site, structure: Structure, structured: bool) -> Layout[Site]:
+    ring: list[Site] = []
+    ahead = [root]
+    while ahead:
+        ring.append(site := ahead.pop())
+        ahead.extend(reversed(structure.children[site]))
+    widest = max(len(structure.children[site]) for site in ring)
+    deepest = max(structure.depth(site) for site in ring)
+    if not structured or (widest <= MOST_CHILDREN and deepest <= MOST_DEPTH):
+        return Layout(ring, {site: structure.children[site] for site in ring})
+    return Layout(
+        ring,
+        {
+            site: ring[BRANCHING * place + 1 : BRANCHING * place + 1 + BRANCHING]
+            for place, site in enumerate(ring)
+        },
+    )

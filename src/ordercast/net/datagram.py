@@ -1,0 +1,78 @@
+"""A UDP socket in an IP multicast group: datagrams to all, datagrams from all (IPv4).
+
+A time to live of 0 keeps datagrams within the machine, 1 within its network; no more is the default
+of anything here. What the system does not take at once is dropped: streams repair that.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from ordercast.wire.datagrams import LARGEST_DATAGRAM
+
+RECEIVE_BYTES: Final = 4 * 1024 * 1024  # of the system's buffer, if it gives as much
+_TURN = 128  # datagrams read before others get their turn
+
+
+class DatagramSocket:
+    """`took` is called with all datagrams of one turn."""
+
+    def __init__(self, took: Callable[[list[bytes]], None]) -> None:
+        self._took = took
+        self._socket: socket.socket | None = None
+        self._to = ("", 0)
+        self.unsent = 0
+
+    def open(self, address: tuple[str, int], interface: str, ttl: int) -> None:
+        """Join the group on the interface with this address (of a host: resolved). OSError."""
+        local = socket.gethostbyname(interface)
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            made.setblocking(False)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(
+                socket, "SO_REUSEPORT"
+            ):  # several sites on one machine, elsewhere than Linux
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            with contextlib.suppress(OSError):
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+            try:
+                made.bind(address)  # not to every address: then it is given this group's only
+            except OSError:
+                made.bind(("", address[1]))  # where a group cannot be bound to
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(local))
+            member = struct.pack("4s4s", socket.inet_aton(address[0]), socket.inet_aton(local))
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+        except BaseException:
+            made.close()
+            raise
+        self._socket, self._to = made, address
+        asyncio.get_running_loop().add_reader(made, self._read)
+
+    def send(self, data: bytes) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.sendto(data, self._to)
+        except OSError:  # no room, or no network: as if it were lost
+            self.unsent += 1
+
+    def _read(self) -> None:
+        assert self._socket is not None
+        datagrams: list[bytes] = []
+        with contextlib.suppress(OSError):  # nothing more, or news of one that was sent
+            while len(datagrams) < _TURN:
+                datagrams.append(self._socket.recv(LARGEST_DATAGRAM))
+        if datagrams:
+            self._took(datagrams)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None

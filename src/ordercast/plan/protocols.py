@@ -1,0 +1,265 @@
+"""Which ordering protocol suits the groups: every one's costs, the best by the objective, and why.
+
+Each protocol is measured on the plan's forest, or on the best one that it runs on.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.forest.indexed import IndexedTable
+from ordercast.model.groups import GroupTable, Site
+from ordercast.plan.advice import AUTO, Plan, rank
+from ordercast.plan.candidates import Candidate, build_candidates, numbers
+from ordercast.plan.chain_costs import (
+    arrow,
+    arrow_counting,
+    combining,
+    combining_counting,
+    hybrid,
+    ring,
+)
+from ordercast.plan.objectives import (
+    LAN,
+    OBJECTIVES,
+    NetworkModel,
+    Values,
+    cost_of,
+    unit_rate,
+    values_of,
+)
+from ordercast.plan.protocol_costs import Costs, Ground, on_a_tree, symmetric, tom, two_phase
+from ordercast.plan.reasons import show
+
+COSTS: Mapping[str, Callable[[Ground], Costs]] = {
+    "propagation": on_a_tree,
+    "centralized": on_a_tree,
+    "metagroup": on_a_tree,
+    "two_phase": two_phase,
+    "symmetric": symmetric,
+    "tom": tom,
+    "ring": ring,
+    "arrow": arrow,
+    "combining": combining,
+    "hybrid": hybrid,
+    "arrow_counting": arrow_counting,
+    "combining_counting": combining_counting,
+}
+"""By protocol; among equals the first is recommended."""
+
+YES, RELAYS, NO = "yes", "relays too", "no"
+GENUINE: Mapping[str, str] = {
+    "propagation": RELAYS,
+    "centralized": RELAYS,
+    "metagroup": RELAYS,
+    "two_phase": YES,
+    "symmetric": NO,
+    "tom": RELAYS,
+    "ring": NO,
+    "arrow": NO,
+    "combining": NO,
+    "hybrid": NO,
+    "arrow_counting": NO,
+    "combining_counting": NO,
+}
+"""Whether only the origin and the members of a group take part in its messages."""
+
+STOPS: Mapping[str, str] = {
+    "propagation": "what passes it",
+    "centralized": "the domain (centre)",
+    "metagroup": "what passes it",
+    "two_phase": "its groups",
+    "symmetric": "the domain",
+    "tom": "what passes it",
+    **dict.fromkeys(
+        ("ring", "arrow", "combining", "hybrid", "arrow_counting", "combining_counting"),
+        "the domain",
+    ),
+}
+"""What a site that crashes holds up, at level `agreed`, until it is back or excluded."""
+
+_BUILD_MORE = 5_000  # sites, at most: forests are built that the plan itself does not compare
+_NAMED = 3  # so many others are named beside the best
+_CLEARLY = 1.25  # times better in another objective
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A protocol on its forest, and what it would cost."""
+
+    protocol: str
+    builder: str
+    values: Values
+    busiest: Site
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolAdvice:
+    """`options` in the order of COSTS; those without a forest here are left out, and named."""
+
+    chosen: Option
+    options: Sequence[Option]
+    reasons: Sequence[str]
+
+
+def advise_protocol(
+    plan: Plan, table: GroupTable, builder: str = AUTO, model: NetworkModel = LAN
+) -> ProtocolAdvice:
+    """`plan` is what `advise` made of the same table with the same builder and model."""
+    indexed = IndexedTable.of(table)
+    grounds: dict[str, Ground] = {}
+    forests = {candidate.builder: candidate for candidate in plan.compared}
+    options, missing = [], []
+    for protocol in COSTS:
+        usable = _forests(protocol, plan, table, indexed, forests, model)
+        if not usable:
+            missing.append(protocol)
+            continue
+        for each in usable:
+            if each.builder not in grounds:
+                grounds[each.builder] = Ground(indexed, *numbers(each.forest, indexed))
+        found = [
+            _option(protocol, each.builder, grounds[each.builder], unit_rate(table), model)
+            for each in usable
+        ]
+        options.append(min(found, key=lambda each: rank(each.values, plan.objective, each.builder)))
+    ranked = sorted(options, key=lambda each: _order(each, plan.objective))
+    reasons = list(_explain(ranked, plan.objective, missing, builder))
+    return ProtocolAdvice(ranked[0], options, reasons)
+
+
+def as_json(advice: ProtocolAdvice) -> dict[str, Any]:
+    """What is added to the plan's object."""
+    return {
+        "protocol": advice.chosen.protocol,
+        "protocol_builder": advice.chosen.builder,
+        "protocol_reasons": list(advice.reasons),
+        "protocols": {
+            option.protocol: {
+                "builder": option.builder,
+                "delay_ms": None if option.values.overloaded else option.values.delay * 1e3,
+                "messages": option.values.messages,
+                "load": option.values.load,
+                "busiest": option.busiest,
+                "utilisation": option.values.utilisation,
+                "genuine": GENUINE[option.protocol],
+                "crash_stops": STOPS[option.protocol],
+            }
+            for option in advice.options
+        },
+    }
+
+
+def rows_of(advice: ProtocolAdvice) -> list[tuple[str, ...]]:
+    """The table behind the advice, its headings first; the chosen one is marked."""
+    rows: list[tuple[str, ...]] = [
+        ("", "", "on", "estimated", "messages", "highest", "busiest", "", "a crash"),
+        ("", "protocol", "forest", "delay", "per send", "load", "is busy", "genuine", "stops"),
+    ]
+    for option in advice.options:
+        values = option.values
+        rows.append(
+            (
+                "*" if option is advice.chosen else "",
+                option.protocol,
+                option.builder,
+                "overloaded" if values.overloaded else show(values.delay, "delay"),
+                f"{values.messages:,.2f}",
+                f"{values.load:,.1f} at {option.busiest}",
+                f"{values.utilisation * 100:,.1f} %",
+                GENUINE[option.protocol],
+                STOPS[option.protocol],
+            )
+        )
+    return rows
+
+
+LEFT = (0, 1, 2, 5, 7, 8)
+"""Columns that begin at the left."""
+
+
+def _forests(
+    protocol: str,
+    plan: Plan,
+    table: GroupTable,
+    indexed: IndexedTable,
+    forests: dict[str, Candidate],
+    model: NetworkModel,
+) -> list[Candidate]:
+    """The plan's choice; where the protocol does not run on every forest, those that the plan
+    compares and it runs on, or else its own, built."""
+    wanted = PROTOCOLS[protocol].builders
+    if not wanted:
+        return [plan.chosen]
+    usable = [forests[name] for name in wanted if name in forests]
+    if usable or len(table.sites) > _BUILD_MORE:
+        return usable
+    built = build_candidates(
+        table, indexed, wanted[:1], cost=cost_of(plan.objective, table, model), branching=None,
+        tie=(), rebalanced=False, model=model,
+    )  # fmt: skip
+    forests.update({candidate.builder: candidate for candidate in built})
+    return list(built)
+
+
+def _option(
+    protocol: str, builder: str, ground: Ground, rate: float, model: NetworkModel
+) -> Option:
+    costs, table = COSTS[protocol](ground), ground.table
+    values = values_of(table, costs.messages, costs.load, costs.arrive, rate, model)
+    busiest = table.sites[values.busiest] if table.sites else ""
+    return Option(protocol, builder, values, busiest)
+
+
+def _order(option: Option, objective: str) -> tuple[float, ...]:
+    return (
+        *rank(option.values, objective, option.builder)[:-1],
+        list(COSTS).index(option.protocol),
+    )
+
+
+def _explain(
+    ranked: Sequence[Option], objective: str, missing: Sequence[str], builder: str
+) -> Iterator[str]:
+    chosen, others = ranked[0], ranked[1:]
+    best = chosen.values.of(objective)
+    same = [o.protocol for o in others if abs(o.values.of(objective) - best) <= 1e-9 * abs(best)]
+    worse = [o for o in others if o.protocol not in same][:_NAMED]
+    what = {"delay": "is the quickest", "load": "has the lowest highest load",
+            "messages": "sends the fewest messages"}[objective]  # fmt: skip
+    told = f"{chosen.protocol} on {chosen.builder} {what} ({_value(chosen, objective)})"
+    if objective == "delay" and chosen.values.overloaded:
+        told = (
+            f"Every protocol gives some site more than it can handle; {chosen.protocol} on"
+            f" {chosen.builder} the least"
+        )
+    if same:
+        told += f"; {' and '.join(same)} {'are' if len(same) > 1 else 'is'} equal"
+    if worse:
+        told += f"; then {', '.join(f'{o.protocol} {_value(o, objective)}' for o in worse)}"
+    yield f"{told}. Here members of a group send in turn, and what an origin does counts."
+    for other in OBJECTIVES:
+        if other == objective:
+            continue
+        least = min(ranked, key=lambda option: option.values.of(other))
+        ours = chosen.values.of(other)
+        if least.values.of(other) * _CLEARLY < ours and not least.values.overloaded:
+            yield (
+                f"If {other} {'matter' if other == 'messages' else 'matters'} more:"
+                f" {least.protocol} on {least.builder},"
+                f" {_value(least, other)} against {_value(chosen, other)}."
+            )
+    if missing:
+        yield (
+            f"Not compared: {', '.join(missing)}, for which other forests would have to be built"
+            f" ({'--builder auto builds them' if builder != AUTO else 'there are many sites'})."
+        )
+
+
+def _value(option: Option, objective: str) -> str:
+    if objective == "delay" and option.values.overloaded:
+        return "overloaded"
+    return show(option.values.of(objective), objective) + (
+        f" at {option.busiest}" if objective == "load" else ""
+    )

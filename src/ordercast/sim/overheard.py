@@ -1,0 +1,176 @@
+"""A few messages in an idle network, overheard: who sends what for them, and who has them when.
+
+The papers count the messages of a protocol and its delay without acknowledgements, reports of
+stability or anything else under way. So those are held back until every member has every message,
+and there the run ends. What was heard is counted in three ways: messages point to point,
+transmissions where one of them reaches several receivers, and the load of each site.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Group
+from ordercast.model.groups import Site as SiteName
+from ordercast.model.messages import DeliveredBatch, MessageId
+from ordercast.model.options import SECOND, Timing
+from ordercast.sim.config import SimConfig
+from ordercast.sim.driver import SUBMIT
+from ordercast.sim.networks import Network, NetworkSpec, PointToPointSpec
+from ordercast.sim.workload import Submission
+from ordercast.sim.world import World
+from ordercast.wire.frames import Data, Report, Settled
+
+_BESIDE = (Report, Settled)  # of stability: not what orders or carries a message
+_LATER = 20 * SECOND  # everything is everywhere by then, or the run fails
+_TIMING = Timing(
+    ack_delay=_LATER, resend_after=2 * _LATER, resend_at_most=2 * _LATER, report_delay=_LATER,
+    repair_again=_LATER, suspect=10 * _LATER,
+)  # fmt: skip
+_SIZE = 8  # bytes of a payload
+
+
+class Sending(NamedTuple):
+    """An origin sends a message to a group at some time."""
+
+    at: int
+    origin: SiteName
+    group: Group
+
+
+class Heard(NamedTuple):
+    """A frame left `source` for `peer`."""
+
+    at: int
+    source: SiteName
+    peer: SiteName
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overheard:
+    """`sent`: when each message was; `had`: when each member delivered it. Of every frame `heard`,
+    until the last member had the last message."""
+
+    sent: Mapping[MessageId, int]
+    had: Mapping[MessageId, Mapping[SiteName, int]]
+    heard: Sequence[Heard]
+
+    @property
+    def messages(self) -> int:
+        """Items point to point; what goes together in one frame counts one by one."""
+        return sum(len(frame.items) for frame in self.heard)
+
+    def delays(self, message: MessageId) -> list[int]:
+        """Nanoseconds, from its sending to each of its members."""
+        return [at - self.sent[message] for at in self.had[message].values()]
+
+    def loads(self) -> Counter[SiteName]:
+        """Messages sent and received by each site."""
+        found: Counter[SiteName] = Counter()
+        for frame in self.heard:
+            found[frame.source] += len(frame.items)
+            found[frame.peer] += len(frame.items)
+        return found
+
+    def transmissions(self) -> int:
+        """Where a multicast is one: what leaves a site at one time, the same for several peers."""
+        return len({(f.at, f.source, tuple(map(_content, f.items))) for f in self.heard})
+
+    def kinds(self) -> Counter[str]:
+        """Items by their kind."""
+        return Counter(type(item).__name__ for frame in self.heard for item in frame.items)
+
+
+def _content(item: Any) -> Any:
+    """A batch is the same to whoever it goes, and whatever is asked of them."""
+    return getattr(item, "batch", item)
+
+
+def overhear(
+    structure: Structure,
+    protocol: str,
+    sendings: Sequence[Sending],
+    network: NetworkSpec | None = None,
+    *,
+    by: Network | None = None,
+    wake: int = 0,
+    seed: int = 1,
+) -> Overheard:
+    """Run until all is delivered. `by`: a network that is made for the occasion. `wake`: a site
+    takes what comes within so many nanoseconds in one burst."""
+    config = SimConfig(
+        structure.table,
+        protocol=protocol,
+        messages=0,
+        network=PointToPointSpec() if network is None else network,
+        deliver="agreed",
+        stability="plain",
+        durability="memory",
+        timing=_TIMING,
+        settle=_LATER,
+        wake=wake,
+    )
+    world = _Listening(config, structure, seed, sendings)
+    if by is not None:
+        world.travel_by(by)
+    world.start()
+    try:
+        world.run()
+    except _AllIsDeliveredError:
+        return world.overheard()
+    raise RuntimeError(
+        f"{protocol}: {world.missing} deliveries were missing after {_LATER / SECOND:g} s"
+    )
+
+
+class _AllIsDeliveredError(Exception):
+    """Ends the run; nothing has gone wrong."""
+
+
+class _Listening(World):
+    def __init__(
+        self, config: SimConfig, structure: Structure, seed: int, sendings: Sequence[Sending]
+    ) -> None:
+        super().__init__(config, structure, seed)
+        self.missing = sum(len(structure.members(sending.group)) for sending in sendings)
+        self._heard: list[Heard] = []
+        self._saw = self._delivered
+        self._delivered = self._see
+        self._sent: dict[MessageId, int] = {}
+        seqs: Counter[tuple[SiteName, Group]] = Counter()
+        for number, (at, origin, group) in enumerate(sorted(sendings), start=1):
+            seqs[origin, group] += 1
+            self._sent[MessageId(origin, 1, group, seqs[origin, group])] = at
+            self.untaken += 1
+            self._push(at, SUBMIT, Submission(at, origin, group, (), number, (_SIZE,)))
+
+    def travel_by(self, network: Network) -> None:
+        self._arrivals = network.arrivals
+
+    def overheard(self) -> Overheard:
+        if self.recorder.violations:
+            first = self.recorder.violations[0]
+            raise RuntimeError(f"{first.check}: {first.witness}")
+        had: dict[MessageId, dict[SiteName, int]] = {message: {} for message in self._sent}
+        for site, seen in self.recorder.seen.items():
+            for at, delivery in seen:
+                had[delivery.id][site] = at
+        return Overheard(self._sent, had, self._heard)
+
+    def _see(self, now: int, site: SiteName, batches: Sequence[DeliveredBatch]) -> None:
+        self._saw(now, site, batches)
+        self.missing -= sum(batch.count for batch in batches)
+        if not self.missing:
+            raise _AllIsDeliveredError
+
+    def _transmit(self, now: int, source: SiteName, sends: Sequence[tuple[SiteName, Any]]) -> None:
+        kept = [
+            (peer, frame)
+            for peer, frame in sends
+            if type(frame) is Data and not all(isinstance(item, _BESIDE) for item in frame.items)
+        ]
+        self._heard += [Heard(now, source, peer, frame.items) for peer, frame in kept]
+        super()._transmit(now, source, kept)
