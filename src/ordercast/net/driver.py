@@ -24,7 +24,7 @@ from ordercast.net.openings import open_event
 from ordercast.net.rollbacks import RETURNED, rollback_event
 from ordercast.net.written import Written
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import Heard, Keyed
+from ordercast.wire.dissemination import Heard, Keyed, Passing
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import Handover
@@ -160,7 +160,7 @@ class Driver:
                 elif type(frame) is Feed:
                     self.fed_at = now
                     receive(now, peer, frame)
-                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard)):  # of no epoch
+                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, Passing)):
                     receive(now, peer, frame)
         except Error as error:  # a frame that no site with our configuration would send
             _log.error("frame from %s refused: %s", peer, error)
@@ -200,16 +200,18 @@ class Driver:
             return
         self.turns += 1
         now = time.monotonic_ns()
-        self._look()
+        member = self.member
+        if member.layout is not self._layout:
+            self._look()
         if not self.application.offer(now) and self._again is None:
             self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
-        self._perform(now, self.member.drain())
-        self._look()
+        self._perform(now, member.drain())
+        if member.layout is not self._layout:
+            self._look()
 
     def _look(self) -> None:
-        if self.member.layout is not self._layout:
-            self._layout = self.member.layout
-            self.application.laid_out()
+        self._layout = self.member.layout
+        self.application.laid_out()
 
     def _perform(self, now: int, box: MemberBox) -> None:
         self._arm(now, box.alarm)
