@@ -108,12 +108,44 @@ MISJUDGED = {
     ("tom", 20_013): "a voter went before the cluster was founded, which takes all of them",
     ("centralized", 20_041): "an origin that went for good was owed word of its messages",
     ("tom", 20_163): "the only member of a group lost its store, with what it had delivered",
-    (
-        "centralized",
-        20_176,
-    ): "a site relayed a message of its own, and crashed before it was stored",
+    ("propagation", 100_008): "the same, of a group that another member had left before",
+    ("symmetric", 100_125): "the same, and it was sent again",
+    ("two_phase", 100_100): "a site waited for what only one that went for good had",
+    ("centralized", 20_176): "a site relayed what was its own, and crashed before it was stored",
     ("arrow", 26): "what had died with a store was delivered once more, from its origin's",
 }
+
+
+# Bugs that a schedule once found.
+FOUND = {
+    255: "what waited for a frozen group was sent again although the group's past had it",
+    100_685: "the last present member left a group, with what an absent one had missed of it",
+    100_706: "a flush ended a change, and left one of the domains that it had closed sealed",
+    200_966: "a site relayed in an epoch, had not stored that it opened, and entered it again",
+    101_487: "a voter that returned without its store was made another incarnation once more",
+}
+FOUND_SIM = {
+    ("metagroup", 100_145): "an origin gave a number again when all who had the first were lost",
+}
+FOUND_HARD = {
+    301_362: "who had told the past of a list was retired, and another's word counted as well",
+    163: "who had been absent for too long went again before it heard that it had joined anew",
+}
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_bug_of_the_flush_stays_fixed(seed: int) -> None:
+    assert schedule(seed).judge() == [], FOUND[seed]
+
+
+@pytest.mark.parametrize("seed", FOUND_HARD)
+def test_a_bug_of_the_return_stays_fixed(seed: int) -> None:
+    assert hard_schedule(seed).judge() == [], FOUND_HARD[seed]
+
+
+@pytest.mark.parametrize(("protocol", "seed"), FOUND_SIM)
+def test_a_bug_of_the_numbers_stays_fixed(protocol: str, seed: int) -> None:
+    assert failures(protocol, range(seed, seed + 1), excluding) == []
 
 
 @pytest.mark.parametrize(("protocol", "seed"), MISJUDGED)

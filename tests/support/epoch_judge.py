@@ -75,6 +75,7 @@ def agreement(world: "World", order: dict[str, dict[Message, int]]) -> Found:
                 member in world.down
                 or world.left(member)
                 or epoch < world.first_epoch.get(member, 0)
+                or world.skipped(member, epoch)
             ):
                 continue  # away for good, or what it had seen was lost with its store
             if message not in order[member]:
@@ -143,7 +144,7 @@ def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
             continue  # who had it may have lost it with its store, or be retired
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
-        if there and REFUSED in stages:
+        if there and REFUSED in stages and not world.removed(group):
             yield ("refused and delivered", site, group, seq)
 
 
@@ -151,7 +152,7 @@ def rolled_back(world: "World", order: dict[str, dict[Message, int]]) -> Found:
     """No more than needed: the first that was annulled is not at its place afterwards either; and
     what the site does not deliver in that epoch after all, nobody does."""
     for site, rollback in world.rollbacks:
-        if site not in world.members or site in world.lost:
+        if site not in world.members or site in world.lost or site not in order:
             continue
         first, seen = rollback.annulled[0][1], world.seen[site]
         at = order[site].get(first)

@@ -66,6 +66,7 @@ class World:
         burst: float = 0.0,
         policy: str = "wait",
         slow_member: str = "wait",
+        missed_bytes: int = Limits().missed_bytes,
         make: Callable[..., Member] = Member,
     ) -> None:
         self.draw = random.Random(seed)
@@ -84,7 +85,7 @@ class World:
             on_failure=policy,
             causal=causal,
             slow_member=slow_member,
-            limits=Limits(checkpoint_batches=checkpoint_batches),
+            limits=Limits(checkpoint_batches=checkpoint_batches, missed_bytes=missed_bytes),
             timing=Timing(suspect=300 * MILLISECOND),
         )
         self.log_entries = log_entries
@@ -108,11 +109,12 @@ class World:
         self.attempts: dict[str, int] = {}
         self.rollbacks: list[tuple[str, Rollback]] = []
         self.lost: dict[str, int] = {}  # sites whose store was lost: how often
+        self.lapses: dict[str, dict[int, None]] = {}  # epochs that closed without it, for too long
         self.first_epoch: dict[str, int] = {}  # of a site without its store: the next it was in
         self.down: set[str] = set()  # for good
         self.ever: set[Any] = set()  # all that was delivered anywhere
         self.violations: list[tuple[Any, ...]] = []
-        self.crashes = self.events = 0
+        self.crashes = self.crashes_within = self.events = self.partitions = 0
         self._alarms: dict[str, int | None] = {}
         self._heap: list[tuple[int, int, str, Any, Any, Any]] = []
         self._tick = itertools.count()
@@ -147,7 +149,9 @@ class World:
             self.start(site)
 
     def crash(self, site: str, away: int | None = None) -> None:
-        self.members.pop(site, None)
+        member = self.members.pop(site, None)
+        if member is not None and member.layout.flushing is not None:
+            self.crashes_within += 1
         self._alarms.pop(site, None)
         self.crashes += 1
         away = self.draw.randint(1, 800) * MILLISECOND if away is None else away
@@ -290,6 +294,10 @@ class World:
     def _persist(self, site: str, box: MemberBox) -> None:
         self.disks[site].extend(box.persist)
         layout = self.members[site].layout
+        for record in box.persist:
+            if isinstance(record, Confirmed) and record.lapsed:
+                epochs = [epoch for epoch, _, _, _ in record.counts]
+                self.lapses.setdefault(site, {})[min(epochs, default=0)] = None
         for epoch, domain in layout.domains.items():
             groups = {g: layout.groups[g] for g in domain.structure.groups if g in layout.groups}
             self.nominal.setdefault(epoch, groups)
@@ -382,6 +390,7 @@ class World:
         """Those on this side hear no others; nobody on it: all hear each other."""
         others = [site for site in self.disks if site not in side]
         self.cut = {frozenset((a, b)) for a in side for b in others}
+        self.partitions += bool(self.cut)
 
     def _push(self, when: int, kind: str, a: Any, b: Any = None, c: Any = None) -> None:
         heapq.heappush(self._heap, (when, next(self._tick), kind, a, b, c))
@@ -392,6 +401,21 @@ class World:
     def present(self, epoch: int, group: str) -> tuple[str, ...]:
         named: dict[str, tuple[str, ...]] = self.epochs[epoch][0]
         return named.get(group) or self.listed.get(group, ())
+
+    def skipped(self, site: str, epoch: int) -> bool:
+        """It was absent for too long: from what it was in last it goes on where it returned."""
+        for last in self.lapses.get(site, ()):
+            returned = [o.epoch for o in self.opened[site] if o.epoch > last and o.joined]
+            if last <= epoch < min(returned, default=0):
+                return True
+        return False
+
+    def removed(self, group: str) -> bool:
+        """Perhaps while it was frozen: what its absent members had of it stands, and its origins
+        were told that no epoch takes it."""
+        layout = max((m.layout for m in self.members.values()), key=lambda one: one.count)
+        named = group.startswith("@") or group in layout.groups
+        return self.options.on_failure == "exclude" and not named
 
     def left(self, site: str) -> bool:
         """Retired under `exclude`, perhaps while it was absent: nothing is asked of it."""

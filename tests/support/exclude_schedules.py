@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import RetireSite
-from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.model.options import MILLISECOND, SECOND, Limits
 from support.epoch_schedules import ON_TREES, draw_edit
 from support.epochs import World
+
+LITTLE = 3_000  # bytes kept for absent sites: some ten batches
 
 
 def schedule(
@@ -46,6 +48,7 @@ def drawn_world(
         log_entries=draw.choice([2, 128]),
         burst=draw.choice([0, 0, 0.5]),
         policy="exclude",
+        missed_bytes=LITTLE if seed % 8 == 7 else Limits().missed_bytes,
         make=make,
     )
     _sends(draw, world)
@@ -106,6 +109,7 @@ def hard_world(
         burst=draw.choice([0, 0, 0.5]),
         policy="exclude",
         slow_member=draw.choice(["wait", "exclude"]),
+        missed_bytes=LITTLE if seed % 4 == 3 else Limits().missed_bytes,
         make=make,
     )
     _sends(draw, world)
@@ -143,6 +147,7 @@ def _one_way(draw: random.Random, world: World) -> None:
     side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
     others = [site for site in world.disks if site not in side]
     pairs = {(a, b) for a in side for b in others}
+    world.partitions += 1
     world.deaf = pairs if draw.random() < 0.5 else {(b, a) for a, b in pairs}
 
 
@@ -150,6 +155,7 @@ def _tangle(draw: random.Random, world: World) -> None:
     """Links fail here and there: who hears whom is not transitive."""
     pairs = [frozenset((a, b)) for a in world.disks for b in world.disks if a < b]
     world.cut = {pair for pair in pairs if draw.random() < 0.4}
+    world.partitions += 1
 
 
 def _go_for_good(world: World, site: str) -> None:
@@ -203,7 +209,7 @@ def _cut_off(draw: random.Random, world: World) -> None:
 
 def _change(draw: random.Random, world: World, number: int, protocols: Sequence[str]) -> None:
     member = world.members.get(draw.choice(sorted(world.disks)))
-    if member is not None:
+    if member is not None and member.layout.roster:
         edit = draw_edit(draw, member.layout, number, protocols)
         if hasattr(edit, "site") and edit.site in ("p", "q"):
             world.add(edit.site)

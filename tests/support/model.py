@@ -476,6 +476,12 @@ class Ended:
     def present(self, _epoch: int, _group: str) -> tuple[str, ...]:
         return tuple(self.members)
 
+    def removed(self, _group: str) -> bool:
+        return False
+
+    def skipped(self, _site: str, _epoch: int) -> bool:
+        return False  # nobody is absent for that long
+
     def left(self, _site: str) -> bool:
         return False
 

@@ -49,6 +49,20 @@ def cut(site: str) -> list[Call]:
     return [(site, "cut", None), (site, "heal", None)]
 
 
+WAITING: dict[str, Callable[[], Model]] = {
+    f"two sites wait, {what}, {deliver}": partial(
+        excluding, TWO, calls, policy="wait", deliver=deliver, **options
+    )
+    for deliver in ("safe", "agreed")
+    for what, calls, options in (
+        ("a leaf crashes", [TO_G], {"faults": 1, "kinds": ("crash",), "hit": "b"}),
+        ("the root crashes", [TO_G], {"faults": 1, "kinds": ("crash",), "hit": "a"}),
+        ("two crashes", [TO_G], {"faults": 2, "kinds": ("crash",)}),
+        ("a leaf is cut off", [*cut("b"), TO_G], {}),
+        ("the root is cut off", [*cut("b"), FROM_A], {"voters": "b"}),
+    )
+}
+
 EXCLUDING: dict[str, Callable[[], Model]] = {
     f"{what}, {deliver}": partial(excluding, groups, calls, deliver=deliver, **options)
     for deliver in ("safe", "agreed")
@@ -76,6 +90,7 @@ EXCLUDING: dict[str, Callable[[], Model]] = {
 }
 
 CASES: dict[str, Callable[[], Model]] = {
+    **WAITING,
     **EXCLUDING,
     **{
         f"{change}, {count} message{'s' * (count > 1)}": partial(three, change, count, fifo=True)
@@ -129,6 +144,14 @@ SHORT = {
     "symmetric: leave, 1 loss": 11_759,
     "tom: switch, 1 message": 2_592,
     "tom: leave, 1 loss": 4_160,
+    "two sites wait, a leaf crashes, safe": 364,
+    "two sites wait, the root crashes, safe": 147,
+    "two sites wait, a leaf is cut off, safe": 163,
+    "two sites wait, the root is cut off, safe": 128,
+    "two sites wait, a leaf crashes, agreed": 231,
+    "two sites wait, the root crashes, agreed": 134,
+    "two sites wait, a leaf is cut off, agreed": 83,
+    "two sites wait, the root is cut off, agreed": 50,
     "two sites, a leaf crashes, safe": 3_795,
     "two sites, a leaf crashes, agreed": 3_883,
     "two sites, the root crashes, safe": 666,

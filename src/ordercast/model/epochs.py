@@ -148,11 +148,19 @@ class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     lasts: Included
 
 
+class Lapse(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="L"):
+    """What these absent sites miss is more than is kept: they return as joiners do."""
+
+    sites: tuple[Site, ...]
+
+
 class Nothing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="N"):
     """What a new manager commits first, to know what is committed."""
 
 
-EpochRecord: TypeAlias = Begin | Finish | Founded | Admit | Voters | Stored | Flush | Open | Nothing
+EpochRecord: TypeAlias = (
+    Begin | Finish | Founded | Admit | Voters | Stored | Flush | Open | Lapse | Nothing
+)
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

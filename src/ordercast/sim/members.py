@@ -14,7 +14,7 @@ from ordercast.core.epochs.layout import Domain, Layout, first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import VotingTimes
-from ordercast.core.epochs.records import Anew, Kept, MemberBox, MemberRecord
+from ordercast.core.epochs.records import Anew, Confirmed, Kept, MemberBox, MemberRecord
 from ordercast.core.order.registry import PROTOCOLS, protocol_named, require_policy
 from ordercast.core.outbox import Accepted
 from ordercast.forest.forest import Forest
@@ -65,6 +65,7 @@ class Epochs:
         self._nominal: dict[int, dict[Group, tuple[Site, ...]]] = {}
         self.stores = {site: number for number, site in enumerate(sorted(sites), start=1)}
         self._lost: dict[Site, None] = {}
+        self._lapsed: dict[Site, None] = {}
         self.absent: dict[Site, int] = {}  # as the latest layout has it
         self._latest = -1
         self.on_excluded: Callable[[int, Site, Site, int], None] = lambda *_: None
@@ -108,6 +109,10 @@ class Epochs:
         self._lost[site] = None
         self.stores[site] = len(self.stores) + len(self._lost) + max(self.stores.values())
         return True
+
+    def based(self, site: Site) -> None:
+        """Absent for too long: it need not show what it missed."""
+        self._lapsed[site] = None
 
     def has_majority(self, up: Sequence[Site]) -> bool:
         """To found the cluster takes all voters; from then on most of them."""
@@ -199,7 +204,10 @@ class Epochs:
             there = [
                 site
                 for site in members
-                if site in up and site not in last.absent and site not in self._lost
+                if site in up
+                and site not in last.absent
+                and site not in self._lost
+                and site not in self._lapsed
             ]
             if any(by_site.get(site) != by_site.get(there[0]) for site in there):
                 uneven.append({"epoch": epoch, "group": group})
@@ -232,7 +240,9 @@ class MemberSite:
             self._count = member.layout.count
             self._epochs.notice(member.now, member.name, member.layout)
         for record in box.persist:
-            if isinstance(record, Kept) and record.passed.placed.batch.incarnation == CLOSING:
+            if isinstance(record, Confirmed) and record.lapsed:
+                self._epochs.based(member.name)
+            elif isinstance(record, Kept) and record.passed.placed.batch.incarnation == CLOSING:
                 self._epochs.closed(record.epoch, member.name, record.passed.placed.key)
         return box
 

@@ -75,7 +75,7 @@ class Recorder:
         self._rollbacks: dict[Site, list[Rollback]] = {}
         self._away: dict[Site, None] = {}
         self.fresh: dict[Site, None] = {}  # without their stores, and not let in again yet
-        self._ever: set[MessageId] = set()
+        self._ever: dict[MessageId, int] = {}  # epochs of what was seen where stores were lost
         self._unsure: list[Taken] = []
         self._replaced: dict[Site, int] = {}  # incarnations below were lost with a store
         self._digests: dict[bytes, int] = {}
@@ -133,6 +133,8 @@ class Recorder:
                 self._opened[site] = item.epoch
                 if site in self.fresh:
                     del self.fresh[site]
+                    self._event(now, site, BASE)
+                elif site in self._away and item.joined:  # it was away for too long
                     self._event(now, site, BASE)
                 if site in self._away:
                     del self._away[site]
@@ -202,7 +204,7 @@ class Recorder:
     def lost(self, now: int, site: Site, incarnation: int) -> None:
         """The site's store is gone, and with it what its application had seen."""
         for _, delivery in self.seen[site]:
-            self._ever.add(delivery.id)
+            self._ever[delivery.id] = delivery.epoch
         self.seen[site] = []
         self.annulled.pop(site, None)
         self._rollbacks.pop(site, None)
@@ -243,9 +245,11 @@ class Recorder:
 
     def _died_out(self, row: Sent, groups: list[GroupRow]) -> bool:
         """Delivered, by sites all of which have lost their stores since: nobody can show it."""
-        if row.id not in self._ever or self._is_shown(row.id):
+        epoch = self._ever.get(row.id)
+        if epoch is None or self._is_shown(row.id):
             return False
-        members = {one.site for one in groups if one.group_name == row.group_name}
+        name = row.group_name
+        members = {one.site for one in groups if (one.epoch, one.group_name) == (epoch, name)}
         members.update(self.implicit.get(row.group_name, ()))
         return all(site in self._replaced for site in members)
 

@@ -1,6 +1,10 @@
 """When a run has come to rest: everything is delivered, and no site has anything left to do."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from ordercast.core.epochs.absence import fold_flush
+from ordercast.model.epochs import Flush
 
 if TYPE_CHECKING:
     from ordercast.sim.world import World
@@ -13,12 +17,30 @@ def all_quiet(world: "World") -> bool:
     if world.excludes and world.epochs is not None:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
         gone = [place.name for place in places if place.site is None]
-        places = [place for place in places if place.site is not None]
+        stuck = _stuck([place.site for place in places if place.site is not None])
+        untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
+        places = [p for p in places if p.site is not None and p.name not in stuck]
         if not world.epochs.has_majority([place.name for place in places]):
             return False
     return not untaken and all(
         place.site is not None and not place.unsynced and place.site.quiet(gone) for place in places
     )
+
+
+def _stuck(sites: list[Any]) -> list[str]:
+    """Those that are absent and cannot return, all together: what they missed, or what a group
+    waits to be told, only sites have that are not there."""
+    members = [site.member for site in sites]
+    layout = max((member.layout for member in members), key=lambda one: one.count)
+    if layout.flushing is not None:
+        return []
+    back = []
+    for member in members:
+        if member.name in layout.absent:
+            lost = layout.stores.get(member.name, 0) != member.flush.store
+            back.append((member.name, layout.roster[member.name] + lost, member.flush.store))
+    trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(back))).flushing
+    return [name for name, _, _ in back if trial is None or name in trial.absent]
 
 
 def is_away(site: Any) -> bool:

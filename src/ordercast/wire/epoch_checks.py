@@ -20,6 +20,7 @@ from ordercast.model.epochs import (
     Flush,
     Founded,
     JoinGroup,
+    Lapse,
     LeaveGroup,
     Open,
     RemoveGroup,
@@ -99,6 +100,7 @@ def _fed(frame: Fed) -> None:
         check_included(included, "closed")
     _store(frame.store, "store")
     check_number(frame.fetched, 0, "fetched")
+    check_number(frame.shelved, 0, "shelved")
     check_counts(frame.counts, "counts")
     for sites, field in ((frame.slow, "slow"), (frame.awaited, "awaited")):
         check_length(sites, 0, MEMBERS, field)
@@ -212,6 +214,10 @@ def _record(record: EpochRecord, where: str) -> None:
         check_number(record.flush, 1, f"{where}.flush")
         check_counts(record.counts, f"{where}.counts")
         check_included(record.lasts, f"{where}.lasts")
+    elif isinstance(record, Lapse):
+        check_length(record.sites, 1, MEMBERS, f"{where}.sites")
+        for site in record.sites:
+            check_site(site, f"{where}.sites")
     elif isinstance(record, Stored):
         check_site(record.site, f"{where}.site")
         _store(record.store, f"{where}.store")

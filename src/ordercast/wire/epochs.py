@@ -37,7 +37,8 @@ class Fed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     its store's number; `stopped`: it has restarted and waits for the next epoch; `fetched`: batches
     of the past that it has got so far; `counts`: how far its log reaches in what it has closed;
     `slow`: for whom its own messages have waited for too long; `awaited`: sites outside its epoch
-    whose word alone lets others' messages go on here."""
+    whose word alone lets others' messages go on here; `shelved`: bytes that it keeps for absent
+    sites."""
 
     count: int
     closed: tuple[tuple[str, Included], ...]
@@ -47,6 +48,7 @@ class Fed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     counts: Counts = ()
     slow: tuple[Site, ...] = ()
     awaited: tuple[Site, ...] = ()
+    shelved: int = 0
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="3"):

@@ -10,10 +10,9 @@ from support.exclude_schedules import schedule
 
 SEEDS = 250
 KNOWN = {
-    "a_restart_resumes": 245,
+    "two_managers": 8,
     "the_shortest_log_is_the_past": 1,
-    "a_frozen_group_is_emptied": 3,
-    "anybody_settles_a_frozen_group": 22,
+    "a_frozen_group_is_emptied": 10,
     "rollback_is_one_short": 32,
     "rollback_is_one_too_many": 32,
     "the_past_is_delivered_before_open": 139,
@@ -32,8 +31,7 @@ def is_caught(name: str, seed: int) -> bool:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
-    first = KNOWN.get(name, 0)
-    seeds = [*range(first, SEEDS), *range(first)]
+    seeds = [KNOWN.get(name, 0), *range(SEEDS)]
     assert any(is_caught(name, seed) for seed in seeds), f"{name} survived {SEEDS} schedules"
 
 

@@ -17,7 +17,16 @@ from ordercast.core.epochs.layout import (
     manner,
     reopened,
 )
-from ordercast.model.epochs import AddGroup, Edit, Flush, Open, RemoveGroup, RetireSite
+from ordercast.model.epochs import (
+    AddGroup,
+    Edit,
+    Flush,
+    Lapse,
+    LeaveGroup,
+    Open,
+    RemoveGroup,
+    RetireSite,
+)
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 
@@ -28,8 +37,13 @@ def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
     """A change names no absent site, but for one that is retired, and leaves it its groups."""
     for edit in edits:
         if isinstance(edit, RetireSite):
+            groups = [g for g, members in layout.groups.items() if edit.site in members]
+            if edit.site not in layout.absent:
+                _require_nobody_waits(layout, edit.site, groups)
             continue
         group = getattr(edit, "group", "")
+        if isinstance(edit, LeaveGroup) and edit.site not in layout.absent:
+            _require_nobody_waits(layout, edit.site, [group])
         if not isinstance(edit, RemoveGroup) and group in layout.frozen:
             raise ConfigError(f"group {group!r}: all its members are absent")
         if isinstance(edit, RemoveGroup) and edit.group not in layout.frozen:
@@ -41,6 +55,14 @@ def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
         away = [name for name in named if name in layout.absent]
         if away:
             raise ConfigError(f"site {away[0]!r} is absent")
+
+
+def _require_nobody_waits(layout: Layout, site: Site, groups: list[Group]) -> None:
+    """A present member has what absent ones of its groups miss: it stays until they are back."""
+    for group in groups:
+        for away in layout.groups.get(group, ()):
+            if away in layout.absent and away not in layout.lapsed:
+                raise ConfigError(f"site {site!r} has what {away!r}, absent, missed of {group!r}")
 
 
 # --- beginning a flush ----------------------------------------------------------------------------
@@ -68,7 +90,7 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
     if not touched:
         return layout
     _send_away(layout, absent, fresh)
-    epochs = _closed(layout, before, absent, touched)
+    epochs = _with_changes(layout, _closed(layout, before, absent, touched))
     if fresh:  # its old store's links may be anywhere, and their numbers are lost
         epochs = tuple(layout.domains)
     members = {site: None for epoch in epochs for site in layout.domains[epoch].sites}
@@ -110,7 +132,7 @@ def _may_return(
             domain = layout.domain_of([group])
             if domain is not None and all(s in absent for s in domain.structure.groups[group]):
                 return False
-    if site in fresh:
+    if site in fresh or site in layout.lapsed:
         return True
     for (epoch, group), (number, members) in layout.pasts.items():
         nominal = members or layout.groups.get(group, ())
@@ -139,6 +161,18 @@ def _closed(
     return tuple(epoch for epoch, domain in layout.domains.items() if not goes_on(domain))
 
 
+def _with_changes(layout: Layout, epochs: tuple[int, ...]) -> tuple[int, ...]:
+    """And those that close together with them: a Close may have passed there, which seals, and
+    the change that it was for is off."""
+    found, before = dict.fromkeys(epochs), 0
+    while len(found) > before:
+        before = len(found)
+        for closing in layout.closing.values():
+            if any(epoch in found for epoch in closing.epochs):
+                found.update(dict.fromkeys(closing.epochs))
+    return tuple(epoch for epoch in layout.domains if epoch in found)
+
+
 # --- ending it ------------------------------------------------------------------------------------
 
 
@@ -164,6 +198,8 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         stream = (origin, incarnation, group)
         lasts[stream] = max(seq, lasts.get(stream, 0))
     pasts = {**layout.pasts, **{(e, g): (n, m) for e, g, n, m in record.counts}}
+    anew = [s for s in flush.members if s in flush.fresh or s in layout.lapsed]
+    joined = {s: e for e, domain in domains.items() for s in anew if s in domain.sites}
     done = replace(
         layout,
         roster=roster,
@@ -176,6 +212,7 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         pasts=pasts,
         counted=_counted(layout, flush, old),
         flushing=None,
+        rejoining={**layout.rejoining, **joined},
     )
     return pruned(done)
 
@@ -202,7 +239,8 @@ def _counted(layout: Layout, flush: Flushing, old: list[Domain]) -> dict[int, tu
     for domain in old:
         counted[domain.epoch] = tuple(s for s in domain.sites if s in flush.members)
     for site, epoch in layout.absent.items():
-        if site in flush.members and site not in flush.fresh and epoch in counted:
+        apart = site in flush.fresh or site in layout.lapsed
+        if site in flush.members and not apart and epoch in counted:
             counted[epoch] = (*counted[epoch], site)
     return {
         epoch: tuple(site for site in sites if site not in flush.fresh)
@@ -213,11 +251,14 @@ def _counted(layout: Layout, flush: Flushing, old: list[Domain]) -> dict[int, tu
 def pruned(layout: Layout) -> Layout:
     """Without what no absent site will be compared with."""
     away = [site for site in layout.absent if site in layout.roster]
+    lapsed = _lapsed(layout, away)
+    closed_without = {layout.absent[site] for site in lapsed}
+    missing = [site for site in away if site not in lapsed]
     pasts = dict(layout.pasts)
     for group, (epoch, _) in layout.frozen.items():
         if group not in layout.groups:  # removed: what its members have of it stands
             pasts[epoch, group] = (_ALL, ())
-    first = min((layout.absent[site] for site in away), default=layout.last_epoch + 1)
+    first = min((layout.absent[site] for site in missing), default=layout.last_epoch + 1)
     concerned = {
         group for group, members in layout.groups.items() if any(site in members for site in away)
     }
@@ -233,7 +274,7 @@ def pruned(layout: Layout) -> Layout:
         pasts={
             (epoch, group): (number, members)
             for (epoch, group), (number, members) in pasts.items()
-            if epoch >= first
+            if (epoch >= first or epoch in closed_without)
             and (
                 group in concerned
                 or any(site in members for site in away)
@@ -243,6 +284,54 @@ def pruned(layout: Layout) -> Layout:
         counted={
             epoch: tuple(site for site in sites if site in layout.roster)
             for epoch, sites in layout.counted.items()
-            if epoch >= first
+            if epoch >= first or epoch in closed_without
         },
+        lapsed=lapsed,
+        rejoining={s: e for s, e in layout.rejoining.items() if e in layout.domains},
     )
+
+
+def _lapsed(layout: Layout, away: list[Site]) -> tuple[Site, ...]:
+    """Also who would find nobody that has what it missed: they lost their stores, or are retired.
+    With it all that were left behind by the same epoch (`longest_away`)."""
+    known = [
+        site
+        for site in away  # who goes from where it joined anew may not have heard that it did
+        if site in layout.lapsed or layout.rejoining.get(site) == layout.absent[site]
+    ]
+    bereft = {
+        layout.absent[site]
+        for site in away
+        if site not in known
+        for (epoch, group), (number, members) in layout.pasts.items()
+        if number
+        and epoch >= layout.absent[site]
+        and site in (nominal := members or layout.groups.get(group, ()))
+        and not any(s in nominal and s in layout.roster for s in layout.counted.get(epoch, ()))
+    }
+    return (*known, *(s for s in away if layout.absent[s] in bereft and s not in known))
+
+
+# --- absent for too long --------------------------------------------------------------------------
+
+
+def fold_lapse(layout: Layout, record: Lapse) -> Layout:
+    """Nothing is kept for these any more, but how many messages the epoch had that was closed
+    without each."""
+    if layout.flushing is not None:
+        return layout
+    lapsed = tuple(s for s in record.sites if s in layout.absent and s not in layout.lapsed)
+    return pruned(replace(layout, lapsed=(*layout.lapsed, *lapsed)))
+
+
+def longest_away(layout: Layout) -> tuple[Site, ...]:
+    """For whom nothing more is to be kept, if too much is: all that were left behind by one epoch,
+    since lists of sites may be known to them alone; not by one whose groups wait for their word."""
+    frozen = [epoch for epoch, _ in layout.frozen.values()]
+    kept = {
+        site: epoch
+        for site, epoch in layout.absent.items()
+        if site not in layout.lapsed and epoch and epoch not in frozen
+    }
+    first = min(kept.values(), default=0)
+    return tuple(sorted(site for site, epoch in kept.items() if epoch == first))

@@ -33,6 +33,7 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
     member.flush.admitted()
     for epoch in [epoch for epoch in member.engines if epoch not in layout.domains]:
         engine = member.engines.pop(epoch)
+        member.window.ended(engine, mine)
         at_home = epoch in before.domains and member.name in before.domains[epoch].sites
         if at_home and member.flush.leave(epoch, engine, mine, unplaced):
             continue
@@ -61,10 +62,13 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
 
 
 def _opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:
-    """What the application is told when the member opens an epoch. Who returns without its store
-    joins its groups anew: it has nothing of what was before."""
+    """What the application is told when the member opens an epoch. Who returns without its store,
+    or after too long, joins its groups anew: it has nothing, or not all, of what was before."""
     structure = domain.structure
-    fresh = () if before.flushing is None else before.flushing.fresh
+    fresh: tuple[Site, ...] = ()
+    if before.flushing is not None:
+        back = [site for site in before.lapsed if site in before.flushing.members]
+        fresh = (*before.flushing.fresh, *back)
     if before.roster.get(member.name, member.incarnation) != member.incarnation:
         fresh = (*fresh, member.name)
     known = {

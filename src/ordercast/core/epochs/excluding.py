@@ -9,11 +9,11 @@ asked for again by the next manager.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ordercast.core.epochs.absence import fold_flush
+from ordercast.core.epochs.absence import fold_flush, longest_away
 from ordercast.core.epochs.layout import Flushing
 from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
-from ordercast.model.epochs import Flush, Open, Stored
+from ordercast.model.epochs import Flush, Lapse, Open, Stored
 from ordercast.model.groups import Site
 from ordercast.wire.epochs import Fed, Logged, Past, Whole
 
@@ -76,8 +76,17 @@ class Excluding:
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
             raft.propose(now, Open(flush.number, self._chosen.counts, self._chosen.lasts))
+        elif flush is None and self._too_much() and (lapsed := longest_away(member.layout)):
+            raft.propose(now, Lapse(lapsed))
         else:
             self._store(now)
+
+    def _too_much(self) -> bool:
+        """Some site keeps more for absent ones than it may."""
+        member = self._member
+        up_to_date = (f.shelved for f in self._fed.values() if f.count >= member.layout.count)
+        size = max(member.flush.missed.size, *up_to_date, 0)
+        return bool(member.layout.absent) and size > member.options.limits.missed_bytes
 
     def _gone(self, now: int, silent: list[Site]) -> tuple[Site, ...]:
         """Sites of domains, or of the flush, that are not there, or not as they were."""
@@ -141,7 +150,7 @@ class Excluding:
         for site in sorted(layout.roster):
             if site == member.name:
                 store, stopped = member.flush.store, member.flush.stopped()
-                awaited = member.flush.awaited()
+                awaited = member.flush.slowness.awaited()
             else:
                 fed = self._fed.get(site)
                 if fed is None or site in silent or fed.count < layout.count:

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import Engine
+from ordercast.core.epochs.layout import Domain
 from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled
-from ordercast.core.epochs.returning import Tail, agree, last_number
+from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.outbox import Receipt
-from ordercast.model.epochs import Counts
+from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
 from ordercast.model.errors import NotInMajority
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
@@ -45,8 +46,9 @@ class Flusher:
         self.confirmed: Confirmed | None = None
         self._past: Past | None = None  # what the manager last said
         self._renewing: dict[int, None] = {}  # epochs that were open before this start
-        self._got = 0  # batches fetched since the start
+        self.got = 0  # batches fetched since the start
         self._replaying = True
+        self._consented = member.boot == 1  # to a flush, since this start
 
     # --- taking part, or not ----------------------------------------------------------------------
 
@@ -81,10 +83,17 @@ class Flusher:
     def restarted(self) -> None:
         """All that was open before this start is known now."""
         self._replaying = False
+        self.missed.prune()
         if self.excludes and self._member.boot > 1:
             home = self._member.layout.home(self._member.name)
             if home is not None:
                 self._renewing[home.epoch] = None
+
+    def entering(self, domain: Domain) -> None:
+        """An epoch opens here. Before this start the site may have opened and relayed in it, and
+        not stored that; not if it has since agreed to what came before."""
+        if self.excludes and not self._consented and self._member.name in domain.sites:
+            self._renewing[domain.epoch] = None
 
     def is_sealed(self, epoch: int) -> bool:
         member = self._member
@@ -133,19 +142,19 @@ class Flusher:
             lasts += tail.lasts
         return Logged(flush.number, tuple(counts), tuple(lasts), holds)
 
-    def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...], tuple[Site, ...]]:
+    def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...], tuple[Site, ...], int]:
         """What the manager is told at every beat (`wire.epochs.Fed`)."""
-        slow, awaited = self.slowness.named(), self.awaited()
-        return (self.store, self.stopped(), self._got, self.closing_counts(), slow, awaited)
+        return (
+            self.store, self.stopped(), self.got, self.closing_counts(), self.slowness.named(),
+            self.slowness.awaited(), self.missed.size,
+        )  # fmt: skip
 
-    def awaited(self) -> tuple[Site, ...]:
-        """Origins outside this site's domain for whose word it waits: nobody excludes these."""
-        home = self._member.layout.home(self._member.name)
-        if home is None or not self.excludes:
-            return ()
-        engine = self._member.engines[home.epoch]
-        waits = engine.direct.awaited() if engine.direct is not None and not engine.frozen else ()
-        return tuple(site for site in waits if site not in home.sites)
+    def folded(self, record: EpochRecord) -> None:
+        """A record that ends no epoch was folded."""
+        if isinstance(record, Flush):
+            self.tell_log()
+        elif isinstance(record, Lapse):
+            self.missed.prune()
 
     def tell_log(self) -> None:
         report = self.report()
@@ -173,10 +182,6 @@ class Flusher:
 
     # --- fetching ---------------------------------------------------------------------------------
 
-    @property
-    def got(self) -> int:
-        return self._got
-
     def receive(self, peer: Site, frame: FlushFrame) -> None:
         if isinstance(frame, (Logged, Whole)):
             self._member.manager.excluding.receive(peer, frame)
@@ -190,14 +195,14 @@ class Flusher:
                 self._past = frame
                 self.advance()
 
-    def advance(self) -> None:
-        """Ask for what is lacking; say so when nothing is."""
+    def advance(self, only: tuple[int, Group] | None = None) -> None:
+        """Ask for what is lacking (of one group); say so when nothing is."""
         past, member = self._past, self._member
         if past is None:
             return
         lacking = [need for need in past.needs if self._having(need[0], need[1]) < need[2]]
         for epoch, group, _, _, holder in lacking:
-            if holder and holder != member.name:
+            if holder and holder != member.name and only in (None, (epoch, group)):
                 member.say(holder, Fetch(epoch, group, self._having(epoch, group)))
         if not any(need[4] for need in lacking):
             self._confirm(past)
@@ -207,9 +212,10 @@ class Flusher:
         if self.confirmed is None or self.confirmed.flush != past.flush:
             flush = member.layout.flushing
             assert flush is not None
-            self.confirmed = Confirmed(
-                past.flush, flush.epochs, tuple((e, g, n, m) for e, g, n, m, _ in past.needs)
-            )
+            counts = tuple((e, g, n, m) for e, g, n, m, _ in past.needs)
+            lapsed = member.name in member.layout.lapsed
+            self.confirmed = Confirmed(past.flush, flush.epochs, counts, lapsed)
+            self._consented = True
             member.persisting.append(self.confirmed)
         self._tell(Whole(past.flush))
 
@@ -254,15 +260,16 @@ class Flusher:
         flush = self._member.layout.flushing
         if flush is None or self._member.name not in flush.members:
             return
-        having = self._having(frame.epoch, frame.group)
+        before = having = self._having(frame.epoch, frame.group)
         for placed in frame.batches:
             if placed.number == having + 1 and placed.batch.group == frame.group:
                 filled = Filled(frame.epoch, placed)
                 self.fill(filled)
                 self._member.persisting.append(filled)
                 having = last_number(placed)
-                self._got += 1
-        self.advance()
+                self.got += 1
+        if having > before:  # else it is asked for again when the manager tells again
+            self.advance((frame.epoch, frame.group))
 
     def fill(self, filled: Filled) -> None:
         epoch, placed = filled.epoch, filled.placed
@@ -279,7 +286,7 @@ class Flusher:
         incarnation = member.layout.roster.get(member.name, member.incarnation)
         if self.excludes and incarnation != member.incarnation and self.takes_part():
             member.incarnation = incarnation
-            self.tail, self.confirmed = None, None
+            self.tail, self.confirmed, member.window.given = None, None, {}
             self.fetched, self._fetched_to = {}, {}
 
     def leave(
@@ -361,7 +368,10 @@ class Flusher:
         agreed = agree(tail, counts, fetched, self.attempt)
         member.position, self.attempt = agreed.position, agreed.attempt
         member.delivering.extend(agreed.items)
-        self.missed.keep(counts, agreed.log)
+        if confirmed.lapsed:
+            self.missed.drop(tail.epoch)
+        else:
+            self.missed.keep(counts, agreed.log)
         self.confirmed, self._past = None, None
         self.fetched, self._fetched_to = {}, {}
 
@@ -377,22 +387,14 @@ class Flusher:
         return Aside(
             self.attempt, self.tail, packed(self.fetched), packed(self.missed.shelf),
             self.missed.places(),
-            tuple(self.parked), self.confirmed,
+            tuple(self.parked), self.confirmed, dict(self._member.window.given),
         )  # fmt: skip
 
     def restore(self, aside: Aside) -> None:
         self.attempt, self.tail = aside.attempt, aside.tail
         self.parked, self.confirmed = list(aside.parked), aside.confirmed
+        self._member.window.given = dict(aside.given)
         self.fetched, self._fetched_to = {}, {}
         for filled in aside.fetched:
             self.fill(filled)
         self.missed.restore(aside.holds, aside.history)
-
-
-def tail_of(engine: Engine, epoch: int) -> Tail:
-    log = tuple(engine.log())
-    position = engine.gate.logged - sum(placed.batch.count for placed in log)
-    return Tail(
-        epoch, position, engine.gate.delivered, log, engine.counts(), engine.log_seqs(),
-        tuple(engine.own.kept),
-    )  # fmt: skip

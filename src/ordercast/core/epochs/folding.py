@@ -7,7 +7,13 @@ sites that have heard the same records agree.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ordercast.core.epochs.absence import fold_flush, fold_open, pruned, require_present
+from ordercast.core.epochs.absence import (
+    fold_flush,
+    fold_lapse,
+    fold_open,
+    pruned,
+    require_present,
+)
 from ordercast.core.epochs.layout import (
     Build,
     Closing,
@@ -30,6 +36,7 @@ from ordercast.model.epochs import (
     Flush,
     Founded,
     JoinGroup,
+    Lapse,
     LeaveGroup,
     Open,
     RemoveGroup,
@@ -66,6 +73,8 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         return fold_flush(layout, record)
     if isinstance(record, Open):
         return fold_open(layout, record, build)
+    if isinstance(record, Lapse):
+        return fold_lapse(layout, record)
     if isinstance(record, Founded):
         return replace(layout, stores=dict(record.voters))
     if isinstance(record, Stored):

@@ -92,6 +92,8 @@ class Layout:
     pasts: Mapping[tuple[int, Group], tuple[int, tuple[Site, ...]]] = field(default_factory=dict)
     counted: Mapping[int, tuple[Site, ...]] = field(default_factory=dict)  # whose logs are a past
     flushing: Flushing | None = None
+    lapsed: tuple[Site, ...] = ()  # absent, and nothing is kept for them
+    rejoining: Mapping[Site, int] = field(default_factory=dict)  # the open epoch each joined anew
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""

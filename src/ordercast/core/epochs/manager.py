@@ -232,5 +232,6 @@ class Manager:
         roster = layout.roster
         new = [c.edits[0].site for c in layout.closing.values() if type(c.edits[0]) is AddVoter]
         for voter, store in self._raft.waiting_for_admission():
-            lost = bool(store) and voter not in new
+            # Under `exclude` its return makes it another incarnation, once.
+            lost = bool(store) and voter not in new and not self._member.flush.excludes
             self._raft.propose(now, Admit(voter, roster.get(voter, 0) + lost, store))

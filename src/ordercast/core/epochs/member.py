@@ -4,7 +4,6 @@ It hands each frame to the object of its epoch (`engine`), folds the records tha
 it (`layout`), and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
 reports when that is durable, and when the change is finished old objects are dropped and new ones
 made. A voter also has its part of the voters' log (`raft`), and leads changes if it is the manager.
-
 The driver's calls and duties are those of `core.site` and `core.outbox`.
 """
 
@@ -35,7 +34,7 @@ from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.link import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
-from ordercast.model.epochs import Edit, EpochRecord, Finish, Flush, Founded, Included, Open, Stored
+from ordercast.model.epochs import Edit, EpochRecord, Finish, Founded, Included, Open, Stored
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
@@ -119,6 +118,7 @@ class Member:
             frozen=self.flush.is_sealed(domain.epoch),
             inside=self.name in domain.sites,
         )
+        self.window.number_on(engine)
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
             engine.congest(self.now, peer, congested=congested)
@@ -259,9 +259,8 @@ class Member:
             self._change(layout)
         else:
             self.layout = layout
-        if isinstance(record, Flush):
-            self.flush.tell_log()
-        elif isinstance(record, (Founded, Stored)):
+        self.flush.folded(record)
+        if isinstance(record, (Founded, Stored)):
             self._look_at_early()
         self._wishes.answer(self.layout)
 
@@ -298,6 +297,7 @@ class Member:
 
     def _change(self, layout: Layout) -> None:
         for epoch, checkpoint in adopt(self, layout).items():
+            self.flush.entering(layout.domains[epoch])
             self.make(layout.domains[epoch], checkpoint).start(self.now)
         for epoch, batches in self.into_open.items():
             for batch in batches:

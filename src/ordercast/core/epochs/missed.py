@@ -13,6 +13,8 @@ from ordercast.model.messages import Placed
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
 
+_BATCH = 256  # bytes of a batch beside its body
+
 Shelf = dict[int, dict[Group, dict[int, Placed]]]
 """Batches by epoch, group and number."""
 
@@ -23,6 +25,7 @@ class Missed:
     def __init__(self, member: "Member") -> None:
         self._member = member
         self.shelf: Shelf = {}
+        self.size = 0  # bytes
 
     def places(self) -> tuple[tuple[int, Group], ...]:
         return tuple((epoch, group) for epoch, groups in self.shelf.items() for group in groups)
@@ -31,7 +34,7 @@ class Missed:
         return self.shelf.get(epoch, {}).get(group, {})
 
     def restore(self, places: Iterable[tuple[int, Group]], batches: Iterable[Filled]) -> None:
-        self.shelf = {}
+        self.shelf, self.size = {}, 0
         for epoch, group in places:
             self.shelf.setdefault(epoch, {}).setdefault(group, {})
         for filled in batches:
@@ -39,6 +42,8 @@ class Missed:
 
     def remember(self, epoch: int, placed: Placed) -> None:
         shelf = self.shelf.setdefault(epoch, {}).setdefault(placed.batch.group, {})
+        if placed.number not in shelf:
+            self.size += len(placed.batch.body) + _BATCH
         shelf[placed.number] = placed
 
     def remembering(self, domain: Domain) -> Callable[[Placed], None] | None:
@@ -50,14 +55,14 @@ class Missed:
         return partial(self._remember_of, domain.epoch, missed) if missed else None
 
     def _remember_of(self, epoch: int, groups: tuple[Group, ...], placed: Placed) -> None:
-        if placed.batch.group in groups:
+        if placed.batch.group in groups and self.is_missed(placed.batch.group):
             self.remember(epoch, placed)
 
     def is_missed(self, group: Group, members: Iterable[Site] = ()) -> bool:
-        """Whether the group has absent members."""
+        """Whether the group has absent members for whom something is kept."""
         layout = self._member.layout
         listed = tuple(members) or layout.groups.get(group, ())
-        return any(site in layout.absent for site in listed)
+        return any(site in layout.absent and site not in layout.lapsed for site in listed)
 
     def keep(self, places: Iterable[tuple[int, Group]], log: Iterable[tuple[int, Placed]]) -> None:
         """Of a closed epoch, for groups with absent members."""
@@ -68,14 +73,24 @@ class Missed:
             if self.is_missed(placed.batch.group, placed.batch.members):
                 self.remember(epoch, placed)
 
+    def drop(self, epoch: int) -> None:
+        """This site was absent for too long: what it has of the epoch does not go to its end."""
+        self.shelf.pop(epoch, None)
+        self._weigh()
+
+    def _weigh(self) -> None:
+        self.size = sum(len(f.placed.batch.body) + _BATCH for f in packed(self.shelf))
+
     def prune(self) -> None:
         layout = self._member.layout
-        first = min(layout.absent.values(), default=layout.last_epoch + 1)
+        kept_for = [e for site, e in layout.absent.items() if site not in layout.lapsed]
+        first = min(kept_for, default=layout.last_epoch + 1)
         self.shelf = {
             epoch: kept
             for epoch, groups in self.shelf.items()
             if epoch >= first and (kept := {g: b for g, b in groups.items() if self._wanted(g, b)})
         }
+        self._weigh()
 
     def _wanted(self, group: Group, batches: dict[int, Placed]) -> bool:
         if not group.startswith("@"):

@@ -61,6 +61,8 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     pasts: Counts
     counted: dict[int, tuple[Site, ...]]
     flushing: _Flushing | None
+    lapsed: tuple[Site, ...]
+    rejoining: dict[Site, int]
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -99,6 +101,8 @@ def pack_layout(layout: Layout) -> bytes:
             else _Flushing(
                 flush.number, flush.epochs, flush.members, dict(flush.absent), dict(flush.fresh)
             ),
+            layout.lapsed,
+            dict(layout.rejoining),
         )
     )
 
@@ -188,4 +192,6 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         {(epoch, group): (number, members) for epoch, group, number, members in packed.pasts},
         packed.counted,
         flushing,
+        packed.lapsed,
+        packed.rejoining,
     )

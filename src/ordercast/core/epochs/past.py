@@ -37,11 +37,13 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
             if site in nominal and site not in flush.absent and site not in flush.fresh
         ]
         found[epoch, group] = (number, members, holders[0] if holders else "")
+    # Who was absent for too long is compared with what was chosen then, and fetches none of it.
+    lost = dict.fromkeys(layout.lapsed, layout.pasts)
     needs = {
         site: tuple(
-            (epoch, group, number, members, holder)
-            for (epoch, group), (number, members, holder) in sorted(found.items())
-            if _concerns(layout, flush, site, epoch, group, members)
+            (*place, number, members, "" if place in lost.get(site, ()) else holder)
+            for place, (number, members, holder) in sorted(found.items())
+            if _concerns(layout, flush, site, *place, members)
         )
         for site in flush.members
     }
@@ -84,6 +86,8 @@ def _tells(
     """Whether the site's log says what the past of the group is."""
     if epoch in flush.epochs:
         return True
+    if (epoch, group) in layout.pasts:
+        return False  # it was told
     if group in layout.frozen:
         return layout.frozen[group][0] == epoch and site in layout.frozen[group][1]
     # A list of sites all of which were absent: nobody else knows of it.
@@ -96,6 +100,8 @@ def _concerns(
     if site in flush.fresh:
         return False
     away_since = layout.absent.get(site)
+    if site in layout.lapsed and epoch != away_since:
+        return False  # it begins anew; with the one it was in it is compared
     if away_since is not None:
         if epoch == away_since and not members and group not in layout.groups:
             return True  # the group was removed since; what the site has of it stands

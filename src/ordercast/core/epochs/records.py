@@ -63,6 +63,7 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
     flush: int
     epochs: tuple[int, ...]
     counts: Counts
+    lapsed: bool = False  # the site was absent for too long, and has only what it had
 
 
 class Aside(msgspec.Struct, frozen=True, array_like=True):
@@ -75,6 +76,7 @@ class Aside(msgspec.Struct, frozen=True, array_like=True):
     holds: tuple[tuple[int, Group], ...]
     parked: tuple[Batch, ...]
     confirmed: Confirmed | None
+    given: dict[Group, int] = {}  # numbers of own messages, above those that epochs include
 
 
 NOTHING_ASIDE = Aside(1, None, (), (), (), (), None)

@@ -6,13 +6,16 @@ what it has delivered beyond that is rolled back, and what it lacks it delivers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, MessageId, Placed
+
+if TYPE_CHECKING:
+    from ordercast.core.epochs.engine import Engine
 
 Counted: TypeAlias = Mapping[tuple[int, Group], int]
 """By epoch and group, the number of the last message that the past has."""
@@ -28,6 +31,15 @@ class Tail(msgspec.Struct, frozen=True, array_like=True):
     counts: dict[Group, tuple[int, tuple[Site, ...]]]  # of the whole log
     lasts: Included
     kept: tuple[Batch, ...]
+
+
+def tail_of(engine: "Engine", epoch: int) -> Tail:
+    log = tuple(engine.log())
+    position = engine.gate.logged - sum(placed.batch.count for placed in log)
+    return Tail(
+        epoch, position, engine.gate.delivered, log, engine.counts(), engine.log_seqs(),
+        tuple(engine.own.kept),
+    )  # fmt: skip
 
 
 class Rollback(msgspec.Struct, frozen=True, array_like=True):

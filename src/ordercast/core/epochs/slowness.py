@@ -43,3 +43,12 @@ class Slowness:
                 found.update(dict.fromkeys(holders(engine)))
         found.pop(member.name, None)
         return tuple(found)
+
+    def awaited(self) -> tuple[Site, ...]:
+        """Origins outside this site's domain for whose word it waits: nobody excludes these."""
+        home = self._member.layout.home(self._member.name)
+        if home is None or not self._member.flush.excludes:
+            return ()
+        engine = self._member.engines[home.epoch]
+        waits = engine.direct.awaited() if engine.direct is not None and not engine.frozen else ()
+        return tuple(site for site in waits if site not in home.sites)

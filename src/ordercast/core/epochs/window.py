@@ -1,10 +1,12 @@
 """A member's own messages over all its epochs, as the one who sends them sees it."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ordercast.model.groups import Group
 
 if TYPE_CHECKING:
+    from ordercast.core.epochs.engine import Engine
     from ordercast.core.epochs.member import Member
 
 
@@ -13,6 +15,18 @@ class Window:
 
     def __init__(self, member: "Member") -> None:
         self._member = member
+        self.given: dict[Group, int] = {}  # to messages that died with all who had them
+
+    def ended(self, engine: "Engine", included: Mapping[Group, int]) -> None:
+        """What was stable and no epoch includes: all who had it have lost their stores. Its numbers
+        are not given again."""
+        for group, seq in engine.own.stable_seqs().items():
+            if seq > max(included.get(group, 0), self.given.get(group, 0)):
+                self.given[group] = seq
+
+    def number_on(self, engine: "Engine") -> None:
+        last = engine.own.last_seq
+        last.update({group: max(seq, last.get(group, 0)) for group, seq in self.given.items()})
 
     @property
     def unstable(self) -> int:
