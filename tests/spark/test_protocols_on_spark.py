@@ -12,7 +12,6 @@ from ordercast.pipeline.reproduce.run import reproduce
 from ordercast.pipeline.sweep_spec import Repeats
 
 POINTS = {
-    "gs-table2": [{"network": "broadcast", "sites": 8, "groups": 2, "size": n} for n in (3, 4)],
     "tom-figure5": [
         {"sites": n, "groups": 4, "size": n // 5, "sources": 1, "sent_by": "members"}
         for n in (10, 20)
@@ -41,10 +40,11 @@ def test_the_other_papers_protocols_are_reproduced(spark: SparkSession, tmp_path
         "arrow", "arrow_counting", "combining", "combining_counting", "hybrid",
     }  # fmt: skip
     assert all(row["ci95"] for row in rows if row["measure"] == "known_hops")
-    tables = list(csv.DictReader((tmp_path / "gs-table2.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((tmp_path / "tom-figure5.csv").read_text().splitlines()))
     measured = {
-        (row["protocol"], row["size"]): float(row["mean"])
-        for row in tables
-        if row["measure"] == "messages"
+        (row["protocol"], row["sites"]): float(row["mean"])
+        for row in rows
+        if row["measure"] == "transmissions"
     }
-    assert (measured["two_phase", "3"], measured["two_phase", "4"]) == (5, 6)
+    assert len(measured) == 7 * 2
+    assert (measured["two_phase", "10"], measured["two_phase", "20"]) == (1 + 2, 1 + 4)

@@ -7,13 +7,23 @@ from ordercast.wire.stability import RoundAck, RoundInfo, RoundMissing
 from ordercast.wire.swap import Counted, Follows, Swap
 from ordercast.wire.tom import Body, Fetch
 
+_BATCH = 192  # of a batch without its body
+
 
 def weight_of(item: Item) -> int:
     """Roughly the bytes of an item, so that a frame of many stays below what the wire takes."""
     if type(item) is Relay:
-        return 8 * len(item.placed.key.path) + _batch_weight(item.placed.batch)
-    if isinstance(item, (Submit, Body)):
-        return _batch_weight(item.batch)
+        batch, more = item.placed.batch, 8 * len(item.placed.key.path)
+    elif type(item) is Submit or type(item) is Body:
+        batch, more = item.batch, 0
+    else:
+        return _other_weight(item)
+    if batch.past or batch.members:
+        return more + _batch_weight(batch)
+    return more + _BATCH + len(batch.body)  # most are such: this is asked twice for each item
+
+
+def _other_weight(item: Item) -> int:
     if type(item) is Report:
         return 64 + 96 * len(item.counts)
     if isinstance(item, (RoundAck, RoundInfo)):
@@ -33,4 +43,4 @@ def weight_of(item: Item) -> int:
 
 def _batch_weight(batch: Batch) -> int:
     past = sum(96 + 66 * len(members) for _, _, members in batch.past)
-    return 192 + len(batch.body) + past + 66 * len(batch.members)
+    return _BATCH + len(batch.body) + past + 66 * len(batch.members)

@@ -200,16 +200,18 @@ class Driver:
             return
         self.turns += 1
         now = time.monotonic_ns()
-        self._look()
+        member = self.member
+        if member.layout is not self._layout:
+            self._look()
         if not self.application.offer(now) and self._again is None:
             self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
-        self._perform(now, self.member.drain())
-        self._look()
+        self._perform(now, member.drain())
+        if member.layout is not self._layout:
+            self._look()
 
     def _look(self) -> None:
-        if self.member.layout is not self._layout:
-            self._layout = self.member.layout
-            self.application.laid_out()
+        self._layout = self.member.layout
+        self.application.laid_out()
 
     def _perform(self, now: int, box: MemberBox) -> None:
         self._arm(now, box.alarm)

@@ -344,6 +344,8 @@ class Node(Sending, Changing):
     # --- the driver's Application -----------------------------------------------------------------
 
     def offer(self, now: int) -> bool:
+        if not self.outgoing.waiting_messages:
+            return True
         taken, all_taken = self.outgoing.submit(now)
         for client, number, group, seq, count in taken:
             self._requests.append((client, number, group, seq, count))

@@ -22,50 +22,19 @@ from ordercast.model.errors import Error, NotInMajority, TooLarge, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
+from ordercast.net.filling import BATCH_BYTES, InLine, Quick, Request, Waiting
 from ordercast.net.given import OVERHEAD, as_bytes, measured
 from ordercast.net.standing import Standing
-
-BATCH_BYTES = 65_536  # of payloads that gather
-
-Request: TypeAlias = tuple[bytes, int]
-"""A client's id and the number it gave to what it sends: the same one is taken once."""
 
 Taken: TypeAlias = tuple[bytes, int, Group, int, int]
 """A request, and the group, first seq and count that it became."""
 
 
-class Waiting:
-    """A batch that is filling, or waits for the end of the turn."""
-
-    __slots__ = ("group", "members", "payloads", "request", "size")
-
-    def __init__(
-        self, group: Group, members: tuple[SiteName, ...], payloads: list[bytes], size: int
-    ) -> None:
-        self.group = group
-        self.members = members
-        self.payloads = payloads
-        self.size = size
-        self.request: Request | None = None
-
-
-class _InLine:
-    """Waits for room for so much; once `granted`, the room is its own until it has taken it."""
-
-    __slots__ = ("future", "granted", "messages", "size")
-
-    def __init__(self, messages: int, size: int) -> None:
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.messages = messages
-        self.size = size
-        self.granted = False
-
-
 class Outgoing:
     def __init__(self, core: Member, standing: Standing, wake: Callable[[], None]) -> None:
         limits = core.options.limits
-        self.waiting_messages = 0
-        self.waiting_bytes = 0
+        self._messages = 0  # that wait
+        self._bytes = 0
         self._core = core
         self._standing = standing
         self._shut: dict[Group, None] = {}  # those that are frozen
@@ -80,42 +49,52 @@ class Outgoing:
         self._lists: dict[Group, tuple[SiteName, ...]] = {}  # the members of those
         self._waiting: deque[Waiting] = deque()
         self._filling: dict[Group, Waiting] = {}
-        # So much may wait for the end of the turn, as far as is known: less is never allowed before
-        # it, but to somebody in line.
-        self._upto_messages = 0
-        self._upto_bytes = 0
-        self._quick_bytes = limits.message_bytes + OVERHEAD
-        self._line: deque[_InLine] = deque()
+        self._quick: Quick | None = None
+        self._is_quick = limits.message_bytes >= BATCH_BYTES  # else every size is looked at
+        self._line: deque[InLine] = deque()
         self._granted_messages = 0
         self._granted_bytes = 0
         self._closed: str | None = None
 
     # --- taking -----------------------------------------------------------------------------------
 
+    def joined(self, group: Group, payload: bytes) -> int:
+        """The seq of a message that joins the batch that the last one went to; 0: `take` it."""
+        quick = self._quick
+        if quick is None or group is not quick.group or type(payload) is not bytes:
+            return 0
+        left, seq = quick.left - len(payload) - OVERHEAD, quick.seq + 1
+        if left < 0 or seq > quick.upto:
+            return 0
+        quick.left, quick.seq = left, seq
+        quick.append(payload)
+        return seq
+
+    def _count(self) -> None:
+        """Count what has joined; what comes next is looked at. First of all in everything here."""
+        quick = self._quick
+        if quick is not None:
+            self._quick = None
+            size = quick.began - quick.left
+            self._filling[quick.group].size += size
+            self._bytes += size
+            self._messages += quick.seq - self._last[quick.group]
+            self._last[quick.group] = quick.seq
+
+    @property
+    def waiting_messages(self) -> int:
+        self._count()
+        return self._messages
+
+    @property
+    def waiting_bytes(self) -> int:
+        self._count()
+        return self._bytes
+
     def take(self, group: Group, payload: bytes, *, granted: bool = False) -> int | None:
         """The message's seq, or None while the window is full. `granted`: the caller has waited in
         line for this room (`turn`), and takes it now."""
-        batch = self._filling.get(group)
-        if batch is not None and type(payload) is bytes:
-            size = len(payload) + OVERHEAD
-            filled, under_way = batch.size + size, self.waiting_bytes + size
-            if (
-                filled <= BATCH_BYTES
-                and under_way <= self._upto_bytes
-                and self.waiting_messages < self._upto_messages
-                and size <= self._quick_bytes
-                and not granted
-            ):
-                batch.payloads.append(payload)
-                batch.size = filled
-                self.waiting_bytes = under_way
-                self.waiting_messages += 1
-                seq = self._last[group] = self._last[group] + 1
-                return seq
-        return self._take_one(group, payload, granted)
-
-    def _take_one(self, group: Group, payload: bytes, granted: bool) -> int | None:
-        """The same, with a look at everything; then at how much may follow without one."""
+        self._count()
         if (
             type(payload) is not bytes
             or len(payload) > self._message_bytes
@@ -135,14 +114,20 @@ class Outgoing:
         else:
             batch.payloads.append(payload)
             batch.size += size
-        self.waiting_messages += 1
-        self.waiting_bytes += size
-        if not self._line:
-            own = self._own
-            self._upto_messages = self._most_messages - own.unstable - self._granted_messages
-            self._upto_bytes = self._most_bytes - own.unstable_bytes - self._granted_bytes
+        self._messages += 1
+        self._bytes += size
         seq = self._last[group] = self._last[group] + 1
+        if self._is_quick and not self._line:
+            self._quicken(batch, group, seq)
         return seq
+
+    def _quicken(self, batch: Waiting, group: Group, seq: int) -> None:
+        """So much may follow, as far as is known: less is never allowed before the end of the turn,
+        but to somebody in line."""
+        unstable, unstable_bytes = self._own.unstable_both()
+        messages = self._most_messages - unstable - self._granted_messages - self._messages
+        size = self._most_bytes - unstable_bytes - self._granted_bytes - self._bytes
+        self._quick = Quick(batch, group, min(size, BATCH_BYTES - batch.size), seq, seq + messages)
 
     def take_batch(
         self,
@@ -153,6 +138,7 @@ class Outgoing:
         granted: bool = False,
     ) -> int | None:
         """The last message's seq, or None while the window is full."""
+        self._count()
         size = measured(payloads, self._message_bytes)
         if group not in self._last:
             self._check(group, b"")
@@ -168,6 +154,7 @@ class Outgoing:
         granted: bool = False,
     ) -> tuple[Group, int | None]:
         """To listed sites: their group's name, and as above."""
+        self._count()
         size = measured(payloads, self._message_bytes)
         members = self._core.layout.listed(sites)
         group = implicit_group(members)
@@ -195,8 +182,8 @@ class Outgoing:
             self._filling.clear()
         self._filling.pop(group, None)
         self._begin(group, members, payloads, size).request = request
-        self.waiting_messages += count
-        self.waiting_bytes += size
+        self._messages += count
+        self._bytes += size
         seq = last[group] = last[group] + count
         return seq
 
@@ -208,12 +195,13 @@ class Outgoing:
 
     def _has_room(self, messages: int, size: int) -> bool:
         """As in the core: something is always let in when nothing is under way."""
-        under_way = self._own.unstable + self.waiting_messages + self._granted_messages
+        unstable, unstable_bytes = self._own.unstable_both()
+        under_way = unstable + self._messages + self._granted_messages
         if not under_way:
             return True
         if under_way + messages > self._most_messages:
             return False
-        under_way_bytes = self._own.unstable_bytes + self.waiting_bytes + self._granted_bytes
+        under_way_bytes = unstable_bytes + self._bytes + self._granted_bytes
         return under_way_bytes + size <= self._most_bytes
 
     def _begin(
@@ -245,9 +233,9 @@ class Outgoing:
         that is cancelled takes nothing, and passes its room on."""
         if self._closed is not None:
             raise Error(self._closed)
-        waiter = _InLine(len(payloads), sum(map(len, payloads)) + OVERHEAD * (len(payloads) + 1))
+        waiter = InLine(len(payloads), sum(map(len, payloads)) + OVERHEAD * (len(payloads) + 1))
+        self._count()  # nobody overtakes it
         self._line.append(waiter)
-        self._upto_messages = 0  # nobody overtakes it
         try:
             await waiter.future
         except BaseException:
@@ -258,7 +246,7 @@ class Outgoing:
         # The group may have gone meanwhile: then it takes nothing, and others wait behind it.
         asyncio.get_running_loop().call_soon(self.may_have_room)
 
-    def _leave(self, waiter: _InLine) -> None:
+    def _leave(self, waiter: InLine) -> None:
         self._line.remove(waiter)
         if waiter.granted:
             self._granted_messages -= waiter.messages
@@ -292,8 +280,8 @@ class Outgoing:
         if why is not None:
             return NotInMajority(why)
         return WindowFull(
-            f"{self._own.unstable + self.waiting_messages} messages"
-            f" ({self._own.unstable_bytes + self.waiting_bytes} bytes) are accepted and not yet"
+            f"{self._own.unstable + self._messages} messages"
+            f" ({self._own.unstable_bytes + self._bytes} bytes) are accepted and not yet"
             f" stable; the window is {self._most_messages} messages or {self._most_bytes} bytes"
         )
 
@@ -301,13 +289,15 @@ class Outgoing:
 
     def submit(self, now: int) -> tuple[list[Taken], bool]:
         """Hand over what waits: what became of requests, and whether the site took everything."""
+        self._count()
         taken: list[Taken] = []
         if not self._waiting:
             return taken, True
         self._filling.clear()
         if not self._standing.takes():
             return taken, True  # asked again when that has changed
-        waiting, frozen = self._waiting, deque[Waiting]()
+        waiting = self._waiting
+        frozen: deque[Waiting] = deque()
         while waiting:
             batch = waiting[0]
             count = len(batch.payloads)
@@ -323,8 +313,8 @@ class Outgoing:
                 frozen.append(waiting.popleft())
                 continue
             waiting.popleft()
-            self.waiting_messages -= count
-            self.waiting_bytes -= batch.size
+            self._messages -= count
+            self._bytes -= batch.size
             if batch.request is not None:
                 taken.append((*batch.request, batch.group, seq, count))
         self._waiting = frozen
@@ -333,6 +323,7 @@ class Outgoing:
     def follow(self) -> dict[Group, int]:
         """The layout has changed: of each group that is gone, or was in between, the first seq that
         no epoch takes. What waits here for such a group is dropped."""
+        self._count()
         waits = Counter[Group]()
         apart: dict[Group, None] = {}
         for batch in self._waiting:
@@ -374,15 +365,15 @@ class Outgoing:
         waiting, self._waiting = self._waiting, deque()
         for batch in waiting:
             if batch.group in groups:
-                self.waiting_messages -= len(batch.payloads)
-                self.waiting_bytes -= batch.size
+                self._messages -= len(batch.payloads)
+                self._bytes -= batch.size
             else:
                 self._waiting.append(batch)
-        self._upto_messages = 0
         self.may_have_room()
 
     def gave(self, group: Group, seq: int) -> bool:
         """Whether there is such a message: else it was refused, perhaps in an earlier run."""
+        self._count()
         if self._open(group, self._lists.get(group, ())) is None:
             return True  # as far as is known
         last = self._last.get(group) or self._last_listed.get(group, 0)
@@ -390,11 +381,12 @@ class Outgoing:
 
     def last_seqs(self) -> dict[Group, int]:
         """Given to the last message of each group sent to in this run."""
+        self._count()
         return {**self._last, **self._last_listed}
 
     def close(self, why: str) -> None:
+        self._count()
         self._closed = why
-        self._upto_messages = 0
         for waiter in self._line:
             if not waiter.future.done():
                 waiter.future.set_exception(Error(why))

@@ -149,8 +149,8 @@ class Deliveries(Reading[Delivery | Gap | EpochOpened | Rollback]):
         cursor = self._cursor
         assert cursor is not None
         items: Sequence[Delivery | Gap] = batch.deliveries()
-        if batch.position <= cursor.read:
-            items = items[cursor.read + 1 - batch.position :]
+        if batch.position <= cursor.last:  # all before it was handed over
+            items = items[cursor.last + 1 - batch.position :]
         self._items = cursor.items = iter(items)
         cursor.last = batch.last
         return next(self._items)

@@ -7,11 +7,10 @@ from ordercast.core.epochs.member import Member
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
+from ordercast.net.filling import TURN_BYTES, Request
 from ordercast.net.given import as_bytes, names_of, plain
-from ordercast.net.outgoing import Outgoing, Request
+from ordercast.net.outgoing import Outgoing
 from ordercast.net.receipts import STAGES, Receipt, Stages, Voucher, refusal
-
-TURN_BYTES = 65_536  # who sends so much in one turn of the loop lets it end: it is on its way then
 
 
 class Sending:
@@ -24,9 +23,12 @@ class Sending:
 
     async def multicast(self, group: "Group | Sequence[Group]", payload: bytes) -> Receipt:
         """Send to a group, or to all members of several as one; waits while the window is full."""
-        outgoing = self.outgoing
         if type(group) is not str and type(group := plain(group)) is not str:
             return await self.multicast_to(self._union(group), payload)
+        outgoing = self.outgoing
+        seq: int | None = outgoing.joined(group, payload)
+        if seq:
+            return Receipt(self.voucher, group, seq)
         if outgoing.waiting_bytes > TURN_BYTES:
             await asyncio.sleep(0)
         seq = outgoing.take(group, payload)
@@ -42,7 +44,7 @@ class Sending:
         if type(group) is not str and type(group := plain(group)) is not str:
             group, seq = self.outgoing.take_listed(self._union(group), [payload])
         else:
-            seq = self.outgoing.take(group, payload)
+            seq = self.outgoing.joined(group, payload) or self.outgoing.take(group, payload)
         if seq is None:
             raise self.outgoing.window_full()
         return Receipt(self.voucher, group, seq)

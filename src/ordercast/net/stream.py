@@ -111,18 +111,19 @@ class Stream:
             if isinstance(batch, Rollback):
                 self._roll_back(batch)
                 continue
-            last = batch.last
+            whole = batch.placed.batch
+            count, size = whole.count, len(whole.body)
+            last = batch.position + count - 1
             if last <= self.delivered:
                 continue  # a restart repeats what the store has
             kept: _Kept = batch
             if self.lag_limit.shed and last > self._restored and self._too_far():
-                kept = without_body(batch)
+                kept, size = without_body(batch), 0
                 if self.log is not None:
                     self._gaps[kept.position] = kept
                 self._shed(kept)
             self.delivered = last
             self._recent.append(kept)
-            count, size = batch.placed.batch.count, size_of(kept)
             self._recent_messages += count
             self._recent_bytes += size
             self._bytes += size
@@ -172,7 +173,7 @@ class Stream:
         oldest, where nobody has read for long and nobody is waited for."""
         recent = self._recent
         if self.log is None and self._counts():
-            read = self.progress()
+            read = self.progress() if recent else 0
             while recent and recent[0].last <= read:
                 self._drop()
             return
@@ -321,19 +322,23 @@ class Stream:
 
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         while True:
-            read = reader.read
-            rolled = self._rollbacks.due(reader.attempt, read)
-            if rolled is not None:
+            read, rollbacks = reader.read, self._rollbacks
+            news = reader.attempt != rollbacks.last
+            if news and (rolled := rollbacks.due(reader.attempt, read)) is not None:
                 return [*self._openings.until(reader.epoch, read, rolled), rolled]
             if read < self.delivered:
-                found = self._from_memory(read) or await self._from_log(read + 1)
-                found = list(takewhile(partial(is_of, reader.attempt), found))
+                found = self._from_memory(read)
+                if news or not found:
+                    found = found or await self._from_log(read + 1)
+                    found = list(takewhile(partial(is_of, reader.attempt), found))
                 if found:
-                    openings = self._pending(reader)
+                    if reader.epoch == self._openings.last:  # the common case
+                        return found
+                    openings = self._openings.after(reader.epoch, read)
                     return merged(found, openings) if openings else found
             elif openings := self._pending(reader):
                 return openings
-            if self._rollbacks.due(reader.attempt, read) is not None:
+            if rollbacks.due(reader.attempt, read) is not None:
                 continue  # told while the log was read
             if self._closed is not None:
                 raise Error(self._closed)
@@ -347,7 +352,7 @@ class Stream:
         """What was delivered behind a position, or nothing where that is no longer here."""
         recent = self._recent
         if recent and recent[0].position == read + 1:
-            return list(recent)
+            return list(recent)  # the common case
         found = list(takewhile(partial(is_above, read), reversed(recent)))
         if found and found[-1].position <= read + 1:
             found.reverse()
@@ -355,7 +360,7 @@ class Stream:
         return []
 
     def _pending(self, reader: Cursor) -> list[EpochOpened]:
-        if reader.epoch == self._openings.last:  # the common case
+        if reader.epoch == self._openings.last:
             return []
         return self._openings.after(reader.epoch, reader.read)
 

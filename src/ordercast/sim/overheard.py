@@ -107,6 +107,7 @@ def overhear(
         messages=0,
         network=PointToPointSpec() if network is None else network,
         deliver="agreed",
+        stability="plain",
         durability="memory",
         timing=_TIMING,
         settle=_LATER,

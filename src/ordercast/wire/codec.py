@@ -72,7 +72,8 @@ class FrameEncoder:
     def encode(self, frames: Sequence[WireFrame]) -> list[bytes]:
         """Each by itself: to join them would be a large piece of memory fresh from the system,
         which costs more than the checksum."""
-        known, now = self._known, dict[tuple[int, int], tuple[Data, bytes]]()
+        known = self._known
+        now: dict[tuple[int, int], tuple[Data, bytes]] = {}
         encoded = []
         for frame in frames:
             epoch, inner = (frame.epoch, frame.frame) if type(frame) is InEpoch else (0, frame)

@@ -62,6 +62,8 @@ class Flusher:
 
     def stopped(self) -> bool:
         """Restarted: what it relayed before it was durable is not known, so it does not go on."""
+        if not self._renewing:
+            return False
         home = self._member.layout.home(self._member.name)
         return home is not None and home.epoch in self._renewing
 
@@ -367,7 +369,9 @@ class Flusher:
 
     def waiting(self) -> list[Batch]:
         """Own messages that are in no epoch now."""
-        return [*self.parked, *(self.tail.kept if self.tail is not None else ())]
+        if self.tail is None:
+            return self.parked
+        return [*self.parked, *self.tail.kept]
 
     def aside(self) -> Aside:
         return Aside(

@@ -325,7 +325,8 @@ class Member:
         raft, now, closing = self.raft, self.now, self.layout.closing
         if self._stirred or closing or now >= self._due or raft.sends or raft.persist:
             self._manage(now)
-        alarm, late, made = self._due, self._late, dict[int, Checkpoint]()
+        alarm, late = self._due, self._late
+        made: dict[int, Checkpoint] = {}
         send: list[tuple[SiteName, SiteFrame]] = []
         for epoch, engine in self.engines.items():
             box = engine.drain()
@@ -349,10 +350,8 @@ class Member:
         self.persisting, self.delivering, self.receipts, self._late = [], [], [], []
         forget = whole(self, made) if made or self._forget_due else None
         outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
-        return MemberBox(
-            persist, send, late, deliver, receipts, outcomes, forget,
-            None if alarm >= NEVER else alarm,
-        )  # fmt: skip
+        at = None if alarm >= NEVER else alarm
+        return MemberBox(persist, send, late, deliver, receipts, outcomes, forget, at)
 
     def _manage(self, now: int) -> None:
         """What is not of one epoch: changes, the voters' log, this site's place in both."""

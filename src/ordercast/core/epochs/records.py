@@ -113,11 +113,9 @@ MemberRecord: TypeAlias = (
 
 def in_epoch(epoch: int, record: Record, is_mine: Callable[[Batch], bool]) -> MemberRecord:
     """What a member keeps of an epoch's record."""
-    if isinstance(record, Accepted):
-        return record
     if isinstance(record, Passed):
         return Kept(epoch, record, is_mine(record.placed.batch))
-    return Noted(epoch, record)
+    return record if isinstance(record, Accepted) else Noted(epoch, record)
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):

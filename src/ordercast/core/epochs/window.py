@@ -16,13 +16,22 @@ class Window:
 
     @property
     def unstable(self) -> int:
-        waiting = sum([batch.count for batch in self._member.flush.waiting()])
-        return waiting + sum([engine.own.unstable for engine in self._member.engines.values()])
+        return self.unstable_both()[0]
 
     @property
     def unstable_bytes(self) -> int:
-        waiting = sum([len(batch.body) for batch in self._member.flush.waiting()])
-        return waiting + sum([e.own.unstable_bytes for e in self._member.engines.values()])
+        return self.unstable_both()[1]
+
+    def unstable_both(self) -> tuple[int, int]:
+        """Messages and bytes; asked for every batch that is sent."""
+        messages = size = 0
+        for engine in self._member.engines.values():
+            messages += engine.own.unstable
+            size += engine.own.unstable_bytes
+        for batch in self._member.flush.waiting():
+            messages += batch.count
+            size += len(batch.body)
+        return messages, size
 
     def last_seq(self, group: Group) -> int:
         """Given to this site's last message to the group, in any epoch."""
