@@ -278,3 +278,26 @@ async def test_all_sites_are_killed_at_once_and_go_on(tmp_path: Path, deliver: s
         assert sorted(payloads[1:]) == [b"a", b"b", b"c", b"two"]
         for order in orders[1:]:
             assert [item.id for item in order] == [item.id for item in orders[0]]
+
+
+@in_loop
+async def test_a_cold_start_with_a_torn_store_goes_on_without_its_past(tmp_path: Path) -> None:
+    """All were killed. The site whose store is damaged does not start on it; without it, it returns
+    as the next incarnation, and what it had acknowledged the others have."""
+    async with cluster_of(tmp_path, "safe") as cluster:
+        await (await cluster["c"].multicast("alpha", b"one")).stable()
+        for site in "abc":
+            await cluster.kill(site)
+        (tmp_path / "c.db").write_bytes(b"torn" * 1024)
+        for site in "ab":
+            await cluster.start(site)
+        with pytest.raises(ordercast.StoreCorrupt, match=r"c\.db"):
+            await cluster.start("c")
+        for path in tmp_path.glob("c.*"):
+            path.unlink()
+        node = await cluster.start("c")
+        await (await node.multicast("alpha", b"two")).stable()  # waits until it is back
+        assert node.incarnation > 1
+        payloads = [item.payload for item in await collected(cluster["a"], 2, start=1)]
+        assert payloads == [b"one", b"two"]
+        assert [item.payload for item in await collected(node, 1, start=1)] == [b"two"]

@@ -14,6 +14,7 @@ from ordercast.net.export import export
 from ordercast.pipeline import audit
 from ordercast.pipeline.auditing import face
 from support.parts import arrow_table
+from support.processes import Processes, write_cluster
 from support.stored_members import cut_off
 
 
@@ -50,3 +51,21 @@ def test_both_engines_agree_on_who_was_cut_off(
     export(tmp_path, tmp_path / "returned")
     unagreed, annulled = judged_alike(spark, read_history(tmp_path / "returned"))
     assert (unagreed, annulled > 0) == (0, deliver == "agreed")
+
+
+def test_both_engines_find_killed_processes_sound(spark: SparkSession, tmp_path: Path) -> None:
+    """Real ones: each role is killed once, and returns."""
+    groups = {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["a", "d"]}
+    cluster = write_cluster(
+        tmp_path, groups, {"deliver": "agreed"}, outside=["x"], timeouts={"suspect": "500ms"}
+    )
+    with Processes(tmp_path, cluster, messages=1_000, seed=1) as running:
+        roles = len(running.roles())
+        running.kill_at_random(roles, pause_s=0.4, down_s=0.4)
+        running.settle(180)
+        running.stop()
+        verdict = running.judge()
+    assert not verdict.wrong, verdict.wrong[:5]
+    assert sum(verdict.kills.values()) == len(verdict.kills) == roles
+    unagreed, _ = judged_alike(spark, read_history(tmp_path / "history"))
+    assert unagreed == 0

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import ordercast
+from ordercast.net.beside import Beside
 from ordercast.net.node import Node
 from ordercast.net.spreading import Spreading
 
@@ -48,13 +49,18 @@ def spreading(node: Node) -> Spreading:
     return node.transport
 
 
+def beside(node: Node) -> Beside:
+    assert isinstance(node.transport, Beside)
+    return node.transport
+
+
 def ways(node: Node) -> dict[str, str]:
-    found: dict[str, str] = spreading(node).status()["ways"]
+    found: dict[str, str] = beside(node).status()["ways"]
     return found
 
 
 def counts(node: Node) -> dict[str, int]:
-    found: dict[str, int] = spreading(node).status()["counts"]
+    found: dict[str, int] = beside(node).status()["counts"]
     return found
 
 
@@ -64,10 +70,10 @@ async def until_ways(nodes: Mapping[str, Node], expected: Mapping[str, Mapping[s
         await asyncio.sleep(0.01)
 
 
-def everywhere(sites: str, but: str = "") -> dict[str, dict[str, str]]:
+def everywhere(sites: str, but: str = "", way: str = "multicast") -> dict[str, dict[str, str]]:
     """All reach each other, but nobody the one that hears nothing."""
     return {
-        site: {peer: "unicast" if peer in but else "multicast" for peer in sites if peer != site}
+        site: {peer: "unicast" if peer in but else way for peer in sites if peer != site}
         for site in sites
     }
 

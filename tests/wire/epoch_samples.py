@@ -33,7 +33,7 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed
+from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, Passing
 from ordercast.wire.epochs import Ask, Fed, Feed, Fetch, InEpoch, Logged, Pages, Past, Whole
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
 from ordercast.wire.limits import LARGEST_NUMBER
@@ -125,6 +125,7 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         Keyed, NUMBERS, NUMBERS, st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES), NUMBERS
     ),
     "Heard": st.builds(Heard, NUMBERS),
+    "Passing": st.builds(Passing, NUMBERS, NAMES, NUMBERS, st.binary(max_size=50)),
 }
 frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
@@ -244,4 +245,5 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
         number(rng, 1), number(rng, 1), rng.randbytes(KEY_BYTES), number(rng, 1)
     ),
     "Heard": lambda rng: Heard(number(rng, 1)),
+    "Passing": lambda rng: Passing(number(rng, 1), "a", number(rng, 1), rng.randbytes(9)),
 }  # fmt: skip

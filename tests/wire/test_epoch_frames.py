@@ -34,7 +34,7 @@ from ordercast.wire.codec import (
     decode_frame,
     encode_frame,
 )
-from ordercast.wire.dissemination import Heard, Keyed
+from ordercast.wire.dissemination import Heard, Keyed, Passing
 from ordercast.wire.epoch_checks import EDIT_RULES, FRAME_RULES, check_any_frame, check_change
 from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
 from ordercast.wire.fitting import FEW_BYTES, fitting, record_bytes
@@ -214,6 +214,8 @@ def fed(record: EpochRecord) -> Feed:
         (Keyed(1, 1, b"x" * 31, 1), "key has 31 bytes, not 32"),
         (Keyed(1, 0, b"x" * 32, 1), "stream is 0"),
         (Heard(0), "stream is 0"),
+        (Passing(1, "", 1, b""), "'' is not a site's name"),
+        (Passing(0, "a", 1, b""), "epoch is 0"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

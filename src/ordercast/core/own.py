@@ -255,6 +255,7 @@ class OwnMessages:
                 self.placed(batch)
             elif self.direct is not None and self.direct.known(batch):
                 self._released += 1
+                self._last_way = self.way(batch)  # those before it had their places when it left
                 self.submit(batch)
             else:
                 self._leave(batch)

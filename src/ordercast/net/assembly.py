@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from ordercast.core.dissemination.registry import TREE
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
+from ordercast.net.beside import Beside
 from ordercast.net.config import Cluster
 from ordercast.net.connection import LinkTimes
 from ordercast.net.hello import Identity
 from ordercast.net.memory_store import MemoryStore
+from ordercast.net.passing import Passing
 from ordercast.net.peers import LinkStatus
 from ordercast.net.sealing import seal_for
 from ordercast.net.spreading import Spreading
@@ -66,7 +69,7 @@ def over_tcp(
     """Real connections; `addresses` where they differ from the file (ports that were free)."""
 
     def make(node: "Node") -> AnyTransport:
-        def connect(told: "Node | Spreading") -> Transport:
+        def connect(told: "Node | Beside") -> Transport:
             return Transport(
                 node.site,
                 Identity(cluster.name, node.boot, node.incarnation, node.terms()),
@@ -80,6 +83,8 @@ def over_tcp(
                 insecure=cluster.insecure,
             )
 
+        if cluster.dissemination == TREE:
+            return Passing(node, connect)
         if cluster.multicast is None:
             return connect(node)
         seal = seal_for(secret=cluster.tls is not None)

@@ -213,6 +213,8 @@ class Cluster:
         }
         if self.tie:
             agreed["tie"] = ",".join(self.tie)
+        if self.dissemination != UNICAST:
+            agreed["dissemination"] = self.dissemination
         if self.multicast is not None:
             agreed[MULTICAST] = "{}:{}".format(*self.multicast.address)
         return agreed

@@ -24,7 +24,7 @@ from ordercast.net.openings import open_event
 from ordercast.net.rollbacks import RETURNED, rollback_event
 from ordercast.net.written import Written
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import Heard, Keyed
+from ordercast.wire.dissemination import Heard, Keyed, Passing
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import Handover
@@ -160,7 +160,7 @@ class Driver:
                 elif type(frame) is Feed:
                     self.fed_at = now
                     receive(now, peer, frame)
-                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard)):  # of no epoch
+                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, Passing)):
                     receive(now, peer, frame)
         except Error as error:  # a frame that no site with our configuration would send
             _log.error("frame from %s refused: %s", peer, error)

@@ -1,6 +1,6 @@
 """A transport that sends to many at once where it can: streams over UDP multicast beside TCP.
 
-Everything that a node asks of a transport is asked of the one over TCP. What goes to several peers
+What goes to several peers
 is taken out of a burst (`share`) and sent as a packet of this site's stream to those who said that
 they hear it; the others get it over TCP, as without this. See docs/dissemination.md.
 """
@@ -9,8 +9,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from ordercast.core.dissemination.fanout import Fanout, Sends
 from ordercast.core.dissemination.multicast import Multicast
@@ -20,11 +20,10 @@ from ordercast.core.link import NEVER
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
 from ordercast.net.addresses import why
+from ordercast.net.beside import Beside, MakeTransport
 from ordercast.net.datagram import DatagramSocket
 from ordercast.net.multicast_file import MulticastConfig
-from ordercast.net.peers import LinkStatus
 from ordercast.net.sealing import OVERHEAD_BYTES, Forged, MakeSeal, Seal, opened, sealed
-from ordercast.net.transport import Transport
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import (
     KEY_BYTES,
@@ -44,19 +43,16 @@ log = logging.getLogger("ordercast.net.spreading")
 NOT_HEARD: Final = "it does not say that it hears our datagrams"
 _TIMER_S = 0.0005  # how finely the loop keeps time
 
-MakeTransport: TypeAlias = "Callable[[Spreading], Transport]"
 
-
-class Spreading:
+class Spreading(Beside):
     """`lose`: for tests, which datagrams never arrive."""
 
     def __init__(
         self, node: "Node", config: MulticastConfig, seal: MakeSeal, make: MakeTransport
     ) -> None:
-        self._node = node
+        super().__init__(node, make)
         self._config = config
         self._seal = seal
-        self.inner = make(self)
         size = config.datagram_bytes - OVERHEAD_BYTES
         self._multicast = Multicast(node.site, _drawn(), StreamLimits(piece_bytes=size))
         self._fanout = Fanout(self._multicast.limits.packet_bytes)
@@ -74,12 +70,8 @@ class Spreading:
 
     # --- a transport ------------------------------------------------------------------------------
 
-    @property
-    def address(self) -> tuple[str, int]:
-        return self.inner.address
-
     async def start(self) -> None:
-        await self.inner.start()
+        await super().start()
         self._loop = asyncio.get_running_loop()
         try:
             self._socket.open(self._config.address, self.inner.address[0], self._config.ttl)
@@ -91,51 +83,41 @@ class Spreading:
         self._node.on_layout.append(self._laid_out)
         self._laid_out()
 
-    def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
-        self.inner.send(peer, frames)
-
-    def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
-        self.inner.meet(site, address)
-
     def part(self, site: Site) -> None:
         self._forget(site)
-        self.inner.part(site)
-
-    def retell(self, terms: Mapping[str, str]) -> None:
-        self.inner.retell(terms)
-
-    def links(self) -> Sequence[LinkStatus]:
-        return self.inner.links()
+        super().part(site)
 
     async def close(self) -> None:
         self._why = self._why or "closed"
         if self._timer is not None:
             self._timer.cancel()
         self._socket.close()
-        await self.inner.close()
+        await super().close()
 
     # --- what the transport over TCP tells --------------------------------------------------------
 
     def frames(self, peer: Site, frames: list[WireFrame]) -> None:
-        rest = [frame for frame in frames if not isinstance(frame, (Keyed, Heard))]
+        rest: list[WireFrame] = []
+        for frame in frames:
+            if isinstance(frame, Keyed):
+                self._learn(peer, frame)
+            elif isinstance(frame, Heard):
+                self._multicast.answered(time.monotonic_ns(), peer, frame.stream)
+            else:
+                rest.append(frame)
         if len(rest) < len(frames):
-            for frame in frames:
-                if isinstance(frame, Keyed):
-                    self._learn(peer, frame)
-                elif isinstance(frame, Heard):
-                    self._multicast.answered(time.monotonic_ns(), peer, frame.stream)
             self._pump()
         if rest:
-            self._node.frames(peer, rest)
+            super().frames(peer, rest)
 
     def connected(self, peer: Site) -> None:
         self._fanout.restarted(peer)
         self._tell_key(peer)
-        self._node.connected(peer)
+        super().connected(peer)
 
     def lost(self, peer: Site) -> None:
         self._multicast.unreached(peer)
-        self._node.lost(peer)
+        super().lost(peer)
 
     def congested(self, peer: Site, congested: bool) -> None:
         if congested:
@@ -149,14 +131,11 @@ class Spreading:
 
     def _laid_out(self) -> None:
         """A new epoch of our domain, or other sites in it: a new stream with a new key."""
-        core = self._node.core
-        home = core.layout.home(self._node.site)
-        epoch = 0 if home is None else home.epoch
-        sites = () if home is None else tuple(sorted(home.sites))
+        epoch, sites = self.members()
         if (epoch, sites) == (self._epoch, self._members):
             return
         self._epoch, self._members = epoch, sites
-        self._fanout.forget([epoch, *core.engines])
+        self._fanout.forget([epoch, *self._node.core.engines])
         self._seals.pop(self._multicast.own.stream, None)
         self._multicast.renew(_drawn())
         self._key = secrets.token_bytes(KEY_BYTES)
@@ -185,7 +164,6 @@ class Spreading:
     # --- to many ----------------------------------------------------------------------------------
 
     def share(self, sends: Sends) -> Sends:
-        """Send to many what is for many; the rest is the caller's."""
         if self._why:
             return sends
         now = time.monotonic_ns()

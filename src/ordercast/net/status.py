@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.holders import holders
+from ordercast.net.beside import Beside
 from ordercast.net.layout_told import absences_told, changes_told, epochs_told
-from ordercast.net.spreading import Spreading
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node
@@ -114,7 +114,7 @@ def _queues(core: Member) -> list[dict[str, Any]]:
 
 def _dissemination(node: "Node") -> dict[str, Any]:
     transport = node.transport
-    return transport.status() if isinstance(transport, Spreading) else {"chosen": UNICAST}
+    return transport.status() if isinstance(transport, Beside) else {"chosen": UNICAST}
 
 
 def _failure(node: "Node") -> str | None:

@@ -1,7 +1,7 @@
 """What dissemination puts into frames: keys and answers between two sites, and packets to many.
 
-Keyed and Heard travel over TCP. A Many is one packet of a stream; each peer makes of it the frame
-that it would have been sent alone.
+Keyed, Heard and Passing travel over TCP. A Many is one packet; each peer makes of it the frame that
+it would have been sent alone.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import msgspec
 
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
-from ordercast.wire.checks import check_frame, check_length, check_number, is_plain
+from ordercast.wire.checks import check_frame, check_length, check_number, check_site, is_plain
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import Acks, Data, Item
 from ordercast.wire.limits import ITEMS, MEMBERS
@@ -38,7 +38,18 @@ class Heard(
     stream: int
 
 
-Spreading: TypeAlias = Keyed | Heard
+class Passing(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="p"
+):
+    """A packet of the origin's that goes along its tree; without one, to see who hears it."""
+
+    epoch: int
+    origin: Site
+    stream: int
+    packet: bytes
+
+
+Spreading: TypeAlias = Keyed | Heard | Passing
 
 
 def _keyed(frame: Keyed) -> None:
@@ -53,7 +64,17 @@ def _heard(frame: Heard) -> None:
     check_number(frame.stream, 1, "stream")
 
 
-SPREADING_RULES: Final[dict[type, Callable[[Any], None]]] = {Keyed: _keyed, Heard: _heard}
+def _passing(frame: Passing) -> None:
+    check_number(frame.epoch, 1, "epoch")
+    check_site(frame.origin, "origin")
+    check_number(frame.stream, 1, "stream")
+
+
+SPREADING_RULES: Final[dict[type, Callable[[Any], None]]] = {
+    Keyed: _keyed,
+    Heard: _heard,
+    Passing: _passing,
+}
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):

@@ -3,6 +3,7 @@
 from typing import Final
 
 UNICAST: Final = "unicast"
+TREE: Final = "tree"
 MULTICAST: Final = "multicast"
 
-WAYS: Final = (UNICAST, MULTICAST)
+WAYS: Final = (UNICAST, TREE, MULTICAST)

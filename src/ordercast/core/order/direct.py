@@ -96,7 +96,7 @@ class Direct:
         waiting = self._unplaced.get(stream, {})
         if batch.seq not in waiting:
             return
-        waiting[batch.seq] = (batch, True)
+        waiting[batch.seq] = (waiting[batch.seq][0], True)  # as submitted: a header has no body
         while waiting:
             seq = next(iter(waiting))
             first, placed = waiting[seq]

@@ -1,0 +1,76 @@
+"""A transport that sends to many in a way of its own, beside one over TCP that does the rest."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ordercast.core.dissemination.fanout import Sends
+from ordercast.model.groups import Site
+from ordercast.net.peers import LinkStatus
+from ordercast.net.transport import Transport
+from ordercast.wire.codec import WireFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ordercast.net.node import Node
+
+MakeTransport: TypeAlias = "Callable[[Beside], Transport]"
+
+
+class Beside:
+    """What a node asks of a transport is asked of the `inner` one; what that tells comes here."""
+
+    def __init__(self, node: "Node", make: MakeTransport) -> None:
+        self._node = node
+        self.inner = make(self)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.inner.address
+
+    async def start(self) -> None:
+        await self.inner.start()
+
+    def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
+        self.inner.send(peer, frames)
+
+    def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
+        self.inner.meet(site, address)
+
+    def part(self, site: Site) -> None:
+        self.inner.part(site)
+
+    def retell(self, terms: Mapping[str, str]) -> None:
+        self.inner.retell(terms)
+
+    def links(self) -> Sequence[LinkStatus]:
+        return self.inner.links()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    def share(self, sends: Sends) -> Sends:
+        """Send to many what is for many; the rest is the caller's."""
+        raise NotImplementedError
+
+    def status(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def members(self) -> tuple[int, tuple[Site, ...]]:
+        """The epoch of our domain, and all its sites."""
+        home = self._node.core.layout.home(self._node.site)
+        return (0, ()) if home is None else (home.epoch, tuple(sorted(home.sites)))
+
+    # --- what the transport over TCP tells --------------------------------------------------------
+
+    def frames(self, peer: Site, frames: list[WireFrame]) -> None:
+        self._node.frames(peer, frames)
+
+    def connected(self, peer: Site) -> None:
+        self._node.connected(peer)
+
+    def lost(self, peer: Site) -> None:
+        self._node.lost(peer)
+
+    def congested(self, peer: Site, congested: bool) -> None:
+        self._node.congested(peer, congested)
