@@ -43,15 +43,15 @@ class Seat(Environment[Site, LogArray]):
         self._differences = Differences()
         self._here: deque[Message[LogArray]] = deque()  # sent to this site itself
         self._passed_on: dict[type, int] = {}  # of START and INFO: the last round
-        self.neighbours = manner.neighbours(layout, site)
+        self.neighbours = dict.fromkeys(manner.neighbours(layout, site))
         self.above: Site | None = None  # towards the first
         if site != layout.first:
             self.above = layout.parent[site] if manner.structured else layout.first
-        self.below: tuple[Site, ...] = ()  # those for whom this site is that
+        self.below: dict[Site, None] = {}  # those for whom this site is that
         if manner.structured:
-            self.below = layout.children[site]
+            self.below = dict.fromkeys(layout.children[site])
         elif self.above is None:
-            self.below = tuple(other for other in layout.ring if other != site)
+            self.below = dict.fromkeys(other for other in layout.ring if other != site)
         self.part = manner.part(site, layout, LogCounts(), self)
         self._earlier = 0 if self.above is not None else boot * _OF_ONE_START
         self.part.round = self.part.told = self._earlier
