@@ -95,6 +95,21 @@ def test_one_that_is_behind_in_terms_learns_of_it_from_a_refused_trial() -> None
     assert max(world.leaders) > 5
 
 
+def test_a_new_leader_gives_the_others_as_long_to_answer_as_an_old_one() -> None:
+    """Their disks may be slower than a beat."""
+    world = founded()
+    world.isolate("a")
+    world.pass_time(5 * TIMES.election)
+    (leader,) = (name for name in "bc" if world[name].role == LEADER)
+    raft = world[leader]
+    raft._lead(world.now)  # as just elected: nobody has answered
+    for beats in range(1, 2 * TIMES.election // TIMES.beat):
+        raft.alarm(world.now + beats * TIMES.beat)
+        assert raft.role == LEADER
+    raft.alarm(world.now + 2 * TIMES.election + TIMES.beat)
+    assert raft.role == FOLLOWER
+
+
 def test_a_leader_that_is_cut_off_steps_down() -> None:
     world = founded()
     world.isolate("a")

@@ -131,7 +131,8 @@ class Raft:
             return
         if self.role == LEADER:
             since = now - 2 * self.times.election
-            heard = {s: self._stores.get(s, 0) for s, at in self._heard.items() if at > since}
+            stores = {**self.log.stores(), **self._stores}  # who has yet to answer: as it was
+            heard = {s: stores.get(s, 0) for s, at in self._heard.items() if at > since}
             if not self._enough({**heard, self.name: self.store}):
                 self._follow(now, self.term, None)  # cut off: others may have a leader by now
                 return
