@@ -259,6 +259,7 @@ def _limits(given: Mapping[str, Any], source: str) -> LimitsConfig:
         "message_bytes": size,
         "unread_messages": _count,
         "unread_bytes": size,
+        "missed_bytes": size,
         "retention": _retention,
     }
     _require_keys(given, readers, f"{source}: limits", "key")

@@ -54,6 +54,7 @@ class LimitsConfig:
     message_bytes: int = 1_048_576
     unread_messages: int = 100_000  # delivered here and not yet read by the application
     unread_bytes: int = 67_108_864
+    missed_bytes: int = 268_435_456  # kept for sites that are away; then they return by a snapshot
     retention: Retention = Retention()
 
 
@@ -242,6 +243,7 @@ class Cluster:
                 window_messages=self.limits.window_messages,
                 window_bytes=self.limits.window_bytes,
                 frame_bytes=FRAME_BYTES,
+                missed_bytes=self.limits.missed_bytes,
             ),
             timing=Timing(
                 ack_delay=25 * MILLISECOND,

@@ -44,6 +44,7 @@ from ordercast.net.openings import opened_told
 from ordercast.net.rows import GAPS
 
 _FACTS = ("deliver", "on_failure", "epochs")
+_JOIN = '{"reason":"join"}'
 _TELL_EVERY = 65_536  # messages
 
 Progress = Callable[[Site, str, int], None]
@@ -202,7 +203,7 @@ class _Export:
         rows = source.log.rows("kind, position, at_ns, detail", "events ORDER BY n")
         came_later = not epoch or source.incarnation > 1
         if came_later and opened and not any(kind == BASE for kind, *_ in rows):
-            yield _event(site, BASE, 0, min(opened), 0, '{"reason":"join"}')
+            yield _event(site, BASE, 0, min(opened), 0, _JOIN)
         if kept_after:
             first = source.log.epoch_after(kept_after) or max(opened, default=epoch)
             yield _event(site, BASE, kept_after, first, 0, '{"reason":"truncated"}')
@@ -211,6 +212,8 @@ class _Export:
                 one = opened_told(position, detail)
                 if one.epoch in opened:
                     epoch = one.epoch
+                    if away and one.joined:  # for too long: it was handed the state
+                        yield _event(site, BASE, position, epoch, at_ns, _JOIN, attempt)
                     del opened[epoch]
                     yield _event(site, OPEN, position, epoch, at_ns, "{}", attempt)
             elif kind == ROLLBACK:
