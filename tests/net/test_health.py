@@ -182,7 +182,7 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
         "voters", "manager", "changes", "suspects", "protocol", "deliver", "on_failure",
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
         "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",
-        "rolled_back", "settled", "excluded", "frozen", "flush", "stability",
+        "rolled_back", "settled", "excluded", "frozen", "flush", "stability", "dissemination",
     } == set(status)  # fmt: skip
     assert set(status["stability"]) == {
         "tracker", "unstable", "rounds", "round_ms", "limit", "to_stable_ms",

@@ -257,7 +257,7 @@ def judge_export(world: StoredMembers) -> int:
     assert wrong <= excused, report.verdicts
     bases: dict[str, int] = {}
     for event in history.events:
-        if event.kind == BASE:
+        if event.kind == BASE and "join" not in event.detail:  # what was before that is there
             bases[event.site] = max(event.position, bases.get(event.site, 0))
     wanted = {
         (site, position): (epoch, message, digest(payload))

@@ -199,7 +199,7 @@ class _Export:
         site, epoch = source.site, self.epochs.founded(source.site)
         kept_after = min(source.log.first_position() - 1, self.limits[site])
         opened = {one.epoch: at_ns for one, at_ns in source.opened()}
-        attempt, away = 1, 0
+        attempt, away, was_away = 1, 0, False
         rows = source.log.rows("kind, position, at_ns, detail", "events ORDER BY n")
         came_later = not epoch or source.incarnation > 1
         if came_later and opened and not any(kind == BASE for kind, *_ in rows):
@@ -212,8 +212,9 @@ class _Export:
                 one = opened_told(position, detail)
                 if one.epoch in opened:
                     epoch = one.epoch
-                    if away and one.joined:  # for too long: it was handed the state
+                    if was_away and one.joined:  # for too long: it was handed the state
                         yield _event(site, BASE, position, epoch, at_ns, _JOIN, attempt)
+                    was_away = False
                     del opened[epoch]
                     yield _event(site, OPEN, position, epoch, at_ns, "{}", attempt)
             elif kind == ROLLBACK:
@@ -221,6 +222,7 @@ class _Export:
                 yield _event(site, kind, position, epoch, at_ns, "{}", attempt)
             elif kind in (EXCLUDED, RETURNED):
                 away = json.loads(detail)["epoch"] if kind == EXCLUDED else 0
+                was_away = was_away or kind == EXCLUDED
                 told = json.loads(detail)["epoch"]
                 yield _event(site, kind, position, told, at_ns, "{}", attempt)
             elif kind in (CRASH, RESTART, BASE):
