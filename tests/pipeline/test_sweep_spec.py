@@ -12,7 +12,7 @@ from ordercast.cli import stability as stability_verb
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweep import points_of
 from ordercast.pipeline.sweep_measure import MEASURES
-from ordercast.pipeline.sweep_options import ELSEWHERE, OPTIONS_OF
+from ordercast.pipeline.sweep_options import OPTIONS_OF, elsewhere
 from ordercast.pipeline.sweep_spec import Repeats, parse_spec, read_spec
 from ordercast.pipeline.sweep_statistics import Bound
 
@@ -75,7 +75,7 @@ def test_every_option_of_the_verb_can_be_swept_or_is_said_to_be_elsewhere(
     module.arguments(parser)  # type: ignore[attr-defined]
     options = {action.dest for action in parser._actions if action.dest != "help"}
     drawn = set() if verb == "stability" else {"sites", "groups", "size", "spread", "sizes"}
-    assert options - set(ELSEWHERE) | drawn == set(OPTIONS_OF[verb])
+    assert options - set(elsewhere(verb)) | drawn == set(OPTIONS_OF[verb])
 
 
 MISTAKES = [

@@ -25,8 +25,9 @@ from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
 from ordercast.sim.place import Place
 from ordercast.sim.result import SimResult
-from ordercast.sim.schedules import changing, excluding, schedule
+from ordercast.sim.schedules import changing, schedule
 from ordercast.sim.world import World
+from support.schedules import all_return
 
 BY_ROUNDS = tuple(name for name in TRACKERS if name != "plain")
 _OFTEN = ("propagation", "propagation", *(name for name in PROTOCOLS if name != "propagation"))
@@ -161,7 +162,7 @@ def tracked(seed: int, trackers: Sequence[str] = BY_ROUNDS, *, epochs_every: int
     tracker = trackers[seed % len(trackers)]
     protocol = stream.choice(_OFTEN)
     if seed % epochs_every == epochs_every // 2:
-        draw = changing if seed // epochs_every % 2 else excluding
+        draw = changing if seed // epochs_every % 2 else all_return
         drawn = draw(protocol if PROTOCOLS[protocol].exclude else "propagation", seed)
     else:
         drawn = schedule(protocol, seed)

@@ -200,13 +200,20 @@ ELSEWHERE = {
     "full": "it shapes the output",
     "json": "it shapes the output",
 }
+_ELSEWHERE_OF = {
+    "plan": {"network": "it is for the advice on protocols, which a sweep of 'sim' runs"}
+}
+
+
+def elsewhere(verb: str) -> dict[str, str]:
+    return ELSEWHERE | _ELSEWHERE_OF.get(verb, {})
 
 
 def option_named(name: str, verb: str, where: str) -> str:
     """The option's name as it is used here: `on-failure` is `on_failure`."""
     plain = name.replace("-", "_")
-    if plain in ELSEWHERE:
-        raise ConfigError(f"{where}.{name}: is not swept: {ELSEWHERE[plain]}")
+    if plain in elsewhere(verb):
+        raise ConfigError(f"{where}.{name}: is not swept: {elsewhere(verb)[plain]}")
     known = OPTIONS_OF[verb]
     if plain not in known:
         raise ConfigError(f"{where}: '{verb}' has no option {shown(name)}{nearest(plain, known)}")
