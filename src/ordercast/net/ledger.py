@@ -20,6 +20,7 @@ from ordercast.core.epochs.records import (
     EpochOpened,
     Filled,
     Kept,
+    MemberRecord,
 )
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
@@ -185,9 +186,10 @@ class Ledger:
             if skip:
                 skip = 0
                 continue
-            if told is not None and type(record) is Kept and told.opens(record.epoch):
+            passing: Kept | None = record if type(record) is Kept else _passing_with(records, i)
+            if told is not None and passing is not None and told.opens(passing.epoch):
                 self.last, self.logged = n, logged
-                self._relog(told.upto(record.epoch), box, commit)
+                self._relog(told.upto(passing.epoch), box, commit)
                 n, logged = self.last, self.logged
             n += 1
             position, ref = logged + 1, 0
@@ -211,9 +213,8 @@ class Ledger:
                 if key in accepted:  # else it would not be used again
                     commit.events.append(self._refused(accepted.pop(key)[0], key, at))
                 accepted[key] = n, batch.past
-                following = records[i + 1] if i + 1 < len(records) else None
-                if type(following) is Kept and following.passed.placed.batch is batch:
-                    skip, kind, kept, written = 1, ACCEPTED | PASSED, following, following.passed
+                if passing is not None:
+                    skip, kind, kept, written = 1, ACCEPTED | PASSED, passing, passing.passed
                 elif self._may_come_back(batch):
                     if own.pop(key, 0) == oldest:
                         oldest = next(iter(own.values()), 0)
@@ -376,6 +377,14 @@ def _keep_last(rows: deque[int], count: int) -> None:
         raise AssertionError(f"a checkpoint keeps {count} records of {len(rows)}")
     while len(rows) > count:
         rows.popleft()
+
+
+def _passing_with(records: Sequence[MemberRecord], at: int) -> Kept | None:
+    """What follows an own batch that passed as soon as it was accepted: one row for both."""
+    record, following = records[at], records[at + 1] if at + 1 < len(records) else None
+    if type(record) is Accepted and type(following) is Kept:
+        return following if following.passed.placed.batch is record.batch else None
+    return None
 
 
 def _without_payloads(record: Passed) -> Passed:
