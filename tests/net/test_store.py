@@ -253,6 +253,17 @@ def test_a_client_has_only_so_many_requests_open(tmp_path: Path) -> None:
     store.close_sync()
 
 
+def test_a_client_with_a_wide_window_has_all_of_it_remembered(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    store.requests.allow(MOST_OPEN)
+    requests = [(b"k", number, "g", number, 1) for number in range(1, 2 * MOST_OPEN + 2)]
+    store.write(Written(requests=requests, at_ns=1), None)
+    flush(store)
+    assert store.request(b"k", 1) is None
+    assert store.request(b"k", 2) is not None
+    store.close_sync()
+
+
 def rows(store: Store, table: str) -> int:
     return int(ask(store, f"SELECT count(*) FROM {table}")[0])
 

@@ -36,6 +36,12 @@ MakeTransport: TypeAlias = "Callable[[Node], AnyTransport]"
 
 
 def open_store(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
+    store = _opened(cluster, site, directory)
+    store.requests.allow(cluster.limits.window_messages)
+    return store
+
+
+def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
     if cluster.durability == "memory":
         return MemoryStore()
     try:

@@ -13,7 +13,7 @@ from ordercast.net.written import Written
 Given: TypeAlias = tuple[Group, int, int]
 """(group, first seq, count): what a request was given."""
 
-MOST_OPEN = 20_000  # requests per client
+MOST_OPEN = 20_000  # requests per client, at least: twice what may be under way
 IDLE_NS = 3_600_000_000_000
 FOREVER = (1 << 62) - 1
 
@@ -30,9 +30,14 @@ class Requests:
     """Used by the thread that writes boxes; the table on disk follows with their commits."""
 
     def __init__(self, rows: Iterable[tuple[bytes, int, Group, int, int, int]]) -> None:
+        self._most_open = MOST_OPEN
         self._clients: OrderedDict[bytes, _Client] = OrderedDict()  # the longest idle first
         for client, number, group, seq, count, at_ns in rows:
             self._heard(client, at_ns).given[number] = (group, seq, count)
+
+    def allow(self, under_way: int) -> None:
+        """So many may be under way of one client: none of them is forgotten."""
+        self._most_open = max(MOST_OPEN, 2 * under_way)
 
     def given(self, client: bytes, number: int) -> Given | None:
         known = self._clients.get(client)
@@ -48,7 +53,7 @@ class Requests:
         for client, number, group, seq, count in box.requests:
             known = self._heard(client, box.at_ns)
             known.given[number] = (group, seq, count)
-            if len(known.given) > MOST_OPEN:
+            if len(known.given) > self._most_open:
                 oldest = next(iter(known.given))
                 del known.given[oldest]
                 answered.append((client, oldest))

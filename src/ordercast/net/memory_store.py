@@ -40,7 +40,7 @@ class MemoryStore:
         self._kept: deque[DeliveredBatch] = deque()
         self._opened: dict[int, EpochOpened] = {}
         self._room = kept_bytes
-        self._requests = Requests(())
+        self.requests = Requests(())
         self._lock = threading.Lock()  # `read` may be called from any thread
         self._closed = False
 
@@ -62,7 +62,7 @@ class MemoryStore:
     def write(self, box: Written, then: Callable[[], None] | None = None) -> None:
         if self._closed:
             raise Error("the store is closed")
-        self._requests.note(box)
+        self.requests.note(box)
         if box.records or box.events:
             with self._lock:
                 self._log(box)
@@ -76,7 +76,7 @@ class MemoryStore:
             then()
 
     def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
-        return self._requests.given(client, number)
+        return self.requests.given(client, number)
 
     def found(self, founded: bytes, founding: str, address: str) -> None:
         self.founded, self.founding, self.address = founded, founding, address

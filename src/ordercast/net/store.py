@@ -63,7 +63,7 @@ class Store:
         self._held = held
         self._db = db
         self._restored = found.restored()
-        self._requests = Requests(
+        self.requests = Requests(
             db.execute(
                 "SELECT client, number, group_name, seq, count, at_ns FROM requests"
                 " ORDER BY at_ns, number"
@@ -171,7 +171,7 @@ class Store:
             raise Error(f"{self.path}: the store is closed")
         if self._call is None:
             self._call = asyncio.get_running_loop().call_soon_threadsafe
-        self._requests.note(box)
+        self.requests.note(box)
         self._writer.queue.put((box, then))
 
     def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
@@ -179,7 +179,7 @@ class Store:
 
         It may not be durable yet: answer after the `then` of a box written now, maybe empty.
         """
-        return self._requests.given(client, number)
+        return self.requests.given(client, number)
 
     def found(self, founded: bytes, founding: str, address: str) -> None:
         """Keep what the cluster was founded with, its digest, and where this site listens; durable
