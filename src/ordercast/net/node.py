@@ -272,7 +272,7 @@ class Node(Sending, Changing):
     def _look(self) -> None:
         """Who waits here is told when that is given up."""
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
-        self.outgoing.may_have_room()
+        self._review()
         self.asking.look()
 
     def laid_out(self) -> None:

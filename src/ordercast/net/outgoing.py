@@ -371,13 +371,14 @@ class Outgoing:
                 self._waiting.append(batch)
         self.may_have_room()
 
-    def gave(self, group: Group, seq: int) -> bool:
-        """Whether there is such a message: else it was refused, perhaps in an earlier run."""
+    def given(self, group: Group) -> int | None:
+        """The seq of the last message to it: what came behind was refused, perhaps in an earlier
+        run. None: not known yet."""
         self._count()
         if self._open(group, self._lists.get(group, ())) is None:
-            return True  # as far as is known
+            return None
         last = self._last.get(group) or self._last_listed.get(group, 0)
-        return seq <= last or seq <= self._own.last_seq(group)
+        return max(last, self._own.last_seq(group))
 
     def last_seqs(self) -> dict[Group, int]:
         """Given to the last message of each group sent to in this run."""

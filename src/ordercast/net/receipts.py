@@ -86,6 +86,7 @@ class Stages:
         self._last: dict[str, dict[Group, int]] = {stage: {} for stage in STAGES}
         self._waiting: dict[tuple[str, Group], deque[tuple[int, asyncio.Future[None]]]] = {}
         self._why_not: str | None = None
+        self.doubted: dict[Group, None] = {}  # whether what is awaited was sent is not known yet
 
     def reached(self, stage: str, group: Group, seq: int) -> bool:
         return self._last[stage].get(group, 0) >= seq

@@ -96,9 +96,23 @@ class Sending:
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
         """UnknownGroup where the group was removed before the message had its place."""
-        if not self.stages.reached(stage, group, seq) and not self.outgoing.gave(group, seq):
-            raise refusal(group, seq)
+        if not self.stages.reached(stage, group, seq):
+            given = self.outgoing.given(group)
+            if given is None:
+                self.stages.doubted[group] = None
+            elif seq > given:
+                raise refusal(group, seq)
         await self.stages.wait(stage, group, seq)
+
+    def _review(self) -> None:
+        """Whether there is room now; and who waits for a message of an earlier run is told when
+        there is none, once that is known."""
+        self.outgoing.may_have_room()
+        for group in list(self.stages.doubted):
+            given = self.outgoing.given(group)
+            if given is not None:
+                del self.stages.doubted[group]
+                self.stages.refuse(group, given + 1)
 
     async def flush(self, until: str = "ordered") -> None:
         """Wait until everything sent so far has reached a stage."""
