@@ -65,7 +65,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--deliver", "LEVEL", "safe or agreed (default: safe)")
     add("--on-failure", "POLICY", "exclude or wait (default: exclude)")
     parser.add_argument("--causal", action="store_true", default=None, help="give causal order")
-    add("--stability", "NAME", "the stability tracker (default: plain)")
+    add("--stability", "NAME", "who finds out what is stable (default: s_coordp)")
     add("--durability", "KIND", "sync, os or memory (default: sync)")
     add("--longest-sync", "TIME", "a sync takes a tenth of this to all of it (default: 1ms)")
     add("--batch", "N", "most messages per submission (default: 1)", whole_number(1))

@@ -44,7 +44,7 @@ class SimConfig:
     deliver: str = "safe"
     on_failure: str = "exclude"
     causal: bool = False
-    stability: str = "plain"
+    stability: str = "s_coordp"
     durability: str = "sync"
     longest_sync: int = MILLISECOND  # a sync takes a tenth of this to all of it
     codec: str = "objects"
