@@ -67,6 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--causal", action="store_true", default=None, help="give causal order")
     add("--stability", "NAME", "who finds out what is stable (default: s_coordp)")
     add("--durability", "KIND", "sync, os or memory (default: sync)")
+    add("--dissemination", "NAME", "to many: unicast, tree or multicast (default: unicast)")
     add("--longest-sync", "TIME", "a sync takes a tenth of this to all of it (default: 1ms)")
     add("--batch", "N", "most messages per submission (default: 1)", whole_number(1))
     add("--payload", "BYTES", "most bytes per message (default: 64)", whole_number(0))

@@ -163,6 +163,7 @@ _SIM: Mapping[str, Check] = {
     "on_failure": _one_of(*POLICIES),
     "causal": _flag,
     "stability": _word,
+    "dissemination": _word,
     "durability": _one_of(*DURABILITIES),
     "batch": _whole(1),
     "payload": _whole(0),

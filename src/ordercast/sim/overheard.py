@@ -148,7 +148,7 @@ class _Listening(World):
             self._push(at, SUBMIT, Submission(at, origin, group, (), number, (_SIZE,)))
 
     def travel_by(self, network: Network) -> None:
-        self._arrivals = network.arrivals
+        self.arrivals = network.arrivals
 
     def overheard(self) -> Overheard:
         if self.recorder.violations:

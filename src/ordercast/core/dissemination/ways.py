@@ -30,6 +30,7 @@ class WayBox(msgspec.Struct):
 
 class Way(Protocol):
     counts: Counter[str]
+    sites: tuple[Site, ...]  # of the domain, as it was laid out last
 
     def differs(self, epoch: int, sites: tuple[Site, ...]) -> bool:
         """Whether there is something to be laid out anew."""
