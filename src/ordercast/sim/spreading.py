@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ordercast.core.dissemination.along_tree import AlongTree
 from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.registry import TREE, UNICAST
+from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.core.dissemination.ways import Way
 from ordercast.model.groups import Site
 from ordercast.sim.chance import Stream
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ordercast.sim.world import World
 
 WAY, DATAGRAM, RING = 11, 12, 13
-CODES = (WAY, DATAGRAM, RING)
+LIMITS, TIMES = StreamLimits(), StreamTimes()
 _KEY = bytes(KEY_BYTES)
 
 
@@ -52,7 +53,9 @@ class Spreading:
         name = place.name
         if name in self._ways:  # it had crashed
             self._gone.update(self._ways.pop(name).counts)
-        self._ways[name] = AlongTree(name) if self._tree else ByStreams(name, self._drawn(48) + 1)
+        self._ways[name] = (
+            AlongTree(name) if self._tree else ByStreams(name, self._drawn(48) + 1, LIMITS, TIMES)
+        )
         self._seen[name] = None
         self._rings[name] = NEVER
         self._look(now, place)
