@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from processes.daemons import Daemons, free_ports
+from processes.daemons import Daemons
 from processes.daemons import up as really_up
+from support.ports import free_ports
 
 FILE = "cluster.toml"
 
