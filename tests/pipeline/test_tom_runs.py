@@ -44,9 +44,12 @@ def test_from_outside_the_corrected_formulas_are_met_exactly(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_source_among_the_receivers_saves_its_own_proposal(seed: int) -> None:
-    """So two-phase takes s(1 + r), as printed, and not s(2 + r)."""
+    """So two-phase takes s(1 + r), as printed, and not s(2 + r); who is the centre or the primary
+    saves the way there."""
     found = message_costs(point(4, 2, MEMBERS), seed, "").measures
     assert found["two_phase/transmissions"] == found["two_phase/printed"] == 2 * (1 + 4)
+    for protocol in (*EXACT, "two_phase"):
+        assert found[f"{protocol}/transmissions"] == found[f"{protocol}/corrected"], protocol
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -61,8 +61,9 @@ REPRODUCTIONS = (
         " same group. Corrected (errata TOM-3, TOM-5): two-phase s(2+r), centralized 2s, MP"
         " 1 + forwarding sites, MG 1 + forwarding managers + metagroups with other members, TOM"
         " 1 + p + edges down; symmetric 2 + r(n−1), since every host that may send is asked;"
-        " ring n + 2, half a turn of a call and half a turn of the token. The"
-        " CSV has sources among the receivers and outside.",
+        " ring n + 2, half a turn of a call and half a turn of the token; these two for messages"
+        " one at a time. A source among the receivers saves its own proposal, one that is centre or"
+        " primary the first step. The CSV has sources among the receivers and outside.",
         family="tom-messages",
         experiment=message_costs,
         split="protocol",

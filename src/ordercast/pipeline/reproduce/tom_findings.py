@@ -24,6 +24,10 @@ PRINTED = {
     "metagroup": "s(1 + d + k)",
     "tom": "s(2 + p)",
 }
+SHARED = {
+    "symmetric": " (it is for messages one at a time; sources at once share questions)",
+    "ring": " (it is an average, for messages one at a time; sources at once share a turn)",
+}
 SIMILAR = 2.0  # times as many, at most: what still counts as similar
 _TREES = ("propagation", "metagroup", "tom")
 
@@ -40,18 +44,21 @@ def _formula(results: Results, protocol: str) -> Finding:
     printed, corrected = _rows(results, protocol, "printed"), _rows(results, protocol, "corrected")
     measured = _rows(results, protocol, "transmissions")
     ratios = [m / p for m, p in zip(measured, printed, strict=True)]
-    right = sum(abs(m - c) < 1e-9 for m, c in zip(measured, corrected, strict=True))
+    rows = _all(results, protocol, "transmissions")
+    off = [abs(m - c) for m, c in zip(measured, corrected, strict=True)]
+    right = sum(each < 1e-9 for each in off)
+    near = sum(1e-9 <= d <= (row.ci95 or 0) for d, row in zip(off, rows, strict=True))
+    within = f", within the interval at {near} more" if near else ""
     told = "; ".join(
         f"r = {row.parameters['size']}, s = {row.parameters['sources']}, {_by(row)}:"
         f" {row.mean:.1f} ± {row.ci95 or 0:.1f} (printed {p:.1f}, corrected {c:.1f})"
-        for row, p, c in zip(_all(results, protocol, "transmissions"), printed, corrected,
-                             strict=True)
-    )  # fmt: skip
+        for row, p, c in zip(rows, printed, corrected, strict=True)
+    )
     return Finding(
         f"{NAMES.get(protocol, protocol)}: M = {PRINTED[protocol]}.",
         judged([abs(m - p) < 1e-9 for m, p in zip(measured, printed, strict=True)]),
         f"Measured {_span(ratios)} times the printed cost; the corrected formula is met exactly at"
-        f" {right} of {len(measured)} points. {told}.",
+        f" {right} of {len(measured)} points{within}{SHARED.get(protocol, '')}. {told}.",
     )
 
 

@@ -101,7 +101,11 @@ def setting_of(
     """What the formulas speak of, of the group that is sent to."""
     members, top = structure.groups[group], structure.primary(group)
     tellers = with_tellers(structure)
-    setting = Setting(len(sources), len(members), len(tellers.domains[tellers.root_of[top]]))
+    hosts = tellers.domains[tellers.root_of[top]]
+    inside = sum(source in members for source in sources)
+    setting = Setting(
+        len(sources), len(members), len(hosts), inside=inside, on_top=sources.count(top)
+    )
     edges = _edges(structure, group)
     depth = max((structure.depth(site) for site in members), default=0) - structure.depth(top)
     if protocol == "propagation":
