@@ -58,4 +58,4 @@ def test_nor_by_any_protocol_whatever_the_policy(protocol: str, tmp_path: Path) 
         "deliver": "safe" if seed % 3 else "agreed",
         "on_failure": "exclude" if seed % 2 and PROTOCOLS[protocol].exclude else "wait",
     }
-    run(tmp_path, FEW, options, seed=seed, kills=4, messages=1_000)
+    run(tmp_path, FEW, options, seed=seed, kills=4, messages=2_000)
