@@ -60,6 +60,14 @@ def test_symmetric_asks_all_hosts_of_the_domain(seed: int) -> None:
     assert several["symmetric/transmissions"] < several["symmetric/corrected"]  # data answers
 
 
+def test_work_counts_a_multicast_once_as_the_paper_does() -> None:
+    """So the centre does two things for a message, and of TOM only what goes hop by hop grows."""
+    found = message_costs(point(20, 1, MEMBERS, 40), 0, "").measures
+    assert (found["centralized/work_max"], found["centralized/load_max"]) == (2, 20)
+    assert found["two_phase/work_max"] == 2 + 19
+    assert found["tom/work_max"] < 20 < found["tom/load_max"]
+
+
 def test_findings_and_figures_come_from_the_numbers() -> None:
     points = [point(n, s, by) for n, s in ((3, 1), (5, 1), (5, 2)) for by in (MEMBERS, OUTSIDE)]
     table = results("tom-table1", points)

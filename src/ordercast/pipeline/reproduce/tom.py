@@ -14,7 +14,9 @@ from ordercast.pipeline.reproduce.tom_runs import MEMBERS, OUTSIDE, message_cost
 from ordercast.pipeline.sweep_spec import Repeats
 from ordercast.pipeline.sweep_statistics import Bound
 
-_MEASURES = ("transmissions", "printed", "corrected", "messages", "load_max", "hosts_engaged")
+_MEASURES = (
+    "transmissions", "printed", "corrected", "messages", "work_max", "load_max", "hosts_engaged",
+)  # fmt: skip
 _RECEIVERS = (5, 10, 20, 40)
 _QUICK_RECEIVERS = (5, 10, 20)
 _SOURCES = (1, 2, 4, 8)

@@ -51,13 +51,13 @@ def table_figure(results: Results) -> "Figure":
     for ax, x, measure in (
         (axes[0], "size", "transmissions"),
         (axes[1], "sources", "transmissions"),
-        (axes[2], "size", "load_max"),
+        (axes[2], "size", "work_max"),
     ):
         held = usual(results, x)
         for protocol, colour in COLOURS.items():
             spots = of_members(results, x, measure, protocol, **held)
             draw_curve(ax, spots, _name(protocol), colour, _MARKS[protocol], "none")
-            if measure == "load_max":
+            if measure == "work_max":
                 ax.plot([s.x for s in spots], [s.y for s in spots], color=colour, lw=1.2)
                 continue
             for column, line in (("corrected", "-"), ("printed", ":")):
@@ -76,7 +76,7 @@ def table_figure(results: Results) -> "Figure":
     title(axes[1], f"M, r = {usual(results, 'sources')['size']}, sources at once")
     label(axes[1], "sources s", "transmissions, with multicast")
     title(axes[2], "X, one source")
-    label(axes[2], "receivers r", "messages sent and received by the busiest host")
+    label(axes[2], "receivers r", "sent and received by the busiest host, with multicast")
     axes[0].plot([], [], color="black", lw=1.3, label="corrected formula")
     axes[0].plot([], [], color="black", lw=1.3, ls=":", label="printed formula")
     axes[0].plot([], [], color="black", lw=1.3, alpha=0.35, label="corrected, one at a time")

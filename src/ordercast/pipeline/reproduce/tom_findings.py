@@ -63,14 +63,21 @@ def _formula(results: Results, protocol: str) -> Finding:
 
 
 def _growth(results: Results, protocol: str) -> Finding:
-    """X is an order: the exponent of its growth with r, from the smallest to the largest."""
-    spots = of_members(results, "size", "load_max", protocol, **usual(results, "size"))
-    one = of_members(results, "sources", "load_max", protocol, **usual(results, "sources"))
+    """X is an order, so it is only measured: with multicast, as for M, and point to point."""
+
+    def told(measure: str) -> str:
+        spots = of_members(results, "size", measure, protocol, **usual(results, "size"))
+        several = of_members(results, "sources", measure, protocol, **usual(results, "sources"))
+        return (
+            f"r = {_list_x(spots)}: {_list(spots)} (s = 1);"
+            f" s = {_list_x(several)}: {_list(several)}"
+        )
+
     return Finding(
         f"{NAMES.get(protocol, protocol)}: X = {PROCESSING[protocol][0]}.",
         MEASURED,
-        f"Messages at the busiest host: r = {_list_x(spots)}: {_list(spots)} (s = 1);"
-        f" s = {_list_x(one)}: {_list(one)}.",
+        f"The busiest host sends and receives, a multicast being one: {told('work_max')}."
+        f" Point to point: {told('load_max')}.",
     )
 
 
