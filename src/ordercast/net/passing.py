@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from ordercast.core.dissemination.fanout import Fanout, Sends
-from ordercast.core.dissemination.registry import TREE, UNICAST
+from ordercast.core.dissemination.registry import TREE
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.core.dissemination.tree import Reach, branches, parent_in
 from ordercast.model.errors import FrameError
@@ -147,12 +147,5 @@ class Passing(Beside):
     # --- for operators ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        reached = self._reach.reached(time.monotonic_ns())
-        peers = [site for site in self._sites if site != self._node.site]
-        silent = [site for site in peers if site not in reached]
-        return {
-            "chosen": TREE,
-            "ways": {site: TREE if site in reached else UNICAST for site in peers},
-            "why": f"{', '.join(silent)}: {NOT_PASSED}" if silent else "",
-            "counts": dict(sorted(self.counts.items())),
-        }
+        told = self.told(TREE, self._reach.reached(time.monotonic_ns()), NOT_PASSED)
+        return {**told, "counts": dict(sorted(self.counts.items()))}
