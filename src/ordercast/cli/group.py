@@ -42,8 +42,9 @@ Change the groups of a running cluster, or list them.
                                  running cluster, or of its file if no site answers here
 
 A change is ordered among the messages of the groups that it touches: all their sites
-must be there for it. It waits for one that is not, until --timeout: then the exit code
-is 1 and the change may still be done. A change that is impossible is refused (2)."""
+must be there for it, but those that are excluded. It waits for one that is not, until
+--timeout: then the exit code is 1 and the change may still be done. A change that is
+impossible is refused (2)."""
 
 EXAMPLE = """\
 example:

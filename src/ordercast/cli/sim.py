@@ -15,10 +15,11 @@ from ordercast.cli.frame import (
     whole_number,
 )
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.notation import require_known
-from ordercast.sim.options import OPTIONS, configure
+from ordercast.sim.options import OPTIONS, TRACKER, configure
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.simulate import simulate
@@ -39,10 +40,14 @@ example:
   ordercast sim groups.toml --faults loss=0.1,partition=2 --seed 7
 
 networks: lan, p2p:P=1ms,L=5ms, broadcast:T=2ms, wan[:FILE], tree:b=3,p=4
-faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, partition,
-          oneway, clog, pause, slow (counts); or a TOML file: docs/simulator.md"""
+faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, lose,
+          partition, oneway, clog, pause, slow, join, leave, switch (counts);
+          or a TOML file: docs/simulator.md"""
 
 PROPAGATION = "propagation"
+_NOTHING_SENT = """\
+             but nothing was accepted, so nothing was judged: a cluster begins when all its
+             voters have met; let crashes come later ("from" in a file of faults)"""
 _QUIET_S = 2.0  # so long nothing is said about progress
 
 
@@ -52,7 +57,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("groups", metavar="GROUPS", nargs="?", help="the groups file, or -")
     add("--protocol", "NAME", f"{', '.join(PROTOCOLS)} (default: propagation)")
-    add("--builder", "NAME", "greedy, star, balanced or auto (default: greedy, or what fits)")
+    add(
+        "--builder",
+        "NAME",
+        "greedy, star, balanced, metagroups or auto (default: what fits, or greedy)",
+    )
     add("--branching", "N", "balanced: children per site", whole_number(2))
     add("--tie", "A,B,...", "greedy: sites preferred in ties")
     add("--messages", "N", "how many are sent (default: 1000)", whole_number(0))
@@ -65,7 +74,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--deliver", "LEVEL", "safe or agreed (default: safe)")
     add("--on-failure", "POLICY", "exclude or wait (default: exclude)")
     parser.add_argument("--causal", action="store_true", default=None, help="give causal order")
-    add("--stability", "NAME", "the stability tracker (default: plain)")
+    add("--stability", "NAME", f"the tracker: {', '.join(TRACKERS)} (default: {TRACKER})")
     add("--durability", "KIND", "sync, os or memory (default: sync)")
     add("--longest-sync", "TIME", "a sync takes a tenth of this to all of it (default: 1ms)")
     add("--batch", "N", "most messages per submission (default: 1)", whole_number(1))
@@ -138,6 +147,7 @@ def _configured(args: argparse.Namespace) -> SimConfig:
     if args.groups is None:
         raise UsageError("GROUPS is missing; see 'ordercast sim --help'")
     given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    given.setdefault("stability", TRACKER)
     return configure(_table(args.groups), given, read=read_text, source=args.groups)
 
 
@@ -185,6 +195,8 @@ def as_text(result: SimResult, config: SimConfig) -> str:
     ]
     if result.ok:
         lines.append("verdict      no violation")
+        if config.messages and not result.sent:
+            lines.append(_NOTHING_SENT)
         return "\n".join(lines)
     lines += [f"VIOLATION    {found.check}: {found.witness}" for found in result.violations]
     lines.append(f"replay       {result.replay}")

@@ -32,7 +32,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     cluster_arguments(parser)
     parser.add_argument("--site", metavar="SITE", help="this site only")
     parser.add_argument(
-        "--watch", action="store_true", help="again every two seconds, until Ctrl-C"
+        "--watch",
+        action="store_true",
+        help="again every two seconds, until Ctrl-C; with --json one object per line",
     )
 
 

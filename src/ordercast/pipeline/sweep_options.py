@@ -286,7 +286,7 @@ def table_of(config: Config, seed: int, read: Read) -> GroupTable:
 
 
 def sim_config(config: Config, table: GroupTable, read: Read) -> SimConfig:
-    """What `ordercast sim` would run with these options."""
+    """What `ordercast sim` would run with these options; `stability` is `plain` unless given."""
     given = {
         name: _as_on_the_command_line(name, value)
         for name, value in config.items()

@@ -10,6 +10,7 @@ from ordercast.model.options import Limits, Timing
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import show_faults
 from ordercast.sim.notation import show_duration
+from ordercast.sim.options import TRACKER
 
 
 def replay_line(config: SimConfig, seed: int) -> str:
@@ -41,10 +42,11 @@ def _options(config: SimConfig) -> list[str]:
 
     for name in (
         "protocol", "builder", "branching", "messages", "rate", "batch", "payload", "implicit",
-        "replies", "deliver", "on_failure", "stability", "durability", "codec",
+        "replies", "deliver", "on_failure", "durability", "codec",
     ):  # fmt: skip
         value = getattr(config, name)
         add(f"--{name.replace('_', '-')}", value, getattr(default, name), str(value))
+    add("--stability", config.stability, TRACKER, config.stability)
     add("--tie", config.tie, (), ",".join(config.tie))
     origins = config.origins
     listed = ",".join(origins) if isinstance(origins, tuple) else str(origins)
