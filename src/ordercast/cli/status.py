@@ -70,16 +70,17 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
     """`state` is up, unwell (with reasons), down, elsewhere or retired."""
     from ordercast.model.errors import Error
     from ordercast.net.client import connect
-    from ordercast.net.processes import is_retired, log_file, running
+    from ordercast.net.processes import is_retired, log_file, pid_file, running
     from ordercast.net.sockets import answers
     from ordercast.net.status import troubles
 
     if running(directory, site) is None and not answers(directory / f"{site}.sock"):
         if is_retired(directory, site):
             return {"state": "retired", "reasons": []}
-        if not (directory / f"{site}.db").exists():
-            return {"state": "elsewhere", "reasons": []}
         log = log_file(directory, site)
+        traces = (directory / f"{site}.db", pid_file(directory, site), log)
+        if not any(trace.exists() for trace in traces):
+            return {"state": "elsewhere", "reasons": []}
         hint = f" (its log: {log})" if log.exists() else ""
         return {"state": "down", "reasons": [f"no process runs it{hint}"]}
     try:
@@ -112,7 +113,19 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
     ]
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
-    return "\n".join(lines)
+    return "\n".join([*lines, *_absences(found)])
+
+
+def _absences(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Who is excluded and what is frozen, as the site says that has heard most."""
+    told = [status for status in found.values() if "records" in status]
+    if not told:
+        return []
+    latest = max(told, key=lambda status: int(status["records"]))
+    lines = [f"excluded: {site}; the others go on without it" for site in latest["excluded"]]
+    for group, who in latest["frozen"].items():
+        lines.append(f"frozen: {group}, until {' or '.join(who)} returns")
+    return lines
 
 
 def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.core.dissemination.registry import MULTICAST, WAYS
-from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.order.registry import PROTOCOLS, unfit_builder
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
@@ -131,11 +131,9 @@ def _require_fit(cluster: Cluster) -> None:
     """What each value alone does not show."""
     where = f"{cluster.source}: cluster"
     protocol = PROTOCOLS[cluster.protocol]
-    if protocol.builders and cluster.builder not in (AUTO, *protocol.builders):
-        fit = " or ".join(repr(name) for name in protocol.builders)
-        raise ConfigError(
-            f"{where}.builder: {cluster.protocol!r} runs on {fit}, not on {cluster.builder!r}"
-        )
+    unfit = None if cluster.builder == AUTO else unfit_builder(cluster.protocol, cluster.builder)
+    if unfit:
+        raise ConfigError(f"{where}.builder: {unfit}")
     if cluster.tie and cluster.builder not in (AUTO, "greedy"):
         raise ConfigError(f"{where}.tie: settles ties of 'greedy' only, not of {cluster.builder!r}")
     if cluster.on_failure == "wait":
