@@ -82,3 +82,33 @@ async def test_a_store_keeps_its_level_and_policy(tmp_path: Path, field: str, ot
     assert "was run with" in str(caught.value)
     async with local_cluster(groups, dir=tmp_path, durability="os", stability="train"):
         pass
+
+
+@in_loop
+async def test_a_voter_that_is_lost_for_ever_is_done_without(tmp_path: Path) -> None:
+    """It votes no longer, its own group goes, then it is retired; nobody had to start it."""
+    groups = {"alpha": ["a", "b", "c"], "gamma": ["c"]}
+    async with cluster_of(tmp_path, "safe", groups) as cluster:
+        await cluster.kill("c")
+        node = cluster["a"]
+        await until(lambda: "c" in node.core.layout.absent)
+        with pytest.raises(ConfigError, match="'c' is a voter"):
+            await node.retire_site("c")
+        await node.remove_voter("c")
+        assert node.core.layout.voters == ("a", "b")
+        with pytest.raises(ConfigError, match="'c' is the last member of 'gamma'"):
+            await node.retire_site("c")
+        await node.remove_group("gamma")
+        await node.retire_site("c")
+        assert list(node.core.layout.roster) == ["a", "b"]
+        assert not node.core.layout.absent
+        await (await cluster["b"].multicast("alpha", b"on")).stable()
+
+
+@in_loop
+async def test_an_absent_site_cannot_become_a_voter(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, voters=["a", "b"]) as cluster:
+        await cluster.kill("c")
+        await until(lambda: "c" in cluster["a"].core.layout.absent)
+        with pytest.raises(ConfigError, match="site 'c' is absent"):
+            await cluster["a"].add_voter("c")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+from ordercast.cli.runtime import absences, cluster_arguments, cluster_of, print_line
 
 if TYPE_CHECKING:
     from ordercast.net.config import Cluster
@@ -122,10 +122,7 @@ def _absences(found: dict[str, dict[str, Any]]) -> list[str]:
     if not told:
         return []
     latest = max(told, key=lambda status: int(status["records"]))
-    lines = [f"excluded: {site}; the others go on without it" for site in latest["excluded"]]
-    for group, who in latest["frozen"].items():
-        lines.append(f"frozen: {group}, until {' or '.join(who)} returns")
-    return lines
+    return absences(latest["excluded"], latest["frozen"])
 
 
 def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:
