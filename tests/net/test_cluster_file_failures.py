@@ -72,8 +72,9 @@ def test_a_hold_up_to_suspect_is_taken() -> None:
 def test_a_protocol_is_refused_where_it_does_not_support_the_policy(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lacking = replace(PROTOCOLS["ring"], **{policy: False})
-    monkeypatch.setitem(PROTOCOLS, "ring", lacking)  # type: ignore[arg-type]
+    one = PROTOCOLS["ring"]
+    lacking = replace(one, wait=False) if policy == "wait" else replace(one, exclude=False)
+    monkeypatch.setitem(PROTOCOLS, "ring", lacking)
     both = f'protocol = "ring"\non_failure = "{policy}"'
     with pytest.raises(ConfigError) as caught:
         parse_cluster(text("cluster", both), source="c.toml")
