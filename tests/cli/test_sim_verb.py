@@ -243,3 +243,5 @@ def test_changing_draws_a_schedule_with_several_epochs(capsys: pytest.CaptureFix
     assert found["replay"] == "ordercast sim --schedule --changing --protocol propagation --seed 2"
     assert main(["sim", "--changing"]) == 2
     assert "--changing goes with --schedule" in capsys.readouterr().err
+    both = mistake(capsys, "--schedule", "--changing", "--excluding")
+    assert both == "--changing and --excluding are two kinds of schedules: take one"

@@ -112,6 +112,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--changing goes with --schedule; otherwise see 'join' in --faults")
     if args.excluding and not args.schedule:
         raise UsageError("--excluding goes with --schedule; otherwise see 'crash' in --faults")
+    if args.changing and args.excluding:
+        raise UsageError("--changing and --excluding are two kinds of schedules: take one")
     config = _scheduled(args) if args.schedule else _configured(args)
     check_config(config)
     if args.history is not None:
