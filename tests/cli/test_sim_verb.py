@@ -75,7 +75,7 @@ def test_every_option_reaches_the_run_and_the_replay_line(
         "--protocol", "centralized", "--builder", "star", "--messages", "40", "--rate", "500.0",
         "--batch", "2", "--payload", "100", "--implicit", "0.2", "--replies", "0.5",
         "--deliver", "agreed",
-        "--on-failure", "wait", "--durability", "os", "--codec", "bytes", "--stability", "train",
+        "--on-failure", "wait", "--stability", "train", "--durability", "os", "--codec", "bytes",
         "--origins", "a,b",
         "--network", "p2p:P=100us,L=2ms", "--wake", "20us", "--longest-sync", "5ms",
         "--settle", "30s", "--faults", "crash=1,restart=1",

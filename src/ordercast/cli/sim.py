@@ -19,7 +19,7 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.notation import require_known
-from ordercast.sim.options import OPTIONS, TRACKER, configure
+from ordercast.sim.options import OPTIONS, configure
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.simulate import simulate
@@ -74,8 +74,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--deliver", "LEVEL", "safe or agreed (default: safe)")
     add("--on-failure", "POLICY", "exclude or wait (default: exclude)")
     parser.add_argument("--causal", action="store_true", default=None, help="give causal order")
-    add("--stability", "NAME", f"the tracker: {', '.join(TRACKERS)} (default: {TRACKER})")
+    add("--stability", "NAME", f"the tracker: {', '.join(TRACKERS)} (default: s_coordp)")
     add("--durability", "KIND", "sync, os or memory (default: sync)")
+    add("--dissemination", "NAME", "to many: unicast, tree or multicast (default: unicast)")
     add("--longest-sync", "TIME", "a sync takes a tenth of this to all of it (default: 1ms)")
     add("--batch", "N", "most messages per submission (default: 1)", whole_number(1))
     add("--payload", "BYTES", "most bytes per message (default: 64)", whole_number(0))
@@ -149,7 +150,6 @@ def _configured(args: argparse.Namespace) -> SimConfig:
     if args.groups is None:
         raise UsageError("GROUPS is missing; see 'ordercast sim --help'")
     given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
-    given.setdefault("stability", TRACKER)
     return configure(_table(args.groups), given, read=read_text, source=args.groups)
 
 

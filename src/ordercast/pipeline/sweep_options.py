@@ -163,6 +163,7 @@ _SIM: Mapping[str, Check] = {
     "on_failure": _one_of(*POLICIES),
     "causal": _flag,
     "stability": _word,
+    "dissemination": _word,
     "durability": _one_of(*DURABILITIES),
     "batch": _whole(1),
     "payload": _whole(0),
@@ -286,7 +287,7 @@ def table_of(config: Config, seed: int, read: Read) -> GroupTable:
 
 
 def sim_config(config: Config, table: GroupTable, read: Read) -> SimConfig:
-    """What `ordercast sim` would run with these options; `stability` is `plain` unless given."""
+    """What `ordercast sim` would run with these options."""
     given = {
         name: _as_on_the_command_line(name, value)
         for name, value in config.items()

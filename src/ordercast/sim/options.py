@@ -16,14 +16,12 @@ from ordercast.sim.faults import parse_faults
 from ordercast.sim.networks import parse_network
 from ordercast.sim.notation import UNITS, count, duration, pairs, require_known
 
-TRACKER = "s_coordp"
-"""Of `ordercast sim`, as in a cluster file; a `SimConfig` and a sweep have `plain` unless told."""
-
 Read = Callable[[str], str]
 """Gives the text of a file that an option names."""
 
 _TEXTS = (
-    "protocol", "builder", "deliver", "on_failure", "stability", "durability", "codec",
+    "protocol", "builder", "deliver", "on_failure", "stability", "durability", "dissemination",
+    "codec",
 )  # fmt: skip
 _COUNTS = ("branching", "messages", "batch", "payload", "most_events")
 _NUMBERS = ("rate", "implicit", "replies")

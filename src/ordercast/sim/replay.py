@@ -10,7 +10,6 @@ from ordercast.model.options import Limits, Timing
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import show_faults
 from ordercast.sim.notation import show_duration
-from ordercast.sim.options import TRACKER
 
 
 def replay_line(config: SimConfig, seed: int) -> str:
@@ -42,11 +41,11 @@ def _options(config: SimConfig) -> list[str]:
 
     for name in (
         "protocol", "builder", "branching", "messages", "rate", "batch", "payload", "implicit",
-        "replies", "deliver", "on_failure", "durability", "codec",
+        "replies", "deliver", "on_failure", "stability", "durability", "dissemination",
+        "codec",
     ):  # fmt: skip
         value = getattr(config, name)
         add(f"--{name.replace('_', '-')}", value, getattr(default, name), str(value))
-    add("--stability", config.stability, TRACKER, config.stability)
     add("--tie", config.tie, (), ",".join(config.tie))
     origins = config.origins
     listed = ",".join(origins) if isinstance(origins, tuple) else str(origins)
