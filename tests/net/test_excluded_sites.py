@@ -172,6 +172,32 @@ async def test_a_group_whose_members_are_all_gone_is_frozen_until_one_returns(
 
 
 @in_loop
+async def test_in_causal_order_nothing_overtakes_what_waits_for_a_frozen_group(
+    tmp_path: Path,
+) -> None:
+    groups = {"alpha": ["a", "b", "c", "d"], "gamma": ["d"]}
+    options: dict[str, Any] = {"voters": ["a", "b", "c"], "causal": True}
+    async with cluster_of(tmp_path, "safe", groups, **options) as cluster:
+        await (await cluster["a"].multicast("gamma", b"before")).stable()
+        await cluster.kill("d")
+        receipt = await cluster["a"].multicast("gamma", b"meanwhile")
+        await until(lambda: "gamma" in cluster["a"].core.layout.frozen)
+        await turns()
+        with pytest.raises(ordercast.NotInMajority, match="in causal order: behind what waits"):
+            cluster["a"].multicast_nowait("alpha", b"x")
+        follows = asyncio.create_task(cluster["a"].multicast("alpha", b"follows"))
+        await (await cluster["b"].multicast("alpha", b"another's")).stable()
+        assert {d.protocol for d in cluster["a"].core.layout.domains.values()} == {"centralized"}
+        assert not follows.done()
+        await cluster.start("d")
+        await receipt.stable()
+        await (await follows).stable()
+        payloads = [item.payload for item in await collected(cluster["d"], 4, start=1)]
+        assert payloads == [b"before", b"another's", b"meanwhile", b"follows"]
+        assert {d.protocol for d in cluster["a"].core.layout.domains.values()} == {"propagation"}
+
+
+@in_loop
 async def test_a_list_of_sites_that_an_absence_keeps_apart_waits_for_it(tmp_path: Path) -> None:
     groups = {"alpha": ["a", "b"], "beta": ["b", "c"]}
     async with cluster_of(tmp_path, "safe", groups) as cluster:
