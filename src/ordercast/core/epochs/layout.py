@@ -264,9 +264,9 @@ def in_force(layout: Layout, absent: Iterable[Site], protocol: str) -> tuple[str
     """The protocol of the next epoch, and the one that it stands in for. What is placed apart on a
     tree has no causal order but for who is there: while others will ask for it, one site places
     all (docs/epochs.md)."""
-    grouped = dict.fromkeys(site for sites in layout.groups.values() for site in sites)
-    away = any(site in grouped and site not in layout.lapsed for site in absent)
-    if layout.causal and away and not protocol_named(protocol).direct:
+    awaited = [site for site in absent if layout.causal and site not in layout.lapsed]
+    in_groups = any(site in members for members in layout.groups.values() for site in awaited)
+    if in_groups and protocol != STAND_IN and not protocol_named(protocol).direct:
         return STAND_IN, protocol
     return protocol, ""
 
