@@ -80,9 +80,9 @@ def pytest(paths: Sequence[str], *, parallel: bool) -> Command:
 SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
 SUITES = (
     Suite("static", 60, static),
-    Suite("unit", 300, unit),
+    Suite("unit", 450, unit),
     Suite("schedules", 180, directory("schedules", parallel=True)),
-    Suite("processes", 240, directory("processes")),
+    Suite("processes", 300, directory("processes", parallel=True)),
     Suite("spark", 240, directory("spark")),
     Suite("docs", 120, directory("docs", "browser")),
 )

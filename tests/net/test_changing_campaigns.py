@@ -11,11 +11,9 @@ CASES = [
     Case("propagation", "agreed", "os", seed=2),
     Case("propagation", "safe", "os", causal=True, seed=3),
     Case("centralized", "safe", "os", seed=4),
-    Case("two_phase", "safe", "sync", seed=5),
     Case("symmetric", "agreed", "os", causal=True, seed=6),
     Case("tom", "safe", "os", seed=7),
     Case("metagroup", "agreed", "os", seed=8),
-    Case("ring", "safe", "os", seed=9),
 ]
 
 

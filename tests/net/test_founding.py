@@ -14,7 +14,8 @@ from ordercast.net.founding import begin, remember
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.memory_store import MemoryStore
 from support.loops import in_loop
-from support.processes import free_ports, write_cluster
+from support.ports import free_ports
+from support.processes import write_cluster
 from support.sites import GROUPS, read_messages, until
 
 QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}, "durability": "os"}

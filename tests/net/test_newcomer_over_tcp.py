@@ -11,7 +11,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.net.certs import add_certificates
 from ordercast.net.node import Node
 from support.loops import in_loop
-from support.processes import NAME, free_ports, write_cluster
+from support.ports import free_ports
+from support.processes import NAME, write_cluster
 from support.sites import GROUPS
 
 WAIT_S = 60.0

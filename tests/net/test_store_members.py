@@ -42,7 +42,7 @@ def test_and_what_any_protocol_notes_is_among_it(protocol: str, tmp_path: Path) 
     every = [protocol, *(name for name in PROTOCOLS if name != protocol)]
     crashes = records = 0
     with patch.object(epochs, "build", build_forest):
-        for seed in range(201, 207):
+        for seed in range(201, 204):
             folder = tmp_path / str(seed)
             folder.mkdir()
             retention = KEEP_ALL if seed % 3 else Retention()
@@ -51,8 +51,8 @@ def test_and_what_any_protocol_notes_is_among_it(protocol: str, tmp_path: Path) 
             judge_export(world)
             crashes += world.crashes
             records += world.compared
-    assert crashes > 10, "few starts: the test shows little"
-    assert records > 50
+    assert crashes > 5, "few starts: the test shows little"
+    assert records > 25
 
 
 @pytest.mark.parametrize("seed", [102, 104])

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,22 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.cli import main
+from support.ports import free_ports
 
 COMMAND = (sys.executable, "-m", "ordercast.cli")
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 Finished = subprocess.CompletedProcess[str]
-
-
-def free_ports(count: int) -> list[int]:
-    """Held together, so that they differ; somebody else may still take one before we do."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 class Daemons:

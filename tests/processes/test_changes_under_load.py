@@ -48,26 +48,29 @@ SCRIPT: Sequence[Sequence[Edit]] = (
 
 
 @pytest.mark.parametrize(
-    ("deliver", "durability", "seed"), [("safe", "sync", 1), ("agreed", "os", 2)]
+    ("deliver", "durability", "seed", "script"),
+    [("safe", "sync", 1, SCRIPT), ("agreed", "os", 2, SCRIPT[:6])],
+    ids=["safe", "agreed"],
 )
 def test_nothing_acknowledged_is_lost_by_changes_and_kills(
-    tmp_path: Path, deliver: str, durability: str, seed: int
+    tmp_path: Path, deliver: str, durability: str, seed: int, script: Sequence[Sequence[Edit]]
 ) -> None:
     options = {"deliver": deliver, "durability": durability, "voters": VOTERS, "tls": True}
     options["on_failure"] = "wait"
     with up(tmp_path, groups=GROUPS, **options) as daemons:
-        asyncio.run(_change_under_load(daemons, seed))
+        asyncio.run(_change_under_load(daemons, seed, script))
 
 
-async def _change_under_load(daemons: Daemons, seed: int) -> None:
+async def _change_under_load(daemons: Daemons, seed: int, script: Sequence[Sequence[Edit]]) -> None:
     async with changed(daemons, SENDERS, seed) as running:
-        told = await running.run(SCRIPT)
+        told = await running.run(script)
         if not told.wrong:
             await asyncio.to_thread(running.judge)
         assert not told.wrong, f"seed {seed}: {told.wrong[:5]}"
-        assert told.changes == len(SCRIPT)
-        assert {"manager", "asked", "member"} <= set(told.kills)
-        assert told.stable > 1_000
+        assert told.changes == len(script)
+        if script is SCRIPT:
+            assert {"manager", "asked", "member"} <= set(told.kills)
+        assert told.stable > 50 * len(script)
 
 
 @pytest.mark.parametrize("seed", [3])

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from processes.daemons import Daemons, free_ports
+from processes.daemons import Daemons
 from processes.daemons import up as really_up
+from support.ports import free_ports
 
 FILE = "cluster.toml"
 
@@ -153,7 +154,7 @@ def test_what_is_impossible_is_refused_in_one_line(cluster: Daemons) -> None:
 
 
 def test_a_change_waits_for_a_site_that_is_down_and_says_so(tmp_path: Path) -> None:
-    with up(tmp_path) as daemons:
+    with up(tmp_path, on_failure="wait") as daemons:
         daemons.good("send", FILE, "alpha", "before", "--until", "stable")
         manager = manager_of(daemons)
         # Not the root of the tree, b: without it the Close comes to nobody, and all are missing.

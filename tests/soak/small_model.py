@@ -6,6 +6,7 @@ that is larger than the limit is looked at as far as that, and counted as such."
 from support.small_cases import CASES
 from tools.soak.campaign import Outcome
 
+CASE_S = 20
 LIMIT = 1_500_000  # states: a few GB
 
 

@@ -11,7 +11,8 @@ from ordercast.net.config import Cluster
 from ordercast.net.local import LocalCluster
 from ordercast.net.node import Node
 from support.campaigns import Campaign, Case, Found
-from support.processes import NAME, free_ports
+from support.ports import free_ports
+from support.processes import NAME
 from support.proxy import Manners, Proxy
 
 

@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from support.processes import Processes, free_ports, write_cluster
+from support.ports import free_ports
+from support.processes import Processes, write_cluster
 from support.proxy import Manners, Proxy, in_thread
 
 _number = itertools.count()

@@ -4,7 +4,6 @@ and at the end the verdict on the stores and on what the applications noted."""
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from ordercast.net.certs import write_certificates
 from ordercast.net.config import read_cluster
 from ordercast.net.export import export
 from support.applog import compare, judge, read_notes
+from support.ports import free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WORKER = Path(__file__).with_name("worker.py")
@@ -32,18 +32,6 @@ class Verdict:
     delivered: int = 0
     kills: Counter[str] = field(default_factory=Counter)
     restarts: int = 0
-
-
-def free_ports(count: int) -> list[int]:
-    """Of now: all are held until all are found."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 def write_cluster(

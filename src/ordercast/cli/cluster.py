@@ -1,6 +1,7 @@
 """`ordercast cluster up|down|kill|restart`: all sites of a cluster as local processes."""
 
 import argparse
+import asyncio
 import signal
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, MISTAKE, UsageError, complain, print_json
 from ordercast.cli.runtime import action_and_cluster, dir_argument, say
+from ordercast.cli.status import ask
 from ordercast.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from ordercast.net.processes import Child
 
 ACTIONS = ("up", "down", "kill", "restart")
+MEET_S = 5.0
 
 DESCRIPTION = """\
 Run all sites of a cluster as processes on this machine: those of the file, and those
@@ -76,6 +79,8 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     started = processes.start(cluster, sites, directory, detached=args.detach)
     try:
         processes.wait_ready(started, directory)
+        if set(cluster.sites) <= set(here):
+            _meet(cluster, sites, directory)
         _told(args, cluster, directory, {site: child.pid for site, child in started.items()})
         if args.detach:
             return GOOD
@@ -88,6 +93,17 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
         if not args.detach:
             processes.abandon(started.values())
         raise
+
+
+def _meet(cluster: "Cluster", sites: list[str], directory: Path) -> None:
+    """Until they are connected, and the voters have found each other; if that takes long, `status`
+    tells why."""
+    until = time.monotonic() + MEET_S
+    while time.monotonic() < until:
+        found = asyncio.run(ask(cluster, sites, directory))
+        if all(site["state"] == "up" for site in found.values()):
+            return
+        time.sleep(0.05)
 
 
 def _told(

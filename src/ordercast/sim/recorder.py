@@ -75,9 +75,10 @@ class Recorder:
         self._rollbacks: dict[Site, list[Rollback]] = {}
         self._away: dict[Site, None] = {}
         self.fresh: dict[Site, None] = {}  # without their stores, and not let in again yet
-        self._ever: dict[MessageId, int] = {}  # epochs of what was seen where stores were lost
+        self._ever: dict[MessageId, None] = {}  # what was seen where stores were lost
         self._unsure: list[Taken] = []
         self._replaced: dict[Site, int] = {}  # incarnations below were lost with a store
+        self._lost_at: dict[Site, int] = {}
         self._digests: dict[bytes, int] = {}
 
     # --- sending ----------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ class Recorder:
     def lost(self, now: int, site: Site, incarnation: int) -> None:
         """The site's store is gone, and with it what its application had seen."""
         for _, delivery in self.seen[site]:
-            self._ever[delivery.id] = delivery.epoch
+            self._ever[delivery.id] = None
         self.seen[site] = []
         self.annulled.pop(site, None)
         self._rollbacks.pop(site, None)
@@ -214,6 +215,7 @@ class Recorder:
         self.events = [event for event in self.events if event.site != site]
         self.fresh[site] = None
         self._replaced[site] = incarnation + 1
+        self._lost_at[site] = now
         self._event(now, site, CRASH, lost=1)
 
     def ended(self, now: int, site: Site) -> None:
@@ -239,23 +241,26 @@ class Recorder:
             for group, epoch in sorted(used)
             for site in self.implicit[group]
         ]
-        sent = [row for row in self.sent() if not self._died_out(row, groups)]
+        sent = self.sent()
+        if self._lost_at:
+            shown = {delivery.id for seen in self.seen.values() for _, delivery in seen}
+            sent = [row for row in sent if row.id in shown or not self._died_out(row, groups)]
         rows = (sent, self._deliveries(), self.events, epochs)
         return History([*groups, *implicit], *rows, meta)
 
     def _died_out(self, row: Sent, groups: list[GroupRow]) -> bool:
-        """Delivered, by sites all of which have lost their stores since: nobody can show it."""
-        epoch = self._ever.get(row.id)
-        if epoch is None or self._is_shown(row.id):
-            return False
-        name = row.group_name
-        members = {one.site for one in groups if (one.epoch, one.group_name) == (epoch, name)}
-        members.update(self.implicit.get(row.group_name, ()))
-        return all(site in self._replaced for site in members)
-
-    def _is_shown(self, message: MessageId) -> bool:
-        """Its origin has sent it again, and somebody delivered that."""
-        return any(d.id == message for rows in self.seen.values() for _, d in rows)
+        """Nobody shows it, and all who were present in some epoch of its group have lost their
+        stores since: they may have been the only ones that had it."""
+        present: dict[int, set[Site]] = {0: set(self.implicit.get(row.group_name, ()))}
+        for one in groups:
+            if one.group_name == row.group_name and one.live:
+                present.setdefault(one.epoch, set()).add(one.site)
+        return any(
+            sites
+            and sites <= self._lost_at.keys()
+            and row.sent_ns <= max(self._lost_at[site] for site in sorted(sites))
+            for sites in present.values()
+        )
 
     def sent(self) -> list[Sent]:
         """A row for each accepted message, and for each that was relayed and not stored in time."""

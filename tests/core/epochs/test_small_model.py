@@ -20,7 +20,6 @@ def test_every_interleaving_keeps_the_guarantees(name: str) -> None:
 @pytest.mark.parametrize(
     ("mutant", "name"),
     [
-        ("close_not_ordered", "leave, 2 messages"),
         ("finish_before_all_have_closed", "join, 1 message"),
         ("what_came_while_closing_is_dropped", "join, 1 message"),
         ("goes_on_after_the_close", "join, 1 message"),
