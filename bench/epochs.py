@@ -61,6 +61,7 @@ def run(sites: int, *, join: bool = False, dead: bool = False) -> tuple[Seen, in
         rate=RATE,
         faults=tuple(faults),
         on_failure="wait",
+        stability="plain",
     )
     structure = Structure(1, table, advise(table, "balanced").forest)
     world = World(config, structure, seed=1)

@@ -182,7 +182,14 @@ def random_groups(sites: int, groups: int, size: int) -> GroupTable:
 
 def measure(name: str, table: GroupTable, rate: float, messages: int, repeat: int) -> Row:
     structure = Structure(EPOCH, table, advise(table, "greedy").forest)
-    agreed = SimConfig(table, messages=messages, rate=rate, deliver="agreed", durability="memory")
+    agreed = SimConfig(
+        table,
+        messages=messages,
+        rate=rate,
+        deliver="agreed",
+        durability="memory",
+        stability="plain",
+    )
     found: Row = {"table": name, "rate": rate, **compare(agreed, structure, repeat)}
     safe = replace(agreed, deliver="safe", durability="sync")
     best, (events, _, _) = min(timed(World(safe, structure, 1)) for _ in range(repeat))

@@ -12,7 +12,6 @@ from support.excluding_campaigns import run_excluding
 CASES = [
     Case("propagation", "safe", seed=1, kills=6, policy="exclude"),
     Case("propagation", "agreed", seed=2, kills=6, policy="exclude"),
-    Case("propagation", "agreed", seed=3, kills=6, policy="exclude"),
     Case("centralized", "agreed", seed=4, kills=6, policy="exclude"),
     Case("centralized", "safe", seed=5, kills=6, policy="exclude", durability="sync"),
 ]

@@ -186,7 +186,7 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
     } == set(status)  # fmt: skip
     assert set(status["stability"]) == {
         "tracker", "unstable", "rounds", "round_ms", "limit", "to_stable_ms",
-        "slowest_to_stable_ms", "waits_for",
+        "slowest_to_stable_ms", "measured", "all_to_stable_ms", "waits_for", "held_by",
     }  # fmt: skip
     assert set(status["window"]) == {
         "messages", "bytes", "limit_messages", "limit_bytes", "held_by",

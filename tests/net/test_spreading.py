@@ -207,14 +207,14 @@ async def test_a_new_epoch_has_a_new_stream_and_a_site_that_left_is_not_told_the
     path = write_cluster(tmp_path, GROUPS, {**OPTIONS, "durability": "os"}, tls=False)
     async with opened(path, "abc", tmp_path) as nodes:
         await until_ways(nodes, everywhere("abc"))
-        before = spreading(nodes["a"])._multicast.own.stream
+        before = spreading(nodes["a"]).way.multicast.own.stream
         await nodes["b"].leave("beta")
         await nodes["b"].leave("alpha")
         await until_ways(nodes, {"a": {"c": "multicast"}, "c": {"a": "multicast"}})
-        now = spreading(nodes["a"])._multicast.own.stream
+        now = spreading(nodes["a"]).way.multicast.own.stream
         assert now != before
-        assert now in spreading(nodes["c"])._seals
-        assert now not in spreading(nodes["b"])._seals
+        assert now in spreading(nodes["c"]).way.keys
+        assert now not in spreading(nodes["b"]).way.keys
         await send(nodes["a"], 20)
         both = {site: nodes[site] for site in "ac"}
         await in_order(both, 20)

@@ -44,9 +44,12 @@ def test_from_outside_the_corrected_formulas_are_met_exactly(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_source_among_the_receivers_saves_its_own_proposal(seed: int) -> None:
-    """So two-phase takes s(1 + r), as printed, and not s(2 + r)."""
+    """So two-phase takes s(1 + r), as printed, and not s(2 + r); who is the centre or the primary
+    saves the way there."""
     found = message_costs(point(4, 2, MEMBERS), seed, "").measures
     assert found["two_phase/transmissions"] == found["two_phase/printed"] == 2 * (1 + 4)
+    for protocol in (*EXACT, "two_phase"):
+        assert found[f"{protocol}/transmissions"] == found[f"{protocol}/corrected"], protocol
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -55,6 +58,14 @@ def test_symmetric_asks_all_hosts_of_the_domain(seed: int) -> None:
     assert found["symmetric/transmissions"] == found["symmetric/corrected"]
     several = message_costs(point(4, 4, MEMBERS), seed, "").measures
     assert several["symmetric/transmissions"] < several["symmetric/corrected"]  # data answers
+
+
+def test_work_counts_a_multicast_once_as_the_paper_does() -> None:
+    """So the centre does two things for a message, and of TOM only what goes hop by hop grows."""
+    found = message_costs(point(20, 1, MEMBERS, 40), 0, "").measures
+    assert (found["centralized/work_max"], found["centralized/load_max"]) == (2, 20)
+    assert found["two_phase/work_max"] == 2 + 19
+    assert found["tom/work_max"] < 20 < found["tom/load_max"]
 
 
 def test_findings_and_figures_come_from_the_numbers() -> None:

@@ -66,6 +66,54 @@ def test_an_overload_is_said_and_not_given_as_a_delay() -> None:
     assert any("overloaded" in row for row in rows_of(advice))
 
 
+def test_an_overload_is_measured_and_the_rate_that_would_do_is_told() -> None:
+    table = GroupTable.of({"g": ["a", "b", "c", "d", "e"]}, rates={"g": 1_000.0})
+    model = NetworkModel(5e-3, 1e-3)
+    advice = advise_protocol(advise(table, model=model), table, "auto", model)
+    assert advice.reasons[0].startswith(
+        "Every protocol gives some site more than it can handle at 1,000 messages per second; arrow"
+        " on star the least, 288 % busy at a (it takes fewer than 347 per second); hybrid is equal;"
+        " then combining_counting 320 % busy at a,"
+    )
+
+
+def test_who_cannot_keep_up_is_named_apart_from_those_who_are_slower() -> None:
+    table = GroupTable.of({"ab": ["a", "b"], "bc": ["b", "c"], "cd": ["c", "d"], "de": ["d", "e"]})
+    model = NetworkModel(5e-3, 1e-3)
+    reason = advise_protocol(advise(table, model=model), table, "auto", model).reasons[0]
+    assert "; metagroup is equal; overloaded: tom, two_phase, " in reason
+
+
+def test_genuine_is_said_of_these_groups() -> None:
+    """Who has no relays, or no site outside the group, is."""
+    one = GroupTable.of({"g": ["a", "b", "c"]})
+    assert {option.genuine for option in advise_protocol(advise(one), one).options} == {"yes"}
+    two = GroupTable.of({"g": ["a", "b"], "h": ["b", "c"]})
+    found = {o.protocol: o.genuine for o in advise_protocol(advise(two), two).options}
+    assert (found["propagation"], found["two_phase"], found["ring"]) == ("yes", "yes", "no")
+    found = {o.protocol: o.genuine for o in advise_protocol(advise(TABLE), TABLE).options}
+    assert found["centralized"] == "relays too"
+
+
+def test_rounding_decides_nothing() -> None:
+    """A group of one costs nothing by any protocol: the first is recommended."""
+    alone = GroupTable.of({"g": ["a"]})
+    advice = advise_protocol(advise(alone), alone)
+    assert advice.chosen.protocol == "propagation"
+    assert "combining_counting are equal" in advice.reasons[0]
+    assert min(option.values.delay for option in advice.options) == 0.0
+
+
+def test_another_objective_is_compared_on_every_forest_that_was_built() -> None:
+    """A star is the quickest here; what loads nobody much runs on another forest."""
+    groups = {f"g{n}": [f"s{n}", f"s{n + 1}", f"s{n + 2}"] for n in range(9)}
+    table = GroupTable.of(groups)
+    plan = advise(table)
+    advice = advise_protocol(plan, table)
+    assert plan.chosen.builder == "star"
+    assert any("If load matters more: propagation on greedy" in each for each in advice.reasons)
+
+
 def test_many_sites_get_no_forest_that_the_plan_did_not_build() -> None:
     groups = {f"g{n}": [f"s{n}", f"s{n + 1}"] for n in range(5_100)}
     table = GroupTable.of(groups)

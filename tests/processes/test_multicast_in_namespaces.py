@@ -1,6 +1,7 @@
 """UDP multicast between real processes, each in a network namespace, over a bridge."""
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -14,7 +15,8 @@ import pytest
 from support.namespaces import bridged, why_not
 from support.processes import write_cluster
 
-CHILD = Path(__file__).parent.parent / "support" / "multicast_child.py"
+TESTS = Path(__file__).parent.parent
+CHILD = TESTS / "support" / "multicast_child.py"
 LIMIT_S = 240.0  # only against hanging
 SITES = "abc"
 MESSAGES = 20_000
@@ -22,7 +24,14 @@ MESSAGES = 20_000
 
 @contextmanager
 def process(words: list[str]) -> Iterator[subprocess.Popen[str]]:
-    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    child = subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
     try:
         yield child
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.groups import GroupTable
 from ordercast.sim.options import configure
 from ordercast.sim.result import SimResult
@@ -57,8 +58,9 @@ def test_a_scenario_comes_out_as_expected(path: Path) -> None:
     assert {name: found[name] for name in expected} == expected
 
 
-def test_there_are_scenarios() -> None:
-    assert len(SCENARIOS) >= 6
+def test_every_protocol_has_a_scenario() -> None:
+    found = {load(path)["options"].get("protocol", "propagation") for path in SCENARIOS}
+    assert found == set(PROTOCOLS)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from ordercast.core.structure import Structure
 from ordercast.forest.labels import Label
 from ordercast.model.groups import Group, GroupTable
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.messages import Batch
+from ordercast.model.messages import Batch, Vector
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.faults import Fault
 from ordercast.sim.networks import WanSpec
@@ -202,6 +202,20 @@ class OrdersAsHeadersCome(BrokenTree):
                     if self.environment.room():
                         queue.remove(batch)
                         self._place_next(origin, batch)
+
+
+@mutant
+class CausalByClocks(BrokenTree):
+    """TOM-6: causal order by numbers alone. One that is higher does not tell that another is still
+    on its way, so the ordering node places what has come. Bids travel where headers did before, so
+    it shows only where frames are lost."""
+
+    focus: ClassVar[dict[str, Any]] = {**LOSSY, "causal": True}
+    breaks = ("causal_order",)
+
+    class tree_kind(Tom):  # noqa: N801
+        def _past_has_passed(self, past: Vector) -> bool:  # noqa: ARG002
+            return True
 
 
 # --- mistakes that the repair invites -----------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordercast.model.epochs import (
@@ -70,6 +70,7 @@ def test_there_are_rules_and_samples_for_every_kind_of_frame_and_edit() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40)
 @given(st.data())
 def test_each_kind_comes_back_equal_and_of_the_same_types(kind: str, data: st.DataObject) -> None:
     frame = data.draw(KINDS[kind])
@@ -80,6 +81,7 @@ def test_each_kind_comes_back_equal_and_of_the_same_types(kind: str, data: st.Da
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40)
 @given(st.data())
 def test_of_each_kind_every_changed_byte_is_found(kind: str, data: st.DataObject) -> None:
     whole = bytearray(encode_frame(data.draw(KINDS[kind])))
@@ -90,6 +92,7 @@ def test_of_each_kind_every_changed_byte_is_found(kind: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40)
 @given(st.data())
 def test_of_each_kind_a_changed_byte_under_a_right_checksum_gives_a_right_frame_or_the_error(
     kind: str, data: st.DataObject

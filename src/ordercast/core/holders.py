@@ -46,6 +46,14 @@ def holders(site: "Site") -> list[SiteName]:
     return sorted(found)
 
 
+def untold(site: "Site") -> list[SiteName]:
+    """Sorted: who keeps what this site has logged, whoever sent it, from being known as final."""
+    found: dict[SiteName, None] = {}
+    for group in site.stability.open():
+        found.update(dict.fromkeys(site.stability.behind(group)))
+    return sorted(found)
+
+
 def _unplaced(site: "Site") -> dict[Group, None]:
     """The groups of submissions that their primaries have not dealt with."""
     return {

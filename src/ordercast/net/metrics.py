@@ -32,6 +32,16 @@ _STABILITY = (
     ("stability_round_seconds", "How long a round takes, as seen from here", "round_ms", 1e-3),
     ("stability_limit_messages", "Unstable messages that call for a round", "limit", 1.0),
     ("time_to_stable_seconds", "From the log to stable, the last seen", "to_stable_ms", 1e-3),
+    (
+        "slowest_to_stable_seconds",
+        "From the log to stable, the slowest seen in this epoch",
+        "slowest_to_stable_ms",
+        1e-3,
+    ),
+)
+_STABILITY_COUNTERS = (
+    ("stability_measured", "Messages whose time to stable was measured", "measured", 1.0),
+    ("stability_seconds", "Their times to stable, added up", "all_to_stable_ms", 1e-3),
 )
 _LINK_COUNTERS = (
     ("link_connections", "Connections made to or by the peer", "connections", ()),
@@ -109,10 +119,19 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         family = gauge(name, help_text, ("tracker",))
         family.add_metric([*values, stability["tracker"]], stability.get(key, 0) * unit)
         yield family
+    for name, help_text, key, unit in _STABILITY_COUNTERS:
+        total = CounterMetricFamily(f"ordercast_{name}", help_text, labels=[*names, "tracker"])
+        total.add_metric([*values, stability["tracker"]], stability.get(key, 0) * unit)
+        yield total
     awaited = gauge("stability_waits_for", "1 for each site that a round waits for", ("of",))
     for site in stability.get("waits_for", ()):
         awaited.add_metric([*values, site], 1.0)
     yield awaited
+    behind = gauge("stability_held_by", "1 for each site that holds stability back", ("by",))
+    for site in stability.get("held_by", ()):
+        behind.add_metric([*values, site], 1.0)
+    yield behind
+    yield from _disseminated(status["dissemination"], names, values)
     for which in ("value", "limit"):
         queue = gauge(f"queue_{which}", f"The {which} of each queue", ("queue",))
         for each in status["queues"]:
@@ -133,6 +152,25 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
                     [*values, link["peer"], direction], float(link[f"{field}_{direction}"])
                 )
         yield counter
+
+
+def _disseminated(told: dict[str, Any], names: list[str], values: list[str]) -> "Iterator[Metric]":
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    served = GaugeMetricFamily(
+        "ordercast_served_by",
+        "1 for each peer, by the way it is served",
+        labels=[*names, "peer", "way"],
+    )
+    for peer, way in told.get("ways", {}).items():
+        served.add_metric([*values, peer, way], 1.0)
+    yield served
+    counts = CounterMetricFamily(
+        "ordercast_dissemination", "What goes to many, by what is counted", labels=[*names, "what"]
+    )
+    for what, count in told.get("counts", {}).items():
+        counts.add_metric([*values, what], float(count))
+    yield counts
 
 
 def _in_majority(status: dict[str, Any]) -> bool:

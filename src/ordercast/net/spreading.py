@@ -1,8 +1,8 @@
 """A transport that sends to many at once where it can: streams over UDP multicast beside TCP.
 
-What goes to several peers
-is taken out of a burst (`share`) and sent as a packet of this site's stream to those who said that
-they hear it; the others get it over TCP, as without this. See docs/dissemination.md.
+What goes to several peers is taken out of a burst (`share`) and sent as a packet of this site's
+stream to those who said that they hear it; the others get it over TCP, as without this. This is the
+driver of `core.dissemination.by_streams`, with its socket and seals; see docs/dissemination.md.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ordercast.core.dissemination.fanout import Fanout, Sends
-from ordercast.core.dissemination.multicast import Multicast
+from ordercast.core.dissemination.by_streams import ByStreams
+from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import MULTICAST, UNICAST
 from ordercast.core.dissemination.settings import StreamLimits
 from ordercast.core.link import NEVER
@@ -25,14 +25,7 @@ from ordercast.net.datagram import DatagramSocket
 from ordercast.net.multicast_file import MulticastConfig
 from ordercast.net.sealing import OVERHEAD_BYTES, Forged, MakeSeal, Seal, opened, sealed
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import (
-    KEY_BYTES,
-    Heard,
-    Keyed,
-    decode_many,
-    encode_many,
-    frames_for,
-)
+from ordercast.wire.dissemination import KEY_BYTES
 from ordercast.wire.limits import LARGEST_NUMBER
 
 if TYPE_CHECKING:
@@ -54,12 +47,8 @@ class Spreading(Beside):
         self._config = config
         self._seal = seal
         size = config.datagram_bytes - OVERHEAD_BYTES
-        self._multicast = Multicast(node.site, _drawn(), StreamLimits(piece_bytes=size))
-        self._fanout = Fanout(self._multicast.limits.packet_bytes)
-        self._key = b""
-        self._seals: dict[int, Seal] = {}
-        self._epoch = 0
-        self._members: tuple[Site, ...] = ()  # who is told our key
+        self.way = ByStreams(node.site, _drawn(), StreamLimits(piece_bytes=size))
+        self._seals: dict[int, Seal] = {}  # made of the way's keys
         self._socket = DatagramSocket(self._took)
         self._why = "not started"  # no datagrams; empty when there are
         self._timer: asyncio.TimerHandle | None = None
@@ -84,7 +73,7 @@ class Spreading(Beside):
         self._laid_out()
 
     def part(self, site: Site) -> None:
-        self._forget(site)
+        self.way.forget(site)
         super().part(site)
 
     async def close(self) -> None:
@@ -97,26 +86,20 @@ class Spreading(Beside):
     # --- what the transport over TCP tells --------------------------------------------------------
 
     def frames(self, peer: Site, frames: list[WireFrame]) -> None:
-        rest: list[WireFrame] = []
-        for frame in frames:
-            if isinstance(frame, Keyed):
-                self._learn(peer, frame)
-            elif isinstance(frame, Heard):
-                self._multicast.answered(time.monotonic_ns(), peer, frame.stream)
-            else:
-                rest.append(frame)
+        now = time.monotonic_ns()
+        rest = [frame for frame in frames if not self.way.receive(now, peer, frame)]
         if len(rest) < len(frames):
             self._pump()
         if rest:
             super().frames(peer, rest)
 
     def connected(self, peer: Site) -> None:
-        self._fanout.restarted(peer)
-        self._tell_key(peer)
+        self.way.connected(peer)
+        self._pump()
         super().connected(peer)
 
     def lost(self, peer: Site) -> None:
-        self._multicast.unreached(peer)
+        self.way.lost(peer)
         super().lost(peer)
 
     def congested(self, peer: Site, congested: bool) -> None:
@@ -124,59 +107,43 @@ class Spreading(Beside):
             self._congested[peer] = None
         else:
             self._congested.pop(peer, None)
-        if not self._full or peer not in self._members:
+        if not self._full or peer not in self.way.sites:
             self._node.congested(peer, congested)
 
     # --- keys -------------------------------------------------------------------------------------
 
     def _laid_out(self) -> None:
-        """A new epoch of our domain, or other sites in it: a new stream with a new key."""
         epoch, sites = self.members()
-        if (epoch, sites) == (self._epoch, self._members):
-            return
-        self._epoch, self._members = epoch, sites
-        self._fanout.forget([epoch, *self._node.core.engines])
-        self._seals.pop(self._multicast.own.stream, None)
-        self._multicast.renew(_drawn())
-        self._key = secrets.token_bytes(KEY_BYTES)
-        self._seals[self._multicast.own.stream] = self._seal(self._key)
-        for site in sites:
-            self._tell_key(site)
-        self._pump()
+        if self.way.differs(epoch, sites):
+            key = secrets.token_bytes(KEY_BYTES)
+            now = time.monotonic_ns()
+            self.way.laid_out(now, epoch, sites, self._node.core.engines, _drawn(), key)
+            self._pump()
 
-    def _tell_key(self, peer: Site) -> None:
-        if peer in self._members and peer != self._node.site and not self._why:
-            own = self._multicast.own
-            self.inner.send(peer, [Keyed(self._epoch, own.stream, self._key, own.last + 1)])
-
-    def _learn(self, peer: Site, told: Keyed) -> None:
-        before = self._multicast.stream_of(peer)
-        if told.stream in (before, self._multicast.own.stream):
-            return
-        self._forget(peer)
-        self._seals[told.stream] = self._seal(told.key)
-        self._multicast.learn(peer, told.stream, told.number)
-
-    def _forget(self, peer: Site) -> None:
-        self._seals.pop(self._multicast.stream_of(peer), None)
-        self._multicast.forget(peer)
+    def _seal_of(self, stream: int) -> Seal | None:
+        key = self.way.keys.get(stream)
+        if key is None:
+            return None
+        seal = self._seals.get(stream)
+        if seal is None:
+            self._seals = {
+                known: self._seals[known] for known in self.way.keys if known in self._seals
+            }
+            seal = self._seals[stream] = self._seal(key)
+        return seal
 
     # --- to many ----------------------------------------------------------------------------------
 
     def share(self, sends: Sends) -> Sends:
         if self._why:
             return sends
-        now = time.monotonic_ns()
-        packets, rest = self._fanout.split(now, sends, self._multicast.reached(now))
-        if packets:
-            for many in packets:
-                self._multicast.send(encode_many(many))
+        rest = self.way.share(time.monotonic_ns(), sends)
+        if len(rest) < len(sends):
             self._pump()
         return rest
 
     def _took(self, datagrams: list[bytes]) -> None:
-        now, counts, most = time.monotonic_ns(), self._multicast.counts, self._config.datagram_bytes
-        own = self._multicast.own.stream
+        now, counts, most = time.monotonic_ns(), self.way.counts, self._config.datagram_bytes
         for data in datagrams:
             if self.lose is not None and self.lose(data):
                 continue
@@ -184,7 +151,7 @@ class Spreading(Beside):
                 counts["oversized"] += 1
                 continue
             try:
-                datagram = opened(data, self._seals.get)
+                datagram = opened(data, self._seal_of)
             except Forged:
                 counts["forged"] += 1
             except FrameError:
@@ -192,8 +159,8 @@ class Spreading(Beside):
             else:
                 if datagram is None:
                     counts["of_no_stream"] += 1
-                elif datagram.stream != own:  # else it is what we said ourselves
-                    self._multicast.receive(now, datagram)
+                else:
+                    self.way.take(now, datagram)
         self._pump()
 
     def _pump(self) -> None:
@@ -201,35 +168,27 @@ class Spreading(Beside):
         if self._why:
             return
         now = time.monotonic_ns()
-        drained = self._multicast.drain(now)
-        for datagram in drained.datagrams:
-            seal = self._seals.get(datagram.stream)
+        box = self.way.drain(now)
+        for peer, frame in box.frames:
+            self.inner.send(peer, [frame])
+        for datagram in box.datagrams:
+            seal = self._seal_of(datagram.stream)
             if seal is not None:
                 self._socket.send(sealed(datagram, seal))
-        for origin, stream in drained.heard:
-            self.inner.send(origin, [Heard(stream)])
-        for origin, packet in drained.packets:
-            self._hand_up(origin, packet)
-        self._watch()
-        self._arm(now, drained.alarm)
-
-    def _hand_up(self, origin: Site, packet: bytes) -> None:
-        try:
-            frames = frames_for(decode_many(packet), self._node.site)
-        except FrameError as error:
-            self._multicast.counts["wrong_packets"] += 1
+        for origin, error in box.wrong:
             log.error("packet from %s refused: %s", origin, error)
-            return
-        if frames:
-            self._node.frames(origin, frames)
+        for origin, frames in box.packets:
+            self._node.frames(origin, list(frames))
+        self._watch()
+        self._arm(now, box.alarm)
 
     def _watch(self) -> None:
         """Tell the engine to wait while the stream has more than it can send soon."""
-        full = self._multicast.full(self._full)
+        full = self.way.multicast.full(self._full)
         if full == self._full:
             return
         self._full = full
-        for peer in self._members:
+        for peer in self.way.sites:
             if peer != self._node.site and peer not in self._congested:
                 self._node.congested(peer, full)
 
@@ -248,8 +207,8 @@ class Spreading(Beside):
     # --- for operators ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        reached = self._multicast.reached(time.monotonic_ns())
-        peers = [site for site in self._members if site != self._node.site]
+        reached = self.way.reached(time.monotonic_ns())
+        peers = [site for site in self.way.sites if site != self._node.site]
         silent = [site for site in peers if site not in reached]
         return {
             "chosen": MULTICAST,
@@ -257,9 +216,7 @@ class Spreading(Beside):
             "why": self._why or (f"{', '.join(silent)}: {NOT_HEARD}" if silent else ""),
             "address": "{}:{}".format(*self._config.address),
             "ttl": self._config.ttl,
-            "counts": dict(
-                sorted({**self._multicast.counts, "unsent": self._socket.unsent}.items())
-            ),
+            "counts": dict(sorted({**self.way.counts, "unsent": self._socket.unsent}.items())),
         }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
-from ordercast.core.holders import holders
+from ordercast.core.holders import holders, untold
 from ordercast.net.beside import Beside
 from ordercast.net.layout_told import absences_told, changes_told, epochs_told
 
@@ -85,9 +85,10 @@ def stability_told(core: Member) -> dict[str, Any]:
     """How tracking gets on in the site's own domain."""
     home = core.layout.home(core.name)
     found: dict[str, Any] = {"tracker": core.options.stability}
-    progress = None if home is None else core.engines[home.epoch].stability.progress()
-    if progress is None:
+    if home is None:
         return found
+    engine = core.engines[home.epoch]
+    progress = engine.stability.progress()
     return found | {
         "unstable": progress.unstable,
         "rounds": progress.rounds,
@@ -95,7 +96,10 @@ def stability_told(core: Member) -> dict[str, Any]:
         "limit": progress.limit,
         "to_stable_ms": round(progress.to_final_ns / 1e6, 3),
         "slowest_to_stable_ms": round(progress.slowest_to_final_ns / 1e6, 3),
+        "measured": progress.measured,
+        "all_to_stable_ms": round(progress.all_to_final_ns / 1e6, 3),
         "waits_for": list(progress.waits_for),
+        "held_by": untold(engine),
     }
 
 

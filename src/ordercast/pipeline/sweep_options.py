@@ -171,6 +171,7 @@ _SIM: Mapping[str, Check] = {
     "slow_member": _one_of(*SLOW_MEMBERS),
     "causal": _flag,
     "stability": _word,
+    "dissemination": _word,
     "durability": _one_of(*DURABILITIES),
     "batch": _whole(1),
     "payload": _whole(0),

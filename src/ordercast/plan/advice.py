@@ -99,4 +99,4 @@ def rank(values: Values, objective: str, builder: str) -> tuple[float, ...]:
     """The objective, then the other two, then the simplest; rounding noise decides nothing."""
     others = [name for name in OBJECTIVES if name != objective]
     found = [values.of(name) for name in (objective, *others)]
-    return (*(float(f"{value:.9g}") for value in found), NAMED.index(builder))
+    return (*(float(f"{round(value, 12):.9g}") for value in found), NAMED.index(builder))

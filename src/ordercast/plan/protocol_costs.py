@@ -85,7 +85,7 @@ def on_a_tree(ground: Ground) -> Costs:
             top = primary[group]
             first = sum(latency + handling[site] + handling[top] for site in members if site != top)
             below = down[group] - latency - handling[top]
-            found.append(below + first / len(members))
+            found.append(max(0.0, below + first / len(members)))  # rounding may leave a little less
         return found
 
     return Costs(messages, load, arrive)

@@ -63,7 +63,7 @@ GENUINE: Mapping[str, str] = {
     "arrow_counting": NO,
     "combining_counting": NO,
 }
-"""Whether only the origin and the members of a group take part in its messages."""
+"""Whether only the origin and the members of a group take part in its messages, in general."""
 
 STOPS: Mapping[str, str] = {
     "propagation": "what passes it",
@@ -92,6 +92,7 @@ class Option:
     builder: str
     values: Values
     busiest: Site
+    genuine: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,14 @@ def advise_protocol(
         ]
         options.append(min(found, key=lambda each: rank(each.values, plan.objective, each.builder)))
     ranked = sorted(options, key=lambda each: _order(each, plan.objective))
-    reasons = list(_explain(ranked, plan.objective, missing, builder))
+    reasons = [*_explain(ranked, plan.objective, unit_rate(table) * len(table.groups))]
+    more = list(_on_others(plan, indexed, grounds, unit_rate(table), model))
+    reasons += _alternatives(ranked[0], [*ranked, *more], plan.objective)
+    if missing:
+        reasons.append(
+            f"Not compared: {', '.join(missing)}, for which other forests would have to be built"
+            f" ({'--builder auto builds them' if builder != AUTO else 'there are many sites'})."
+        )
     return ProtocolAdvice(ranked[0], options, reasons)
 
 
@@ -143,7 +151,7 @@ def as_json(advice: ProtocolAdvice) -> dict[str, Any]:
                 "load": option.values.load,
                 "busiest": option.busiest,
                 "utilisation": option.values.utilisation,
-                "genuine": GENUINE[option.protocol],
+                "genuine": option.genuine,
                 "crash_stops": STOPS[option.protocol],
             }
             for option in advice.options
@@ -168,7 +176,7 @@ def rows_of(advice: ProtocolAdvice) -> list[tuple[str, ...]]:
                 f"{values.messages:,.2f}",
                 f"{values.load:,.1f} at {option.busiest}",
                 f"{values.utilisation * 100:,.1f} %",
-                GENUINE[option.protocol],
+                option.genuine,
                 STOPS[option.protocol],
             )
         )
@@ -209,7 +217,36 @@ def _option(
     costs, table = COSTS[protocol](ground), ground.table
     values = values_of(table, costs.messages, costs.load, costs.arrive, rate, model)
     busiest = table.sites[values.busiest] if table.sites else ""
-    return Option(protocol, builder, values, busiest)
+    return Option(protocol, builder, values, busiest, _genuine(protocol, ground))
+
+
+def _genuine(protocol: str, ground: Ground) -> str:
+    """As `GENUINE`, but for these groups: who has no relays, or no site outside a group, is."""
+    kind, members = GENUINE[protocol], ground.table.members
+    if kind == RELAYS and not any(ground.metrics.extra):
+        return YES
+    alone = all(len(members[g]) == len(sites) for sites, groups in ground.domains for g in groups)
+    return YES if kind == NO and alone else kind
+
+
+def _on_others(
+    plan: Plan,
+    indexed: IndexedTable,
+    grounds: dict[str, Ground],
+    rate: float,
+    model: NetworkModel,
+) -> Iterator[Option]:
+    """Protocols that run anywhere, on the forests that the plan compared and did not choose."""
+    if len(indexed.sites) > _BUILD_MORE:
+        return
+    for each in plan.compared:
+        if each.builder == plan.chosen.builder:
+            continue
+        if each.builder not in grounds:
+            grounds[each.builder] = Ground(indexed, *numbers(each.forest, indexed))
+        for protocol in COSTS:
+            if not PROTOCOLS[protocol].builders:
+                yield _option(protocol, each.builder, grounds[each.builder], rate, model)
 
 
 def _order(option: Option, objective: str) -> tuple[float, ...]:
@@ -219,47 +256,59 @@ def _order(option: Option, objective: str) -> tuple[float, ...]:
     )
 
 
-def _explain(
-    ranked: Sequence[Option], objective: str, missing: Sequence[str], builder: str
-) -> Iterator[str]:
+def _explain(ranked: Sequence[Option], objective: str, rate: float) -> Iterator[str]:
+    """Why the first of them; `rate`: messages per second to all groups together."""
     chosen, others = ranked[0], ranked[1:]
-    best = chosen.values.of(objective)
-    same = [o.protocol for o in others if abs(o.values.of(objective) - best) <= 1e-9 * abs(best)]
-    worse = [o for o in others if o.protocol not in same][:_NAMED]
+    best = _shown(chosen, objective)
+    same = [o.protocol for o in others if _shown(o, objective) == best]
+    worse = [o for o in others if o.protocol not in same]
     what = {"delay": "is the quickest", "load": "has the lowest highest load",
             "messages": "sends the fewest messages"}[objective]  # fmt: skip
     told = f"{chosen.protocol} on {chosen.builder} {what} ({_value(chosen, objective)})"
     if objective == "delay" and chosen.values.overloaded:
+        most = rate / chosen.values.utilisation
         told = (
-            f"Every protocol gives some site more than it can handle; {chosen.protocol} on"
-            f" {chosen.builder} the least"
+            f"Every protocol gives some site more than it can handle at {rate:,.0f} messages per"
+            f" second; {chosen.protocol} on {chosen.builder} the least, {_value(chosen, objective)}"
+            f" (it takes fewer than {most:,.0f} per second)"
         )
     if same:
-        told += f"; {' and '.join(same)} {'are' if len(same) > 1 else 'is'} equal"
-    if worse:
-        told += f"; then {', '.join(f'{o.protocol} {_value(o, objective)}' for o in worse)}"
+        told += f"; {_listed(same)} {'are' if len(same) > 1 else 'is'} equal"
+    able = [o for o in worse if chosen.values.overloaded or not o.values.overloaded]
+    named = able[:_NAMED] if objective == "delay" else worse[:_NAMED]
+    if named:
+        told += f"; then {', '.join(f'{o.protocol} {_value(o, objective)}' for o in named)}"
+    if objective == "delay" and len(able) < len(worse):
+        told += f"; overloaded: {_listed([o.protocol for o in worse if o not in able])}"
     yield f"{told}. Here members of a group send in turn, and what an origin does counts."
+
+
+def _alternatives(chosen: Option, every: Sequence[Option], objective: str) -> Iterator[str]:
     for other in OBJECTIVES:
         if other == objective:
             continue
-        least = min(ranked, key=lambda option: option.values.of(other))
+        least = min(every, key=lambda option: _order(option, other))
         ours = chosen.values.of(other)
         if least.values.of(other) * _CLEARLY < ours and not least.values.overloaded:
             yield (
                 f"If {other} {'matter' if other == 'messages' else 'matters'} more:"
                 f" {least.protocol} on {least.builder},"
-                f" {_value(least, other)} against {_value(chosen, other)}."
+                f" {_value(least, other)} against {_value(chosen, other)}"
+                f" (--objective {other} shapes forests for it, too)."
             )
-    if missing:
-        yield (
-            f"Not compared: {', '.join(missing)}, for which other forests would have to be built"
-            f" ({'--builder auto builds them' if builder != AUTO else 'there are many sites'})."
-        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _value(option: Option, objective: str) -> str:
+    busy = objective == "delay" and option.values.overloaded
+    at = f" at {option.busiest}" if objective == "load" or busy else ""
+    return _shown(option, objective) + at
+
+
+def _shown(option: Option, objective: str) -> str:
     if objective == "delay" and option.values.overloaded:
-        return "overloaded"
-    return show(option.values.of(objective), objective) + (
-        f" at {option.busiest}" if objective == "load" else ""
-    )
+        return f"{option.values.utilisation * 100:,.0f} % busy"
+    return show(option.values.of(objective), objective)

@@ -26,6 +26,8 @@ class Setting:
     edges: float = 0.0  # of the label tree, from the ordering node down to the receivers
     forwarding: float = 0.0  # MP: sites that forward; MG: managers that serve child managers
     serving: float = 0.0  # MG: metagroups with others than the manager
+    inside: int = 0  # sources among the receivers, as §4 has them all
+    on_top: int = 0  # sources that are the centre, or the primary, themselves
 
 
 Formula = Callable[[Setting], float]
@@ -47,8 +49,9 @@ def two_phase_printed(x: Setting) -> float:
 
 
 def two_phase(x: Setting) -> float:
-    """Data, a proposal from each receiver, and the final number: the text's own three steps."""
-    return x.sources * (2 + x.receivers)
+    """Data, a proposal from each receiver, and the final number: the text's own three steps. A
+    source sends itself no proposal."""
+    return x.sources * (2 + x.receivers) - x.inside
 
 
 def centralized_printed(x: Setting) -> float:
@@ -57,7 +60,7 @@ def centralized_printed(x: Setting) -> float:
 
 def centralized(x: Setting) -> float:
     """One to the centre and one multicast for each message."""
-    return 2 * x.sources
+    return 2 * x.sources - x.on_top
 
 
 def ring_printed(x: Setting) -> float:
@@ -76,7 +79,8 @@ def propagation_printed(x: Setting) -> float:
 
 
 def propagation(x: Setting) -> float:
-    return x.sources * (1 + x.forwarding)
+    """One to the primary, and one for each site that forwards."""
+    return x.sources * (1 + x.forwarding) - x.on_top
 
 
 def metagroup_printed(x: Setting) -> float:
@@ -86,7 +90,7 @@ def metagroup_printed(x: Setting) -> float:
 
 def metagroup(x: Setting) -> float:
     """A manager's copies to child managers are one transmission, to its own members another."""
-    return x.sources * (1 + x.forwarding + x.serving)
+    return x.sources * (1 + x.forwarding + x.serving) - x.on_top
 
 
 def tom_printed(x: Setting) -> float:

@@ -6,6 +6,7 @@ A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn who
 
 from dataclasses import dataclass, field
 
+from ordercast.core.dissemination.registry import UNICAST, WAYS
 from ordercast.core.order.registry import protocol_named, require_policy
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
@@ -46,8 +47,9 @@ class SimConfig:
     on_failure: str = "exclude"
     slow_member: str = "wait"  # or, where sites are excluded, "exclude"
     causal: bool = False
-    stability: str = "plain"
+    stability: str = "s_coordp"
     durability: str = "sync"
+    dissemination: str = UNICAST
     longest_sync: int = MILLISECOND  # a sync takes a tenth of this to all of it
     codec: str = "objects"
     limits: Limits = field(default_factory=Limits)
@@ -92,6 +94,7 @@ def check_config(config: SimConfig) -> None:
     _require("durability", config.durability, DURABILITIES)
     _require("codec", config.codec, CODECS)
     _require("stability", config.stability, tuple(TRACKERS))
+    _require("dissemination", config.dissemination, WAYS)
     if config.on_failure == "wait":
         require_policy(config.protocol, "wait")
         if config.durability == "memory":

@@ -22,6 +22,7 @@ from ordercast.sim.injections import Injection
 from ordercast.sim.networks import build_network
 from ordercast.sim.place import NEVER, Place
 from ordercast.sim.recorder import Recorder
+from ordercast.sim.spreading import Spreading
 from ordercast.wire.codec import encode_frame
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import CONTROL, Data
@@ -47,7 +48,8 @@ class Driver:
         self.data = 0  # that carry messages, or headers, to where they are ordered or delivered
         self._heap: list[tuple[int, int, int, Any, Any, Any]] = []
         self._tick = count().__next__
-        self._arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
+        self.arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
+        self.spread: Spreading | None = None  # what goes to many otherwise than one by one
         self._conditions = Conditions(config.faults, seed)
         self._faulty = bool(config.faults)
         self._bytes = config.codec == "bytes"
@@ -65,6 +67,16 @@ class Driver:
             )
             for name in sites
         }
+
+    def push(self, at: int, code: int, place: Place, peer: Any, what: Any) -> None:
+        heappush(self._heap, (at, self._tick(), code, place, peer, what))
+
+    def fates(self, now: int, source: SiteName, peer: SiteName, at: int) -> Sequence[int]:
+        return self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
+
+    def hand(self, now: int, place: Place, peer: SiteName, frame: Any) -> None:
+        """A frame that is here."""
+        self.push(now, self._arrive, place, peer, encode_frame(frame) if self._bytes else frame)
 
     def _push(self, at: int, code: int, a: Any = None, b: Any = None, c: Any = None) -> None:
         heappush(self._heap, (at, self._tick(), code, a, b, c))
@@ -144,7 +156,9 @@ class Driver:
             self._sync(now, place)
 
     def _transmit(self, now: int, source: SiteName, sends: Sequence[Send]) -> None:
-        times = self._arrivals(now, source, sends)
+        if self.spread is not None:
+            sends = self.spread.share(now, source, sends)
+        times = self.arrivals(now, source, sends)
         if not self._straight:
             self._carry(now, source, sends, times)
             return
@@ -166,8 +180,7 @@ class Driver:
             if is_data(frame):
                 self.data += 1
             carried: Any = encode_frame(frame) if self._bytes else frame
-            arrivals = self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
-            for arrival in arrivals:
+            for arrival in self.fates(now, source, peer, at):
                 self._push(arrival, self._arrive, self.places[peer], source, carried)
 
     def _not_yet(self, place: Place, now: int) -> None:

@@ -24,6 +24,7 @@ from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Stream
 from ordercast.sim.notation import count, duration, pairs, require_known, show_duration
 from ordercast.sim.wan import BUILT_IN, Wan, parse_wan
+from ordercast.wire.datagrams import Ask, Beat, Piece
 from ordercast.wire.frames import Data, Frame
 
 Sends: TypeAlias = Sequence[tuple[Site, Frame]]
@@ -227,6 +228,13 @@ class _PointToPoint:
         return times
 
 
+def _content(frame: object) -> object:
+    """Equal for what one transmission takes to several receivers; None: it is for one."""
+    if type(frame) is Data:
+        return (frame.lane, frame.items)
+    return frame if isinstance(frame, (Piece, Ask, Beat)) else None
+
+
 class _Broadcast:
     def __init__(self, transmission: int) -> None:
         self._transmission = transmission
@@ -239,7 +247,7 @@ class _Broadcast:
             object, int
         ] = {}  # what this burst has multicast already, and when it is in
         for _, frame in sends:
-            content = (frame.lane, frame.items) if type(frame) is Data else None
+            content = _content(frame)
             at = under_way.get(content) if content is not None else None
             if at is None:
                 at = free = free + self._transmission

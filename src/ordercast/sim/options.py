@@ -21,7 +21,7 @@ Read = Callable[[str], str]
 
 _TEXTS = (
     "protocol", "builder", "deliver", "on_failure", "slow_member", "stability", "durability",
-    "codec",
+    "dissemination", "codec",
 )  # fmt: skip
 _COUNTS = ("branching", "messages", "batch", "payload", "most_events")
 _NUMBERS = ("rate", "implicit", "replies")

@@ -7,7 +7,7 @@ transmissions where one of them reaches several receivers, and the load of each 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -76,8 +76,23 @@ class Overheard:
         return found
 
     def transmissions(self) -> int:
-        """Where a multicast is one: what leaves a site at one time, the same for several peers."""
-        return len({(f.at, f.source, tuple(map(_content, f.items))) for f in self.heard})
+        """Where a multicast is one."""
+        return self.sends().total()
+
+    def sends(self, apart: Callable[[Heard], Any] = lambda _: None) -> Counter[SiteName]:
+        """Transmissions of each site where a multicast is one: what leaves it at one time, the same
+        for several peers, unless `apart` tells them apart."""
+        sent = dict.fromkeys(
+            (f.at, f.source, tuple(map(_content, f.items)), apart(f)) for f in self.heard
+        )
+        return Counter(source for _, source, _, _ in sent)
+
+    def received(self) -> Counter[SiteName]:
+        """Messages that came to each site."""
+        found: Counter[SiteName] = Counter()
+        for frame in self.heard:
+            found[frame.peer] += len(frame.items)
+        return found
 
     def kinds(self) -> Counter[str]:
         """Items by their kind."""
@@ -148,7 +163,7 @@ class _Listening(World):
             self._push(at, SUBMIT, Submission(at, origin, group, (), number, (_SIZE,)))
 
     def travel_by(self, network: Network) -> None:
-        self._arrivals = network.arrivals
+        self.arrivals = network.arrivals
 
     def overheard(self) -> Overheard:
         if self.recorder.violations:

@@ -1,7 +1,7 @@
 """What a run gives back: the numbers of `ordercast sim --json`, the verdict and the history."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ordercast.history.rows import History
@@ -53,6 +53,7 @@ class SimResult:
     loop_seconds: float
     faults: dict[str, int]
     history: History
+    spread: dict[str, int] = field(default_factory=dict)  # what the ways to many have counted
 
     @property
     def ok(self) -> bool:
@@ -73,6 +74,7 @@ class SimResult:
             },
             "epochs": self.epochs,
             "faults": self.faults,
+            **({"dissemination": self.spread} if self.spread else {}),
             "violations": [violation.as_json() for violation in self.violations],
             "replay": self.replay,
             "history_hash": self.history_hash,

@@ -85,6 +85,7 @@ def simulate(
         loop_seconds=looped,
         faults=dict(sorted(world.injected.items())),
         history=history,
+        spread={} if world.spread is None else dict(sorted(world.spread.counts.items())),
     )
 
 

@@ -40,6 +40,7 @@ from ordercast.sim.members import KINDS, Epochs, accepted_in
 from ordercast.sim.place import NEVER, MakeSite, Place, SiteLike
 from ordercast.sim.recorder import Violation
 from ordercast.sim.rest import all_quiet, is_away
+from ordercast.sim.spreading import spreading
 from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
 
@@ -68,6 +69,7 @@ class World(Driver):
         self.calm_at = horizon(config)
         self._make_site: Any = make_site if self.epochs is None else self.epochs.make
         self._options = config.options
+        self.spread = spreading(self, seed)
         for injection in draw_injections(config.faults, config.table.sites, self.calm_at, seed):
             self._push(injection.at, FAULT, injection)
         self._push(self.calm_at, CALM)
@@ -178,6 +180,8 @@ class World(Driver):
                 return False
             if self._heap:
                 self._push(now + _WATCH_EVERY, WATCH)
+        elif self.spread is not None:
+            self.spread.happens(now, code, subject, peer, frame)
         return True
 
     def _arrived(self, now: int, place: Place, peer: SiteName, frame: Any) -> None:
@@ -330,6 +334,8 @@ class World(Driver):
         )
         if place.boot > 1:
             self.recorder.restarted(now, place.name, place.boot)
+        if self.spread is not None:
+            self.spread.started(now, place)
         place.site.start(now + place.clock)
         self._perform(now, place, place.site.drain())
         self._offer(now, place)

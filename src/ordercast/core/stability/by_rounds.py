@@ -281,8 +281,12 @@ class ByRounds:
     def progress(self) -> Progress:
         return Progress(
             self.held, self.rounds, self.trigger.took, self.trigger.limit,
-            self._time.last, self._time.slowest, self.missing.sites,
+            self._time.last, self._time.slowest, self._time.count, self._time.total,
+            self.missing.sites,
         )  # fmt: skip
+
+    def open(self) -> list[Group]:
+        return [group for group in self._not_final if group in self._logs]
 
     def behind(self, group: Group) -> list[Site]:
         """Those whose answers a round waits for; else, of those that the last round found furthest

@@ -40,6 +40,9 @@ class Stability(Protocol):
 
     def final(self, group: Group) -> int: ...
 
+    def open(self) -> list[Group]:
+        """The groups of which this site has logged what is not known to be final."""
+
     def behind(self, group: Group) -> list[Site]:
         """The members that keep the group's next message from being final, as known here."""
 

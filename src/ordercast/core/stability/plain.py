@@ -149,6 +149,13 @@ class Plain:
     def final(self, group: Group) -> int:
         return self._final.get(group, 0)
 
+    def open(self) -> list[Group]:
+        return [
+            group
+            for group, counts in self._mine.items()
+            if counts[0] != NEVER and counts[0] > self._final[group]
+        ]
+
     def behind(self, group: Group) -> list[Site]:
         """Those whose log is the shortest; where all logs are equal, whose settled prefix is."""
         heard = self._heard.get(group, {})
@@ -222,4 +229,4 @@ class Plain:
         return self._lazy_at
 
     def progress(self) -> Progress:
-        return Progress(self.held, 0, 0, 0, 0, 0, ())
+        return Progress(self.held, 0, 0, 0, 0, 0, 0, 0, ())

@@ -13,6 +13,8 @@ class Progress:
     limit: int  # so many unstable messages call for a round; 0 where there are none
     to_final_ns: int  # from the log to final: the last message that was looked at
     slowest_to_final_ns: int  # the slowest of them
+    measured: int  # how many were looked at,
+    all_to_final_ns: int  # and how long they took together
     waits_for: tuple[Site, ...]  # the sites that a round has waited for, for long
 
 
@@ -20,7 +22,7 @@ class TimeToFinal:
     """One message at a time is looked at, from the log to where it is final everywhere."""
 
     def __init__(self) -> None:
-        self.last = self.slowest = 0
+        self.last = self.slowest = self.count = self.total = 0
         self._message: tuple[Group, int] | None = None
         self._since = 0
 
@@ -33,3 +35,5 @@ class TimeToFinal:
             self._message = None
             self.last = now - self._since
             self.slowest = max(self.slowest, self.last)
+            self.count += 1
+            self.total += self.last

@@ -199,7 +199,7 @@ REPRODUCTIONS = (
             " tree is not the protocol's, and wide areas, are left for later.",
         ),
         how=_MODEL + _RTT + " Trees have four children per node, filled level by level; FullDist"
-        " ends at 1,000 members. With members anywhere, the protocol's tree and circle are laid"
+        " ends at 1,365 members. With members anywhere, the protocol's tree and circle are laid"
         " over the nodes at random. In a wide area the links from the root are 31 to 80 ms long"
         " (one way, as between regions of public clouds).",
         family=_FAMILY,

@@ -14,7 +14,9 @@ from ordercast.pipeline.reproduce.tom_runs import MEMBERS, OUTSIDE, message_cost
 from ordercast.pipeline.sweep_spec import Repeats
 from ordercast.pipeline.sweep_statistics import Bound
 
-_MEASURES = ("transmissions", "printed", "corrected", "messages", "load_max", "hosts_engaged")
+_MEASURES = (
+    "transmissions", "printed", "corrected", "messages", "work_max", "load_max", "hosts_engaged",
+)  # fmt: skip
 _RECEIVERS = (5, 10, 20, 40)
 _QUICK_RECEIVERS = (5, 10, 20)
 _SOURCES = (1, 2, 4, 8)
@@ -61,8 +63,9 @@ REPRODUCTIONS = (
         " same group. Corrected (errata TOM-3, TOM-5): two-phase s(2+r), centralized 2s, MP"
         " 1 + forwarding sites, MG 1 + forwarding managers + metagroups with other members, TOM"
         " 1 + p + edges down; symmetric 2 + r(n−1), since every host that may send is asked;"
-        " ring n + 2, half a turn of a call and half a turn of the token. The"
-        " CSV has sources among the receivers and outside.",
+        " ring n + 2, half a turn of a call and half a turn of the token; these two for messages"
+        " one at a time. A source among the receivers saves its own proposal, one that is centre or"
+        " primary the first step. The CSV has sources among the receivers and outside.",
         family="tom-messages",
         experiment=message_costs,
         split="protocol",

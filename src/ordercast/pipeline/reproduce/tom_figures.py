@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = dict(zip(TRANSMISSIONS, (PALETTE[i] for i in (3, 2, 4, 6, 0, 1, 8)), strict=True))
+_ONE_AT_A_TIME = ("symmetric", "ring")  # whose corrected formulas are not for sources at once
 _MARKS = dict(zip(TRANSMISSIONS, (*MARKERS, "X"), strict=True))
 NAMES = {
     "two_phase": "two-phase",
@@ -50,18 +51,22 @@ def table_figure(results: Results) -> "Figure":
     for ax, x, measure in (
         (axes[0], "size", "transmissions"),
         (axes[1], "sources", "transmissions"),
-        (axes[2], "size", "load_max"),
+        (axes[2], "size", "work_max"),
     ):
         held = usual(results, x)
         for protocol, colour in COLOURS.items():
             spots = of_members(results, x, measure, protocol, **held)
             draw_curve(ax, spots, _name(protocol), colour, _MARKS[protocol], "none")
-            if measure == "load_max":
+            if measure == "work_max":
                 ax.plot([s.x for s in spots], [s.y for s in spots], color=colour, lw=1.2)
                 continue
             for column, line in (("corrected", "-"), ("printed", ":")):
                 spots = of_members(results, x, column, protocol, **held)
-                ax.plot([s.x for s in spots], [s.y for s in spots], color=colour, lw=1.3, ls=line)
+                alone = x == "sources" and column == "corrected" and protocol in _ONE_AT_A_TIME
+                ax.plot(
+                    [s.x for s in spots], [s.y for s in spots], color=colour, lw=1.3, ls=line,
+                    alpha=0.35 if alone else 1.0,
+                )  # fmt: skip
         _x_axis(ax, [spot.x for spot in of_members(results, x, measure, "two_phase", **held)])
     for part in (axes[:2], axes[2:]):
         fit_means(part)
@@ -71,9 +76,10 @@ def table_figure(results: Results) -> "Figure":
     title(axes[1], f"M, r = {usual(results, 'sources')['size']}, sources at once")
     label(axes[1], "sources s", "transmissions, with multicast")
     title(axes[2], "X, one source")
-    label(axes[2], "receivers r", "messages sent and received by the busiest host")
+    label(axes[2], "receivers r", "sent and received by the busiest host, with multicast")
     axes[0].plot([], [], color="black", lw=1.3, label="corrected formula")
     axes[0].plot([], [], color="black", lw=1.3, ls=":", label="printed formula")
+    axes[0].plot([], [], color="black", lw=1.3, alpha=0.35, label="corrected, one at a time")
     _legend(figure, axes[0])
     return figure
 

@@ -1,4 +1,6 @@
-"""[TOM] §4 by running the protocols: transmissions M where there is multicast, and the load X.
+"""[TOM] §4 by running the protocols: transmissions M where there is multicast, and the load X: what
+the busiest host receives and sends, a multicast counted as one send (`work_max`), or as as many as
+it has receivers (`load_max`).
 
 A run draws a table; s sources send one message each to the same group at the same time. What a site
 sends at one time to several receivers is one transmission, as the paper has it. Two exceptions:
@@ -8,6 +10,7 @@ Beside what is measured stand the printed formula and the corrected one, with th
 metagroups of the very same group.
 """
 
+from collections import Counter
 from dataclasses import replace
 
 from ordercast.core.structure import Structure
@@ -21,7 +24,7 @@ from ordercast.pipeline.sweep_options import Config
 from ordercast.plan.advice import advise
 from ordercast.plan.tom_costs import TRANSMISSIONS, Setting, figure_5
 from ordercast.sim.chance import Stream
-from ordercast.sim.overheard import Overheard, Sending, overhear
+from ordercast.sim.overheard import Heard, Overheard, Sending, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.wire.frames import Relay
 
@@ -57,14 +60,16 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
             at, overhear(structure, protocol, [Sending(at, s, group) for s in sources], seed=seed)
         )
         setting = setting_of(protocol, structure, group, sources)
-        loads = found.loads()
+        loads, sent = found.loads(), transmissions(protocol, structure, found)
+        work = sent + found.received()  # a multicast is one send
         engaged = [site for site in loads if not site.startswith(OUTSIDE)]
         measures |= {
-            f"{protocol}/transmissions": transmissions(protocol, structure, found),
+            f"{protocol}/transmissions": sent.total(),
             f"{protocol}/printed": printed(setting),
             f"{protocol}/corrected": corrected(setting),
             f"{protocol}/messages": found.messages,
             f"{protocol}/load_max": max((loads[site] for site in engaged), default=0),
+            f"{protocol}/work_max": max((work[site] for site in engaged), default=0),
             f"{protocol}/hosts_engaged": len(engaged),
             f"{protocol}/figure_5": printed(figure_5(config["sites"])),
         }
@@ -82,17 +87,18 @@ def structure_for(protocol: str, table: GroupTable) -> Structure:
     return Structure(EPOCH, table, forest)
 
 
-def transmissions(protocol: str, structure: Structure, found: Overheard) -> int:
+def transmissions(protocol: str, structure: Structure, found: Overheard) -> Counter[Site]:
+    """Of each site."""
     if protocol == "tom":
-        down = [f for f in found.heard if any(isinstance(item, Relay) for item in f.items)]
-        rest = [f for f in found.heard if f not in down]
-        return len(down) + replace(found, heard=rest).transmissions()
+        return found.sends(apart=lambda frame: frame.peer if _is_down(frame) else "")
     if protocol == "metagroup":
         manager = quotient(structure.table).manager
-        own = [f for f in found.heard if manager[f.peer] != f.peer]
-        rest = [f for f in found.heard if f not in own]
-        return sum(replace(found, heard=part).transmissions() for part in (own, rest))
-    return found.transmissions()
+        return found.sends(apart=lambda frame: manager[frame.peer] == frame.peer)
+    return found.sends()
+
+
+def _is_down(frame: Heard) -> bool:
+    return any(isinstance(item, Relay) for item in frame.items)
 
 
 def setting_of(
@@ -101,7 +107,11 @@ def setting_of(
     """What the formulas speak of, of the group that is sent to."""
     members, top = structure.groups[group], structure.primary(group)
     tellers = with_tellers(structure)
-    setting = Setting(len(sources), len(members), len(tellers.domains[tellers.root_of[top]]))
+    hosts = tellers.domains[tellers.root_of[top]]
+    inside = sum(source in members for source in sources)
+    setting = Setting(
+        len(sources), len(members), len(hosts), inside=inside, on_top=sources.count(top)
+    )
     edges = _edges(structure, group)
     depth = max((structure.depth(site) for site in members), default=0) - structure.depth(top)
     if protocol == "propagation":

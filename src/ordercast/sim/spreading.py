@@ -1,0 +1,176 @@
+"""Dissemination in the simulated world: the ways of `core.dissemination` below the sites.
+
+Datagrams, and packets along trees, meet every fault that frames meet, at each receiver by itself.
+Keys and answers travel as connections carry them: in order, and never lost while both sites are up.
+That a site has crashed is noticed when it starts anew; until then it is only silent.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ordercast.core.dissemination.along_tree import AlongTree
+from ordercast.core.dissemination.by_streams import ByStreams
+from ordercast.core.dissemination.registry import TREE, UNICAST
+from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
+from ordercast.core.dissemination.ways import Way
+from ordercast.model.groups import Site
+from ordercast.sim.chance import Stream
+from ordercast.sim.place import NEVER, Place
+from ordercast.wire.datagrams import Datagram, Piece
+from ordercast.wire.dissemination import KEY_BYTES, Passing
+from ordercast.wire.epochs import InEpoch
+
+if TYPE_CHECKING:
+    from ordercast.sim.world import World
+
+WAY, DATAGRAM, RING = 11, 12, 13
+LIMITS, TIMES = StreamLimits(), StreamTimes()
+_KEY = bytes(KEY_BYTES)
+
+
+class Spreading:
+    def __init__(self, world: "World", seed: int) -> None:
+        self._world = world
+        self._tree = world.config.dissemination == TREE
+        self._drawn = Stream(seed, "streams").bits
+        self._ways: dict[Site, Way] = {}
+        self._seen: dict[Site, Any] = {}  # the layout that the way knows of
+        self._rings: dict[Site, int] = {}  # when the heap calls
+        self._gone: Counter[str] = Counter()  # counts of ways whose sites have crashed
+        self._domains = {} if world.epochs is not None else _domains(world.structure.forest.parent)
+
+    @property
+    def counts(self) -> Counter[str]:
+        total = Counter(self._gone)
+        for way in self._ways.values():
+            total.update(way.counts)
+        return total
+
+    # --- sites that come and go -------------------------------------------------------------------
+
+    def started(self, now: int, place: Place) -> None:
+        name = place.name
+        if name in self._ways:  # it had crashed
+            self._gone.update(self._ways.pop(name).counts)
+        self._ways[name] = (
+            AlongTree(name) if self._tree else ByStreams(name, self._drawn(48) + 1, LIMITS, TIMES)
+        )
+        self._seen[name] = None
+        self._rings[name] = NEVER
+        self._look(now, place)
+        for other, way in self._ways.items():
+            if other != name:
+                way.lost(name)
+                way.connected(name)
+                self._ways[name].connected(other)
+                at = self._world.places[other]
+                if at.running is not None:
+                    self._pump(now, at)
+        self._pump(now, place)
+
+    def _look(self, now: int, place: Place) -> None:
+        """Has the site heard of another epoch?"""
+        site: Any = place.site
+        layout: Any = self._domains if self._world.epochs is None else site.member.layout
+        if layout is self._seen[place.name]:
+            return
+        self._seen[place.name] = layout
+        epoch, sites, epochs = 0, tuple[Site, ...](), list[int]()
+        if self._world.epochs is None:
+            epoch, sites = self._world.structure.epoch, self._domains[place.name]
+        elif (home := layout.home(place.name)) is not None:
+            epoch, sites, epochs = home.epoch, tuple(sorted(home.sites)), list(site.member.engines)
+        way = self._ways[place.name]
+        if way.differs(epoch, sites):
+            stream = self._drawn(48) + 1
+            way.laid_out(now + place.clock, epoch, sites, epochs, stream, _KEY)
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def share(self, now: int, source: Site, sends: Sequence[tuple[Site, Any]]) -> list[Any]:
+        """What is left to be sent frame by frame."""
+        place = self._world.places[source]
+        self._look(now, place)
+        bare = self._world.epochs is None
+        if bare:
+            epoch = self._world.structure.epoch
+            sends = [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
+        rest: Any = self._ways[source].share(now + place.clock, sends)
+        self._pump(now, place)
+        return [(peer, frame.frame) for peer, frame in rest] if bare else list(rest)
+
+    def happens(self, now: int, code: int, place: Place, peer: Any, what: Any) -> None:
+        if place.site is None:
+            return
+        if place.paused:
+            place.held.append((code, place, peer, what))
+            return
+        way = self._ways[place.name]
+        if code == WAY:
+            way.receive(now + place.clock, peer, what)
+        elif code == DATAGRAM:
+            way.take(now + place.clock, what)
+        elif what != self._rings[place.name]:
+            return  # it was called for another time
+        else:
+            self._rings[place.name] = NEVER
+        self._look(now, place)
+        self._pump(now, place)
+
+    def _pump(self, now: int, place: Place) -> None:
+        box = self._ways[place.name].drain(now + place.clock)
+        for peer, frame in box.frames:
+            self._send(now, place.name, peer, WAY, frame, faulty=type(frame) is Passing)
+        for datagram in box.datagrams:
+            self._multicast(now, place, datagram)
+        for origin, frames in box.packets:
+            self._hand_up(now, place, origin, frames)
+        at = max(now, box.alarm - place.clock)
+        if at < self._rings[place.name] and box.alarm < NEVER:
+            self._rings[place.name] = at
+            self._world.push(at, RING, place, None, at)
+
+    def _send(
+        self, now: int, source: Site, peer: Site, code: int, what: Any, *, faulty: bool
+    ) -> None:
+        world = self._world
+        (at,) = world.arrivals(now, source, [(peer, what)])
+        world.frames += 1
+        world.data += type(what) is Passing and what.packet != b""
+        for arrival in world.fates(now, source, peer, at) if faulty else (at,):
+            world.push(arrival, code, world.places[peer], source, what)
+
+    def _multicast(self, now: int, place: Place, datagram: Datagram) -> None:
+        """One transmission, which may be lost, doubled and late at each receiver by itself."""
+        world = self._world
+        sites = self._ways[place.name].sites
+        peers: Any = [(site, datagram) for site in sites if site != place.name]
+        times = world.arrivals(now, place.name, peers)
+        world.frames += 1
+        world.data += type(datagram) is Piece
+        for (peer, _), at in zip(peers, times, strict=True):
+            for arrival in world.fates(now, place.name, peer, at):
+                world.push(arrival, DATAGRAM, world.places[peer], place.name, datagram)
+
+    def _hand_up(self, now: int, place: Place, origin: Site, frames: Sequence[InEpoch]) -> None:
+        world = self._world
+        for frame in frames:
+            world.hand(now, place, origin, frame.frame if world.epochs is None else frame)
+
+
+def spreading(world: "World", seed: int) -> Spreading | None:
+    return None if world.config.dissemination == UNICAST else Spreading(world, seed)
+
+
+def _domains(parent: Any) -> dict[Site, tuple[Site, ...]]:
+    """Who is in one tree with each site."""
+    root: dict[Site, Site] = {}
+    for site in parent:
+        at = site
+        while parent[at] is not None:
+            at = parent[at]
+        root[site] = at
+    return {
+        site: tuple(sorted(other for other in root if root[other] == root[site])) for site in root
+    }
