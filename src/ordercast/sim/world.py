@@ -55,9 +55,8 @@ class World(Driver):
         self, config: SimConfig, structure: Structure, seed: int, make_site: MakeSite = Site
     ) -> None:
         self.excludes = config.excludes
-        self.epochs = (
-            Epochs(config, seed) if self.excludes or changes_groups(config.faults) else None
-        )
+        through_epochs = self.excludes or changes_groups(config.faults)
+        self.epochs = Epochs(config, seed) if through_epochs else None
         kinds = SITE_KINDS if self.epochs is None else KINDS
         super().__init__(config, structure.epoch, seed, kinds)
         self.structure = structure
