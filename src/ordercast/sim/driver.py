@@ -78,6 +78,9 @@ class Driver:
         """A frame that is here."""
         self.push(now, self._arrive, place, peer, encode_frame(frame) if self._bytes else frame)
 
+    def perform(self, now: int, place: Place, box: Any) -> None:
+        self._perform(now, place, box)
+
     def _push(self, at: int, code: int, a: Any = None, b: Any = None, c: Any = None) -> None:
         heappush(self._heap, (at, self._tick(), code, a, b, c))
 
