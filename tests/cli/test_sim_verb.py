@@ -176,7 +176,15 @@ Site.drain = drain
         ((FIGURE_3, "--protocol", "propagaton"), "there is no protocol 'propagaton' (did you mean"),
         ((FIGURE_3, "--faults", "loss=7"), "faults: loss: 7 is not a probability (0 to 1)"),
         ((FIGURE_3, "--faults", "nowhere.toml"), "nowhere.toml: no such file or directory"),
-        ((FIGURE_3, "--faults", "crash=1", "--causal"), "causal: not together with on-failure"),
+        (
+            (FIGURE_3, "--faults", "crash=1", "--causal", "--deliver", "agreed"),
+            "causal: not at 'agreed' with on-failure 'exclude'",
+        ),
+        ((FIGURE_3, "--slow-member", "exlude"), "slow-member: there is no 'exlude' (did you mean"),
+        (
+            (FIGURE_3, "--slow-member", "exclude", "--on-failure", "wait"),
+            "slow-member: 'exclude' needs on-failure 'exclude'",
+        ),
         ((FIGURE_3, "--network", "wan:nowhere.toml"), "nowhere.toml: no such file or directory"),
         ((FIGURE_3, "--network", "lna"), "network: there is no 'lna' (did you mean 'lan'?)"),
         ((FIGURE_3, "--rate", "0"), "rate: 0.0 is not a rate"),

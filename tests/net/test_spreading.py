@@ -222,6 +222,31 @@ async def test_a_new_epoch_has_a_new_stream_and_a_site_that_left_is_not_told_the
 
 
 @in_loop
+async def test_an_engine_that_waits_for_a_full_stream_goes_on_also_with_a_site_that_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_multicast()
+    path = write_cluster(tmp_path, GROUPS, {**OPTIONS, "durability": "os"}, tls=False)
+    async with opened(path, "abc", tmp_path) as nodes:
+        await until_ways(nodes, everywhere("abc"))
+        told: dict[str, bool] = {}
+        congested = nodes["a"].congested
+        monkeypatch.setattr(
+            nodes["a"], "congested", lambda *of: (told.update([of]), congested(*of))
+        )
+        way = spreading(nodes["a"]).way
+        with monkeypatch.context() as patched:
+            patched.setattr(way, "full", lambda _was: True)
+            while told != {"b": True, "c": True}:
+                await asyncio.sleep(0.01)
+            monkeypatch.setattr(way, "sites", ("a", "c"))  # as if b had left
+        while told != {"b": False, "c": False}:
+            await asyncio.sleep(0.01)
+        await send(nodes["a"], 20)
+        await in_order(nodes, 20)
+
+
+@in_loop
 async def test_a_site_that_restarts_is_reached_again(tmp_path: Path) -> None:
     require_multicast()
     options = {**OPTIONS, "durability": "os", "on_failure": "wait"}

@@ -22,7 +22,14 @@ from tools.soak.campaign import Outcome
 # Several times, where a site hands the same batch to many.
 _OFTEN = (*PROTOCOLS, *("centralized", "two_phase", "symmetric", "propagation") * 3)
 NARROW = StreamLimits(
-    piece_bytes=80, kept_pieces=6, others_pieces=3, early_pieces=8, asked_pieces=4, burst_pieces=8
+    piece_bytes=80,
+    kept_pieces=6,
+    others_pieces=3,
+    early_pieces=8,
+    asked_pieces=4,
+    burst_pieces=4,
+    pieces_per_s=2_000,
+    queued_pieces=16,
 )
 IMPATIENT = StreamTimes(asks=2, reached_for=100 * MILLISECOND, heard_every=20 * MILLISECOND)
 

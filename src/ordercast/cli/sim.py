@@ -73,6 +73,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--faults", "SPEC", "what goes wrong (default: nothing)")
     add("--deliver", "LEVEL", "safe or agreed (default: safe)")
     add("--on-failure", "POLICY", "exclude or wait (default: exclude)")
+    add("--slow-member", "POLICY", "wait, or exclude it (default: wait)")
     parser.add_argument("--causal", action="store_true", default=None, help="give causal order")
     add("--stability", "NAME", f"the tracker: {', '.join(TRACKERS)} (default: s_coordp)")
     add("--durability", "KIND", "sync, os or memory (default: sync)")

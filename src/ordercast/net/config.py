@@ -178,7 +178,7 @@ class Cluster:
     def _first_layout(self) -> Layout:
         layout = first_layout(
             self.sites, self.voters, self.table.groups, self.builder, self.protocol, self.build,
-            whole=self.open or self.causal, open_groups=self.open,
+            whole=self.open or self.causal, open_groups=self.open, causal=self.causal,
         )  # fmt: skip
         return replace(layout, founding=self._founding(layout))
 

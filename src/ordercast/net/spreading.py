@@ -53,7 +53,7 @@ class Spreading(Beside):
         self._why = "not started"  # no datagrams; empty when there are
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
-        self._full = False
+        self._told: tuple[Site, ...] = ()  # whom the engine waits with, because of the stream
         self._congested: dict[Site, None] = {}  # over TCP
         self.lose: Callable[[bytes], bool] | None = None
 
@@ -107,7 +107,7 @@ class Spreading(Beside):
             self._congested[peer] = None
         else:
             self._congested.pop(peer, None)
-        if not self._full or peer not in self.way.sites:
+        if peer not in self._told:
             self._node.congested(peer, congested)
 
     # --- keys -------------------------------------------------------------------------------------
@@ -183,12 +183,13 @@ class Spreading(Beside):
         self._arm(now, box.alarm)
 
     def _watch(self) -> None:
-        """Tell the engine to wait while the stream has more than it can send soon."""
-        full = self.way.multicast.full(self._full)
-        if full == self._full:
+        """Tell the engine to wait while the stream has more than it can send soon; and no longer,
+        also with those who have left the epoch meanwhile."""
+        full, told = self.way.full(bool(self._told)), self._told
+        if full == bool(told):
             return
-        self._full = full
-        for peer in self.way.sites:
+        self._told = self.way.sites if full else ()
+        for peer in told or self._told:
             if peer != self._node.site and peer not in self._congested:
                 self._node.congested(peer, full)
 

@@ -20,8 +20,8 @@ Read = Callable[[str], str]
 """Gives the text of a file that an option names."""
 
 _TEXTS = (
-    "protocol", "builder", "deliver", "on_failure", "stability", "durability", "dissemination",
-    "codec",
+    "protocol", "builder", "deliver", "on_failure", "slow_member", "stability", "durability",
+    "dissemination", "codec",
 )  # fmt: skip
 _COUNTS = ("branching", "messages", "batch", "payload", "most_events")
 _NUMBERS = ("rate", "implicit", "replies")

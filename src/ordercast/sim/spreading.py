@@ -37,12 +37,14 @@ class Spreading:
         self._ways: dict[Site, Way] = {}
         self._seen: dict[Site, Any] = {}  # the layout that the way knows of
         self._rings: dict[Site, int] = {}  # when the heap calls
+        self._full: dict[Site, tuple[Site, ...]] = {}  # whom the engine waits with, for its stream
+        self.waits = 0  # how often an engine was told to wait
         self._gone: Counter[str] = Counter()  # counts of ways whose sites have crashed
         self._domains = {} if world.epochs is not None else _domains(world.structure.forest.parent)
 
     @property
     def counts(self) -> Counter[str]:
-        total = Counter(self._gone)
+        total = Counter(self._gone, **({"waits": self.waits} if self.waits else {}))
         for way in self._ways.values():
             total.update(way.counts)
         return total
@@ -58,6 +60,7 @@ class Spreading:
         )
         self._seen[name] = None
         self._rings[name] = NEVER
+        self._full[name] = ()
         self._look(now, place)
         for other, way in self._ways.items():
             if other != name:
@@ -117,6 +120,22 @@ class Spreading:
             self._rings[place.name] = NEVER
         self._look(now, place)
         self._pump(now, place)
+        self._watch(now, place)
+
+    def _watch(self, now: int, place: Place) -> None:
+        """Tell the engine to wait while the stream has more than it can send soon."""
+        way, told = self._ways[place.name], self._full[place.name]
+        full = way.full(bool(told))
+        if full == bool(told):
+            return
+        self._full[place.name] = way.sites if full else ()
+        site: Any = place.site
+        engine = site if self._world.epochs is None else site.member
+        for peer in told or way.sites:
+            if peer != place.name:
+                engine.congest(now + place.clock, peer, congested=full)
+        self.waits += full
+        self._world.perform(now, place, site.drain())
 
     def _pump(self, now: int, place: Place) -> None:
         box = self._ways[place.name].drain(now + place.clock)

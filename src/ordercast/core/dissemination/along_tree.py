@@ -115,6 +115,9 @@ class AlongTree:
     def reached(self, now: int) -> dict[Site, None]:
         return self._reach.reached(now)
 
+    def full(self, was: bool) -> bool:  # noqa: ARG002 connections tell the engine themselves
+        return False
+
     def drain(self, now: int) -> WayBox:
         if self._probe_at <= now:
             self._probe_at = now + self._times.beat_most

@@ -106,6 +106,9 @@ class ByStreams:
     def reached(self, now: int) -> dict[Site, None]:
         return self.multicast.reached(now)
 
+    def full(self, was: bool) -> bool:
+        return self.multicast.full(was)
+
     def drain(self, now: int) -> WayBox:
         drained = self.multicast.drain(now)
         frames, self._frames = self._frames, []

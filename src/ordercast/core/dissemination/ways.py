@@ -58,4 +58,7 @@ class Way(Protocol):
     def reached(self, now: int) -> dict[Site, None]:
         """Who says that what we send gets to it."""
 
+    def full(self, was: bool) -> bool:
+        """Whether the engine should wait; `was`: it does."""
+
     def drain(self, now: int) -> WayBox: ...
