@@ -111,6 +111,10 @@ MISJUDGED = {
     ("symmetric", 100_125): "the same, and it was sent again",
     ("two_phase", 100_100): "a site waited for what only one that went for good had",
     ("centralized", 20_176): "a site relayed what was its own, and crashed before it was stored",
+    (
+        "centralized",
+        300_140,
+    ): "who waited for one that was gone for good was not counted as a voter",
     ("arrow", 26): "what had died with a store was delivered once more, from its origin's",
 }
 
