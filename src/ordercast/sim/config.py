@@ -7,7 +7,7 @@ A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn who
 from dataclasses import dataclass, field
 
 from ordercast.core.dissemination.registry import UNICAST, WAYS
-from ordercast.core.order.registry import protocol_named, require_policy
+from ordercast.core.order.registry import protocol_named, require_policy, unfit_builder
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, Site
@@ -86,9 +86,9 @@ def check_config(config: SimConfig) -> None:
     protocol = protocol_named(config.protocol)
     builder = config.built_by
     check_options(builder, "delay", config.branching, config.tie)
-    if protocol.builders and builder not in protocol.builders:
-        fit = " or ".join(repr(name) for name in protocol.builders)
-        raise ConfigError(f"builder: {config.protocol} runs on {fit}, not on {builder!r}")
+    unfit = unfit_builder(config.protocol, builder)
+    if unfit:
+        raise ConfigError(f"builder: {unfit}")
     _require("deliver", config.deliver, LEVELS)
     _require("on-failure", config.on_failure, POLICIES)
     _require("durability", config.durability, DURABILITIES)

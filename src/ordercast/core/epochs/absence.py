@@ -26,6 +26,7 @@ from ordercast.model.epochs import (
     LeaveGroup,
     Open,
     RemoveGroup,
+    RemoveVoter,
     RetireSite,
 )
 from ordercast.model.errors import ConfigError
@@ -35,8 +36,11 @@ _ALL = 1 << 62  # above every number
 
 
 def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
-    """A change names no absent site, but for one that is retired, and leaves it its groups."""
+    """A change names no absent site, but for one that is retired or votes no longer, and leaves it
+    its groups."""
     for edit in edits:
+        if isinstance(edit, RemoveVoter):
+            continue  # a majority of the others decides it; it closes nothing
         if isinstance(edit, RetireSite):
             groups = [g for g, members in layout.groups.items() if edit.site in members]
             if edit.site not in layout.absent:
