@@ -65,6 +65,11 @@ def test_the_installed_command_is_this_one() -> None:
     assert done.stdout == f"ordercast {ordercast.__version__}\n"
 
 
+def test_words_of_a_verb_are_shown_once_in_its_usage() -> None:
+    for verb in ("cluster", "group", "site", "protocol", "voter"):
+        assert run(verb, "--help").stdout.split("\n\n")[0].count("ACTION") == 1
+
+
 def test_starting_up_loads_nothing_heavy() -> None:
     """Help and plans without a drawing must not wait for matplotlib."""
     code = (

@@ -84,6 +84,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("protocol switch c.toml propagatoin", "did you mean 'propagation'?"),
         ("protocol switch c.toml propagation x", "one argument too many: 'x'"),
         ("protocol switch c.toml propagation --builder gredy", "did you mean 'greedy'?"),
+        ("protocol switch c.toml tom --builder star", "'tom' runs on 'balanced' or 'greedy', not"),
+        ("protocol switch c.toml metagroup --builder metagroups_balanced", "'demo' runs here"),
         ("protocol switch c.toml propagation", "no site of cluster 'demo' runs here"),
         ("voter add c.toml", "voter add: SITE is missing"),
         ("voter choose c.toml a", "voter: there is no action 'choose'"),

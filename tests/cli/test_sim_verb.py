@@ -75,7 +75,8 @@ def test_every_option_reaches_the_run_and_the_replay_line(
         "--protocol", "centralized", "--builder", "star", "--messages", "40", "--rate", "500.0",
         "--batch", "2", "--payload", "100", "--implicit", "0.2", "--replies", "0.5",
         "--deliver", "agreed",
-        "--on-failure", "wait", "--durability", "os", "--codec", "bytes", "--origins", "a,b",
+        "--on-failure", "wait", "--stability", "train", "--durability", "os", "--codec", "bytes",
+        "--origins", "a,b",
         "--network", "p2p:P=100us,L=2ms", "--wake", "20us", "--longest-sync", "5ms",
         "--settle", "30s", "--faults", "crash=1,restart=1",
         "--most-events", "90000", "--limits", "window_messages=100",
@@ -85,6 +86,25 @@ def test_every_option_reaches_the_run_and_the_replay_line(
     assert found["replay"] == " ".join(["ordercast", "sim", FIGURE_3, *options, "--seed", "5"])
     assert found["builder"] == "star"
     assert found["faults"] == {"crash": 1, "restart": 1}
+
+
+def test_the_tracker_is_that_of_a_cluster_file_unless_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    usual = as_json(capsys, FIGURE_3, *SMALL)
+    named = as_json(capsys, FIGURE_3, *SMALL, "--stability", "s_coordp")
+    plain = as_json(capsys, FIGURE_3, *SMALL, "--stability", "plain")
+    assert usual["history_hash"] == named["history_hash"] != plain["history_hash"]
+    assert named["replay"] == usual["replay"]
+    assert plain["replay"].endswith("--messages 50 --stability plain --seed 1")
+
+
+def test_a_run_in_which_nothing_is_accepted_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """One site is gone before all voters have met."""
+    assert main(["sim", FIGURE_3, *SMALL, "--faults", "crash=1"]) == 0
+    out = capsys.readouterr().out
+    assert "messages     0 sent, 0 deliveries" in out
+    assert "but nothing was accepted, so nothing was judged" in out
 
 
 def test_a_table_can_be_given_inline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +176,15 @@ Site.drain = drain
         ((FIGURE_3, "--protocol", "propagaton"), "there is no protocol 'propagaton' (did you mean"),
         ((FIGURE_3, "--faults", "loss=7"), "faults: loss: 7 is not a probability (0 to 1)"),
         ((FIGURE_3, "--faults", "nowhere.toml"), "nowhere.toml: no such file or directory"),
-        ((FIGURE_3, "--faults", "crash=1", "--causal"), "causal: not together with on-failure"),
+        (
+            (FIGURE_3, "--faults", "crash=1", "--causal", "--deliver", "agreed"),
+            "causal: not at 'agreed' with on-failure 'exclude'",
+        ),
+        ((FIGURE_3, "--slow-member", "exlude"), "slow-member: there is no 'exlude' (did you mean"),
+        (
+            (FIGURE_3, "--slow-member", "exclude", "--on-failure", "wait"),
+            "slow-member: 'exclude' needs on-failure 'exclude'",
+        ),
         ((FIGURE_3, "--network", "wan:nowhere.toml"), "nowhere.toml: no such file or directory"),
         ((FIGURE_3, "--network", "lna"), "network: there is no 'lna' (did you mean 'lan'?)"),
         ((FIGURE_3, "--rate", "0"), "rate: 0.0 is not a rate"),
@@ -223,3 +251,5 @@ def test_changing_draws_a_schedule_with_several_epochs(capsys: pytest.CaptureFix
     assert found["replay"] == "ordercast sim --schedule --changing --protocol propagation --seed 2"
     assert main(["sim", "--changing"]) == 2
     assert "--changing goes with --schedule" in capsys.readouterr().err
+    both = mistake(capsys, "--schedule", "--changing", "--excluding")
+    assert both == "--changing and --excluding are two kinds of schedules: take one"

@@ -31,5 +31,5 @@ def test_a_forest_without_managers_is_refused() -> None:
 
 def test_the_simulator_names_the_builders_that_fit() -> None:
     config = SimConfig(TABLE, protocol="metagroup", builder="greedy")
-    with pytest.raises(ConfigError, match="metagroup runs on 'metagroups' or"):
+    with pytest.raises(ConfigError, match="'metagroup' runs on 'metagroups' or"):
         simulate(config, 1)

@@ -1,11 +1,16 @@
 """docs/simulator.md: its examples run, its files are read, its tables name what there is."""
 
+import argparse
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from ordercast.cli import main, sim
 from ordercast.sim.faults import KINDS, parse_faults
 from ordercast.sim.networks import NETWORKS
 from ordercast.sim.wan import parse_wan
@@ -49,3 +54,16 @@ def test_its_tables_name_every_network_and_every_fault() -> None:
     told = re.findall(r"^\| (.+?) \|", section("Faults"), re.MULTILINE)
     named = [name for cell in told for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(named) == sorted(KINDS)
+
+
+def test_every_option_and_every_key_of_the_json_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = set(re.findall(r"`(?:--)?([\w-]+)`", PAGE))
+    assert main(["sim", '{"groups":{"g":["a","b"]}}', "--messages", "5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {*found, *found["frames"], *found["latency_ms"]} <= told
+    parser = argparse.ArgumentParser()
+    sim.arguments(parser)
+    options = {name.lstrip("-") for a in parser._actions for name in a.option_strings}
+    assert options - {"h", "help", "schedule"} <= told

@@ -124,7 +124,7 @@ def test_a_retention_may_be_a_size() -> None:
         ),
         ('"demo"', '"demo"\nvoters = ["a", "d"]', "cluster.voters: there is no site 'd'"),
         ('"demo"', '"demo"\nvoters = ["a", "a"]', "cluster.voters: 'a' is listed twice"),
-        ('"demo"', '"demo"\nvoters = []', "cluster.voters: must be a list of sites"),
+        ('"demo"', '"demo"\nvoters = []', "cluster.voters: [] names no site"),
         (
             '"demo"',
             '"demo"\nprotocol = "centralized"\nbuilder = "greedy"',

@@ -10,7 +10,6 @@ import ordercast
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.net.export import export
-from ordercast.net.node import Node
 from support.excluding import (
     GROUPS,
     QUICK,
@@ -173,6 +172,32 @@ async def test_a_group_whose_members_are_all_gone_is_frozen_until_one_returns(
 
 
 @in_loop
+async def test_in_causal_order_nothing_overtakes_what_waits_for_a_frozen_group(
+    tmp_path: Path,
+) -> None:
+    groups = {"alpha": ["a", "b", "c", "d"], "gamma": ["d"]}
+    options: dict[str, Any] = {"voters": ["a", "b", "c"], "causal": True}
+    async with cluster_of(tmp_path, "safe", groups, **options) as cluster:
+        await (await cluster["a"].multicast("gamma", b"before")).stable()
+        await cluster.kill("d")
+        receipt = await cluster["a"].multicast("gamma", b"meanwhile")
+        await until(lambda: "gamma" in cluster["a"].core.layout.frozen)
+        await turns()
+        with pytest.raises(ordercast.NotInMajority, match="in causal order: behind what waits"):
+            cluster["a"].multicast_nowait("alpha", b"x")
+        follows = asyncio.create_task(cluster["a"].multicast("alpha", b"follows"))
+        await (await cluster["b"].multicast("alpha", b"another's")).stable()
+        assert {d.protocol for d in cluster["a"].core.layout.domains.values()} == {"centralized"}
+        assert not follows.done()
+        await cluster.start("d")
+        await receipt.stable()
+        await (await follows).stable()
+        payloads = [item.payload for item in await collected(cluster["d"], 4, start=1)]
+        assert payloads == [b"before", b"another's", b"meanwhile", b"follows"]
+        assert {d.protocol for d in cluster["a"].core.layout.domains.values()} == {"propagation"}
+
+
+@in_loop
 async def test_a_list_of_sites_that_an_absence_keeps_apart_waits_for_it(tmp_path: Path) -> None:
     groups = {"alpha": ["a", "b"], "beta": ["b", "c"]}
     async with cluster_of(tmp_path, "safe", groups) as cluster:
@@ -189,14 +214,17 @@ async def test_a_list_of_sites_that_an_absence_keeps_apart_waits_for_it(tmp_path
         assert payloads == [b"before", b"meanwhile"]
 
 
+@pytest.mark.parametrize("through_a_client", [False, True])
 @in_loop
-async def test_a_member_that_does_not_read_is_excluded_where_that_is_asked_for(
-    tmp_path: Path,
+async def test_a_member_that_does_not_read_is_excluded_where_that_is_asked_for_until_it_reads(
+    tmp_path: Path, through_a_client: bool
 ) -> None:
-    async with cluster_of(
-        tmp_path, "safe", slow_member="exclude", limits={"unread_messages": 4}
-    ) as cluster:
-        readers = [asyncio.create_task(_read_on(cluster[site])) for site in "ab"]
+    options: dict[str, Any] = {"on_failure": "exclude", "slow_member": "exclude", "deliver": "safe"}
+    async with served(
+        tmp_path, GROUPS, timeouts=QUICK, limits={"unread_messages": 4}, **options
+    ) as sites:
+        cluster = sites.cluster
+        readers = [asyncio.create_task(_read_on(cluster[site], [])) for site in "ab"]
         number = 0
         while "c" not in cluster["a"].core.layout.absent:
             number += 1
@@ -204,13 +232,25 @@ async def test_a_member_that_does_not_read_is_excluded_where_that_is_asked_for(
             await asyncio.sleep(0.02)
         await cluster["a"].flush("stable")
         assert cluster["a"].stream.delivered == number
-        for reader in readers:
-            reader.cancel()
+        async with sites.connect("c") as client:
+            seen: list[bytes] = []
+            node = client if through_a_client else cluster["c"]
+            readers.append(asyncio.create_task(_read_on(node, seen)))
+            await until(lambda: len(seen) == number)
+            await all_back(cluster)
+            await (await node.multicast("alpha", b"reads")).stable()
+            await until(lambda: len(seen) == number + 1)
+            assert seen == [*(b"%d" % n for n in range(1, number + 1)), b"reads"]
+            assert {one.stream.attempt for one in cluster.nodes.values()} == {1}
+            for reader in readers:
+                reader.cancel()
 
 
-async def _read_on(node: Node) -> None:
-    async for _ in node.deliveries():
-        pass
+async def _read_on(node: Any, seen: list[bytes]) -> None:
+    async for item in node.deliveries():
+        if isinstance(item, ordercast.Delivery):
+            seen.append(item.payload)
+            await node.confirm(item.position)
 
 
 @pytest.mark.parametrize("kept", [True, False])

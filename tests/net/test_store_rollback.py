@@ -11,8 +11,9 @@ import pytest
 
 from ordercast.core.epochs.records import EpochOpened, Folded, Kept
 from ordercast.core.epochs.returning import Rollback
+from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Nothing
-from ordercast.model.messages import DeliveredBatch, MessageId
+from ordercast.model.messages import DeliveredBatch, Key, MessageId, Placed
 from ordercast.net.config import Retention
 from ordercast.net.gaps import GapBatch, tell_gap
 from ordercast.net.memory_store import MemoryStore
@@ -20,7 +21,7 @@ from ordercast.net.openings import open_event
 from ordercast.net.relogging import Item
 from ordercast.net.rollbacks import rollback_event
 from ordercast.net.store import Store, Written
-from support.stores import anew, ask, engine, flush, kept, kill, open_store, write
+from support.stores import anew, ask, batch, engine, flush, kept, kill, open_store, write
 
 AnyStore: TypeAlias = Store | MemoryStore
 
@@ -214,3 +215,27 @@ def test_what_the_next_epoch_passes_stands_where_the_log_was_cut(store: AnyStore
     three, new = DeliveredBatch(3, 1, passed(3).passed.placed), passed(8, epoch=3)
     done(store, change(three, opened(3, 3), logged=4, records=(new,)))
     assert log(store, 3) == [(3, 1, "g", 3, 1), (4, 1, "g", 8, 3)]
+
+
+def test_so_does_an_own_batch_that_passes_as_soon_as_it_is_accepted(store: AnyStore) -> None:
+    """One row for both: the log is cut before it, or its place would be behind what goes."""
+    done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
+    three, own = DeliveredBatch(3, 1, passed(3).passed.placed), batch(1)
+    record = Accepted(own)
+    new = Kept(3, Passed(Placed(Key((1,), "a"), 1, own), "a", False), True)
+    told = (three, opened(3, 3))
+    box = Written(
+        [Folded(Nothing()), record, new], at_ns=9, forget=anew(4, engine(3, [record, new])),
+        events=[open_event(told[1])], caught=told, logged=4,
+    )  # fmt: skip
+    if isinstance(store, Store):
+        store.write(box, None)
+        store.close_sync()  # waits for it; a store that failed would never say that it is done
+        assert store.failed is None
+        store = open_store(store.path)
+        assert store.restored() == [box.forget]
+    else:
+        store.write(box)
+    assert log(store, 3) == [(3, 1, "g", 3, 1), (4, 1, "g", 1, 3)]
+    assert [one.placed.batch.origin for one in store.read(3, 9)] == ["b", "a"]
+    store.close_sync()

@@ -1,5 +1,6 @@
 """The catalogue of reproductions: names, verdicts computed from numbers, and the page."""
 
+import json
 import re
 from typing import Any
 
@@ -56,6 +57,16 @@ def test_a_name_that_cannot_be_reproduced_is_one_line(
     out, err = capsys.readouterr()
     assert out == ""
     assert err == f"ordercast: {caught.value}\n"
+
+
+def test_the_list_tells_all_and_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(CATALOGUE)
+    assert main(["reproduce", "--list", "--json", "--only", "gs-table1"]) == 0
+    (only,) = json.loads(capsys.readouterr().out)["reproductions"]
+    assert only["name"] == "gs-table1"
+    assert set(only) == {"name", "source", "title"}
 
 
 @pytest.mark.parametrize("name", list(CATALOGUE))

@@ -191,7 +191,8 @@ def test_options_that_go_together_elsewhere_are_a_failed_point() -> None:
                       'builder = ["greedy", "star"]\n', source="s.toml")  # fmt: skip
     troubles = {(p.config["protocol"], p.config["builder"]): p.trouble for p in points_of(spec)}
     assert (
-        troubles["centralized", "greedy"] == "builder: centralized runs on 'star', not on 'greedy'"
+        troubles["centralized", "greedy"]
+        == "builder: 'centralized' runs on 'star', not on 'greedy'"
     )
     assert sum(map(bool, troubles.values())) == 1
 

@@ -1,5 +1,6 @@
 """docs/planner.md: what it shows is what the command prints and draws today."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -25,6 +26,15 @@ def test_the_example_prints_what_the_page_shows(
     assert main(found[1].split()) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[:-1] == found[2].splitlines()[:-1]  # the last line is the time taken
+
+
+def test_every_key_of_the_json_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", FIGURE_3, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    keys = {*found, *found["summary"]}
+    for part in ("groups", "sites", "compared", "protocols"):
+        keys |= set(next(iter(found[part].values())))
+    assert keys <= set(re.findall(r"`(\w+)`", PAGE.read_text(encoding="utf-8")))
 
 
 def test_the_picture_is_the_one_the_command_draws(tmp_path: Path) -> None:

@@ -111,6 +111,10 @@ MISJUDGED = {
     ("symmetric", 100_125): "the same, and it was sent again",
     ("two_phase", 100_100): "a site waited for what only one that went for good had",
     ("centralized", 20_176): "a site relayed what was its own, and crashed before it was stored",
+    (
+        "centralized",
+        300_140,
+    ): "who waited for one that was gone for good was not counted as a voter",
     ("arrow", 26): "what had died with a store was delivered once more, from its origin's",
 }
 
@@ -143,6 +147,13 @@ def test_a_bug_of_the_flush_stays_fixed(seed: int) -> None:
 @pytest.mark.parametrize("seed", FOUND_HARD)
 def test_a_bug_of_the_return_stays_fixed(seed: int) -> None:
     assert hard_schedule(seed).judge() == [], FOUND_HARD[seed]
+
+
+def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_it() -> None:
+    world = hard_schedule(900_222)
+    assert world.options.deliver == "agreed"
+    assert sorted(world.down) == ["b"]
+    assert world.judge() == []
 
 
 @pytest.mark.parametrize(("protocol", "seed"), FOUND_SIM)

@@ -20,7 +20,7 @@ def kinds(injections: list[Injection]) -> dict[str, int]:
 
 ALL = tuple(
     Fault(kind, count=3)
-    for kind in ("crash", "restart", "partition", "oneway", "pause", "slow", "clog")
+    for kind in ("crash", "restart", "partition", "oneway", "pause", "slow", "clog", "lag")
 )
 
 

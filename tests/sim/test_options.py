@@ -66,6 +66,7 @@ def test_each_kind_of_option_is_read() -> None:
         ({"protocol": 7}, "protocol: 7 is not a text"),
         ({"origins": 0}, "origins: 0 is not a count (1 or more)"),
         ({"settle": 5}, "settle: 5 is not a duration (write 250us, 5ms or 1.5s)"),
+        ({"timing": "ack_delay=0"}, "timing: ack_delay: 0 is too small (1 or more)"),
         ({"limits": "links=3"}, "limits: there is no 'links' (did you mean 'link_items'?)"),
     ],
 )
@@ -73,3 +74,8 @@ def test_a_wrong_option_is_one_line(given: dict[str, Any], message: str) -> None
     with pytest.raises(ConfigError) as caught:
         configure(TABLE, given, read=no_file)
     assert str(caught.value) == message
+
+
+def test_what_is_0_unless_told_may_be_told_to_be_0() -> None:
+    assert made(timing="hold=0").timing == Timing()
+    assert made(timing="hold=5ms").timing.hold == 5_000_000

@@ -218,7 +218,7 @@ def test_sites_that_stay_down_are_not_held_against_the_others() -> None:
             {"protocol": "propagate"},
             "there is no protocol 'propagate' (did you mean 'propagation'?)",
         ),
-        ({"protocol": "centralized", "builder": "greedy"}, "builder: centralized runs on 'star'"),
+        ({"protocol": "centralized", "builder": "greedy"}, "builder: 'centralized' runs on 'star'"),
         ({"builder": "gredy"}, "builder: there is no builder 'gredy' (did you mean 'greedy'?)"),
         ({"deliver": "save"}, "deliver: there is no 'save' (did you mean 'safe'?)"),
         ({"on_failure": "weit"}, "on-failure: there is no 'weit' (did you mean 'wait'?)"),

@@ -243,6 +243,22 @@ def test_a_paused_site_reveals_what_was_synced_only_when_it_resumes() -> None:
     assert min(at(world, cast, "b", "receive")) >= 51 * MS
 
 
+LAG = Fault("lag", count=1, stop=1, length=20 * MS, sites=("b",))
+
+
+def test_a_site_is_told_that_its_application_lags_and_that_it_has_caught_up() -> None:
+    world, cast = run(at_start(), replace(QUIET, faults=(LAG,), rate=5.0))
+    assert cast.of("b", "hold") == [True, False]
+    assert world.injected["lag"] == 1
+
+
+def test_a_paused_site_hears_of_it_when_it_resumes() -> None:
+    pause = Fault("pause", count=1, stop=1, length=50 * MS, sites=("b",))
+    world, cast = run(at_start(), replace(QUIET, faults=(pause, LAG), rate=5.0))
+    assert cast.of("b", "hold")[-1:] == [False]
+    assert max(at(world, cast, "b", "hold")) >= 50 * MS
+
+
 CRASH = (Fault("crash", count=1, stop=1, length=20 * MS, sites=("b",)), Fault("restart", count=1))
 CRASHES = replace(QUIET, faults=CRASH, on_failure="wait", rate=5.0)
 

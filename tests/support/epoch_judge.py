@@ -17,6 +17,7 @@ Found = Iterator[tuple[Any, ...]]
 def judge(world: "World") -> list[tuple[Any, ...]]:
     """Every violation; for a run that has settled."""
     found = list(world.violations)
+    leave_out_unagreed(world)
     order = {
         site: {message: n for n, (_, message, _) in enumerate(seen)}
         for site, seen in world.seen.items()
@@ -32,6 +33,16 @@ def judge(world: "World") -> list[tuple[Any, ...]]:
     if not world.quiet():
         found.append(("not quiet", sorted(set(world.disks) - set(world.members))))
     return found
+
+
+def leave_out_unagreed(world: "World") -> None:
+    """At `agreed`, of a site that never came back: its deliveries of the epoch that was closed
+    without it, which it cannot take back."""
+    layout = max((member.layout for member in world.members.values()), key=lambda one: one.count)
+    for site in world.down if world.options.deliver == "agreed" else ():
+        if site in layout.absent:
+            since = layout.absent[site]
+            world.seen[site] = [row for row in world.seen[site] if row[0] < since]
 
 
 def members_in(world: "World", epoch: int, group: str) -> tuple[str, ...]:
@@ -88,19 +99,35 @@ def one_order(world: "World", order: dict[str, dict[Message, int]]) -> Found:
         if common != sorted(common):
             yield ("order", a, b)
     yield from acyclic(order)
-    if not world.options.causal or (world.options.on_failure, world.options.deliver) == (
-        "exclude", "agreed",
-    ):  # fmt: skip
-        return
-    for (origin, group, seq), count in world.before.items():
+    if world.options.causal and (
+        world.options.on_failure == "wait" or world.options.deliver == "safe"
+    ):
+        yield from causal(world, order)
+
+
+def causal(world: "World", order: dict[str, dict[Message, int]]) -> Found:
+    """Nothing comes before what happened before it, through other messages too."""
+    known: dict[str, dict[Message, None]] = {}  # what an origin has sent or delivered, and its past
+    counted: dict[str, int] = {}
+    pasts: dict[Message, dict[Message, None]] = {}
+    for (origin, group, seq), count in world.before.items():  # as they were sent
+        past = known.setdefault(origin, {})
+        for _, earlier, _ in world.seen[origin][counted.get(origin, 0) : count]:
+            past.update(pasts.get(earlier, {}))
+            past[earlier] = None
+        counted[origin] = count
         message = (origin, world.incarnation(origin), group, seq)
         for site, places in order.items():
             at = places.get(message)
-            if at is None or site not in world.present(world.seen[site][at][0], group):
-                continue  # what an absent site catches up with is in key order, no more
-            for _, earlier, _ in world.seen[origin][:count]:
-                if places.get(earlier, -1) > at:
-                    yield ("causal", site, earlier, message)
+            late = [one for one in past if at is not None and places.get(one, -1) > at]
+            if late:
+                yield ("causal", site, late[0], message)
+        while (origin, group, seq) in world.payloads:  # those of its batch
+            pasts[origin, message[1], group, seq] = dict(past)
+            past[origin, message[1], group, seq] = None
+            seq += 1
+            if (origin, group, seq) in world.before:
+                break
 
 
 def acyclic(order: dict[str, dict[Message, int]]) -> Found:

@@ -77,7 +77,7 @@ class World:
         self.make = make
         self.first: Layout = first_layout(
             sites, voters, {g: tuple(m) for g, m in groups.items()}, builder, protocol, build,
-            whole=causal, open_groups=False,
+            whole=causal, open_groups=False, causal=causal,
         )  # fmt: skip
         self.newcomers: set[str] = set()
         self.options = Options(
@@ -190,6 +190,7 @@ class World:
             group, seq = call(member)
         except Error:
             return ""
+        self.before.pop((site, group, seq), None)  # a refused number: sent now, not then
         self.before[site, group, seq] = len(self.seen[site])
         for number, payload in enumerate(payloads, start=seq):
             self.payloads[site, group, number] = payload
@@ -385,6 +386,12 @@ class World:
                 if faulty and self.draw.random() < self.loss:
                     delay *= self.draw.randint(1, 60)
                 self._push(self.now + delay, "frame", peer, site, frame)
+
+    def hold(self, site: str, *, held: bool) -> None:
+        """The site's application lags, or has caught up; a restart begins without."""
+        if site in self.members:
+            self.members[site].hold(self.now, held=held)
+            self.drain(site)
 
     def partition(self, side: Sequence[str]) -> None:
         """Those on this side hear no others; nobody on it: all hear each other."""

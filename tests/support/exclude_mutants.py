@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace as changed
 
-from ordercast.core.epochs import absence, excluding, flush, past, returning
+from ordercast.core.epochs import absence, excluding, flush, folding, past, returning
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
@@ -18,9 +18,10 @@ from ordercast.core.epochs.past import Chosen
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import Confirmed
 from ordercast.core.epochs.returning import Agreed, Rollback
+from ordercast.core.own import OwnMessages
 from ordercast.core.stability.plain import Plain
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import MessageId, Placed
+from ordercast.model.messages import DeliveredBatch, MessageId, Placed
 from ordercast.wire.epochs import Logged, Past
 
 Patches = list[tuple[Any, str, Any]]
@@ -77,6 +78,20 @@ def deliveries_are_reported_instead_of_logs() -> Patches:
 @mutant
 def who_has_reported_goes_on() -> Patches:
     return [(Engine, "freeze", lambda _: None)]
+
+
+@mutant
+def what_is_sealed_is_delivered() -> Patches:
+    """Before the past is chosen: at `safe`, all that was logged."""
+    plain = Engine.freeze
+
+    def freeze(self: Engine) -> None:
+        if self.gate.safe and not self.frozen:
+            for placed in self.gate.settle_all():
+                self._deliver(placed)
+        plain(self)
+
+    return [(Engine, "freeze", freeze)]
 
 
 @mutant
@@ -290,6 +305,27 @@ def the_tail_is_kept() -> Patches:
 
 
 @mutant
+def who_is_absent_is_not_sealed() -> Patches:
+    """It goes on delivering what it had logged, and asks to return."""
+    plain = Flusher.leave
+
+    def leave(self: Flusher, epoch: int, engine: Engine, mine: Any, unplaced: Any) -> bool:
+        done = plain(self, epoch, engine, mine, unplaced)
+        tail = self.tail
+        if tail is not None and tail.epoch == epoch:
+            position = tail.position
+            for placed in tail.log:
+                if position >= tail.delivered:
+                    batch = DeliveredBatch(position + 1, epoch, placed, self.attempt)
+                    self._member.delivering.append(batch)
+                position += placed.batch.count
+            self.tail = changed(tail, delivered=position)
+        return done
+
+    return [(Flusher, "leave", leave)]
+
+
+@mutant
 def what_was_not_placed_is_not_sent_again() -> Patches:
     plain = Flusher.leave
 
@@ -311,6 +347,24 @@ def who_lost_its_store_passes_for_itself() -> Patches:
         (Flusher, "stranger", lambda _: False),
         (Excluding, "_lost", lambda *_: False),
     ]
+
+
+# --- causal order: `tests/core/epochs/test_causal_failures.py` has the runs that show -------------
+
+
+def another_group_overtakes() -> Patches:
+    return [(OwnMessages, "one_group_at_a_time", lambda _: None)]
+
+
+def others_overtake_what_waits() -> Patches:
+    return [(Flusher, "require_nothing_waits", lambda _: None)]
+
+
+def nobody_stands_in() -> Patches:
+    def as_usual(_layout: Layout, _absent: Any, protocol: str) -> tuple[str, str]:
+        return protocol, ""
+
+    return [(absence, "in_force", as_usual), (folding, "in_force", as_usual)]
 
 
 # --- stability ------------------------------------------------------------------------------------

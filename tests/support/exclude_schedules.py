@@ -1,5 +1,5 @@
 """Runs drawn from a seed under `exclude`: sites crash, lose stores, are cut off, groups change,
-while messages flow; then calm, in which everyone must have returned and have everything."""
+applications lag, while messages flow; then calm, in which all must have returned with all of it."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -71,6 +71,8 @@ def drawn_world(
     for number in range(draw.choice([0, 0, 2])):
         at = draw.randint(SECOND, 4 * SECOND)
         world.at(at, lambda n=number: _change(draw, world, n, protocols))  # type: ignore[misc]
+    if seed % 5 == 4:
+        _lag(random.Random(seed * 17 + 7), world)
     return world
 
 
@@ -126,7 +128,30 @@ def hard_world(
     if mortal and draw.random() < 0.3:
         site = draw.choice(mortal)
         world.at(draw.randint(SECOND, 4 * SECOND), lambda: _go_for_good(world, site))
+    if seed % 5 == 1:
+        _lag(random.Random(seed * 17 + 7), world)
     return world
+
+
+def _lag(draw: random.Random, world: World) -> None:
+    """Applications take nothing more for a while: of any site at any time, and of some of those
+    that take part in a flush, as soon as it is under way."""
+    for _ in range(draw.randint(1, 3)):
+        site, at = draw.choice(sorted(world.disks)), draw.randint(SECOND, 4 * SECOND)
+        world.at(at, lambda s=site: world.hold(s, held=True))  # type: ignore[misc]
+        later = at + draw.choice([30, 300, 2_000]) * MILLISECOND
+        world.at(min(later, 5 * SECOND), lambda s=site: world.hold(s, held=False))  # type: ignore[misc]
+
+    def look(at: int) -> None:
+        for site, member in list(world.members.items()):
+            if member.layout.flushing is not None and draw.random() < 0.2:
+                world.hold(site, held=True)
+                later = world.now + draw.choice([5, 100]) * MILLISECOND
+                world.at(later, lambda s=site: world.hold(s, held=False))  # type: ignore[misc]
+        if at < 5 * SECOND:
+            world.at(at + 10 * MILLISECOND, lambda: look(at + 10 * MILLISECOND))
+
+    world.at(SECOND, lambda: look(SECOND))
 
 
 def _heal(world: World) -> None:

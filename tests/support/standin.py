@@ -103,6 +103,9 @@ class StandIn:
     def alarm(self, now: int) -> None:
         self._called("alarm", now)
 
+    def hold(self, now: int, *, held: bool) -> None:
+        self._called("hold", now, held)
+
     def drain(self) -> Outbox:
         burst, self._burst = self._burst, []
         self.drains.append((self.name, len(burst)))

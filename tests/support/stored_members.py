@@ -248,8 +248,8 @@ def judge_export(world: StoredMembers) -> int:
     out = world.folder / "out"
     export(world.folder, out)
     history = read_history(out)
-    waits = world.options.on_failure == "wait"  # else what is caught up with is in key order
-    report = check_history(history, causal=world.options.causal and waits)
+    promised = world.options.on_failure == "wait" or world.options.deliver == "safe"
+    report = check_history(history, causal=world.options.causal and promised)
     wrong = {check for check, count in report.checks.items() if count}
     excused = {"lost"} if world.lost else set()
     if any(world.left(site) for site in world.disks):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.asking import asking_arguments, managers_word, site_to_ask, status_of
 from ordercast.cli.frame import GOOD, INCOMPLETE, complain, print_json
-from ordercast.cli.runtime import cluster_arguments, cluster_of
+from ordercast.cli.runtime import absences, cluster_arguments, cluster_of
 
 if TYPE_CHECKING:
     from ordercast.net.config import Cluster
@@ -80,10 +80,7 @@ def as_text(told: dict[str, Any]) -> str:
             f"{site} (since epoch {epoch} was closed)" for site, epoch in away.items()
         )
         lines.append(f"excluded: {since}")
-    lines.extend(
-        f"frozen: {group}, until {' or '.join(who)} returns"
-        for group, who in told["frozen"].items()
-    )
+    lines.extend(absences((), told["frozen"]))
     if told["flush"]:
         lines.append(_flush(told["flush"]))
     lines.extend(_change(change) for change in told["changes"])

@@ -19,6 +19,7 @@ from ordercast.model.errors import Error
 from ordercast.model.names import nearest
 from ordercast.model.version import __version__
 
+STREAMS = ("node", "tail")  # verbs that go on printing
 GOOD, INCOMPLETE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -54,6 +55,15 @@ class _Parser(argparse.ArgumentParser):
             what = "there is no option" if rest[0].startswith("-") else "one argument too many:"
             self.error(f"{what} {rest[0]!r}")
         return args
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Words whose metavar shows all of them are not shown twice."""
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs == "+" and isinstance(action.metavar, str) and " " in action.metavar:
+            return action.metavar
+        return super()._format_args(action, default_metavar)
 
 
 def run_verb(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
@@ -105,10 +115,11 @@ def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
         prog=f"ordercast {name}",
         description=module.DESCRIPTION,
         epilog=module.EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+    what = "one JSON object per line" if name in STREAMS else "one JSON object"
+    parser.add_argument("--json", action="store_true", help=f"print {what}, nothing else")
     module.arguments(parser)
     try:
         args = parser.parse(argv[1:])

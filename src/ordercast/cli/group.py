@@ -14,7 +14,7 @@ from ordercast.cli.asking import (
     status_of,
 )
 from ordercast.cli.frame import GOOD, UsageError, print_json
-from ordercast.cli.runtime import action_and_cluster, dir_argument, say
+from ordercast.cli.runtime import absences, action_and_cluster, dir_argument, say
 from ordercast.model.names import require_name
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ Change the groups of a running cluster, or list them.
                                  running cluster, or of its file if no site answers here
 
 A change is ordered among the messages of the groups that it touches: all their sites
-must be there for it. It waits for one that is not, until --timeout: then the exit code
-is 1 and the change may still be done. A change that is impossible is refused (2)."""
+must be there for it, but those that are excluded. It waits for one that is not, until
+--timeout: then the exit code is 1 and the change may still be done. A change that is
+impossible is refused (2)."""
 
 EXAMPLE = """\
 example:
@@ -109,8 +110,11 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
         via: str | None = site_to_ask(cluster, directory, args.via)
     else:
         via = site_that_answers(cluster, directory)
+    excluded: list[str] = []
+    frozen: dict[str, list[str]] = {}
     if via is not None:
-        epochs = asyncio.run(status_of(cluster, via, directory))["epochs"]
+        status = asyncio.run(status_of(cluster, via, directory))
+        epochs, excluded, frozen = status["epochs"], list(status["excluded"]), status["frozen"]
     else:
         epochs = epochs_told(cluster.first_layout())
     rows: dict[str, dict[str, Any]] = {
@@ -128,6 +132,8 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
                 "via": via,
                 "builder": ",".join(builders),
                 "groups": rows,
+                "excluded": excluded,
+                "frozen": frozen,
             }
         )
         return GOOD
@@ -136,6 +142,9 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
     for group, row in rows.items():
         relays = f" (relays: {', '.join(row['extra'])})" if row["extra"] else ""
         print(f"{group:<{width}}  {row['primary']:<7}  {', '.join(row['members'])}{relays}")
+    lines = absences(excluded, frozen)
+    if lines:
+        print("\n".join(lines))
     if via is None:
         say(f"of {cluster.source}, with which the cluster is founded: no site of it answers here")
     else:

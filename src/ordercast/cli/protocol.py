@@ -33,7 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="+", metavar="ACTION [CLUSTER [NAME]]", help="see above")
     parser.add_argument("--site", metavar="SITE", help="switch: the domain of this site only")
     parser.add_argument(
-        "--builder", metavar="NAME", help="switch: auto, greedy, star or balanced (default: as is)"
+        "--builder",
+        metavar="NAME",
+        help="switch: auto, greedy, star, balanced or metagroups (default: as is)",
     )
     dir_argument(parser)
     asking_arguments(parser)
@@ -59,17 +61,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _edits(args: argparse.Namespace, protocol: str) -> list["Edit"]:
+    from ordercast.core.order.registry import unfit_builder
     from ordercast.model.epochs import UseBuilder, UseProtocol
     from ordercast.model.names import nearest, require_name
-    from ordercast.plan.candidates import BUILDERS
+    from ordercast.plan.candidates import NAMED
 
     site = "" if args.site is None else require_name(args.site, "--site")
     edits: list[Edit] = [UseProtocol(protocol, site)]
     if args.builder is not None:
-        known = ("auto", *BUILDERS)
+        known = ("auto", *NAMED)
         if args.builder not in known:
             hint = nearest(args.builder, known)
             raise UsageError(f"--builder: there is no builder {args.builder!r}{hint}")
+        unfit = None if args.builder == "auto" else unfit_builder(protocol, args.builder)
+        if unfit:
+            raise UsageError(f"--builder: {unfit}")
         edits.append(UseBuilder(args.builder, site))
     return edits
 

@@ -11,6 +11,7 @@ from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
 from ordercast.cli.sweep import Progress, keeping
 
 if TYPE_CHECKING:
+    from ordercast.pipeline.reproduce.kinds import Reproduction
     from ordercast.pipeline.reproduce.run import Reproduced
 
 DESCRIPTION = """\
@@ -20,6 +21,7 @@ them. What is done is kept, and the same command goes on where an interrupted on
 
 EXAMPLE = """\
 example:
+  ordercast reproduce --list
   ordercast reproduce --only gs-graph1 gs-graph2 --quick --out figures
 
 names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
@@ -35,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--only", metavar="NAME", nargs="+", action="extend", default=[],
         help="only these (default: all)",
     )  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="tell what there is, and run nothing")
     parser.add_argument("--quick", action="store_true", help="fewer points and runs: minutes")
     parser.add_argument("--out", metavar="DIR", default="out", help="where they go (default: out)")
     parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
@@ -48,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     from ordercast.pipeline.session import open_session
 
     wanted = named(args.only)
+    if args.list:
+        return _list(args, wanted)
     require_figures()
     out = Path(args.out)
     begun = time.monotonic()
@@ -73,6 +78,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"\nwritten: {out / INDEX} ({time.monotonic() - begun:.0f} s)")
     return GOOD if complete else INCOMPLETE
+
+
+def _list(args: argparse.Namespace, wanted: "list[Reproduction]") -> int:
+    if args.json:
+        rows = [{"name": each.name, "source": each.source, "title": each.title} for each in wanted]
+        print_json({"reproductions": rows})
+        return GOOD
+    width = max(len(each.name) for each in wanted)
+    for each in wanted:
+        print(f"{each.name:<{width}}  {each.title} ({each.source})")
+    return GOOD
 
 
 class _Progress:

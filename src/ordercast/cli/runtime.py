@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,12 @@ def action_and_cluster(words: Sequence[str], actions: Sequence[str], verb: str) 
     if len(given) < 2:
         raise UsageError(f"{verb} {given[0]}: CLUSTER is missing; see 'ordercast {verb} --help'")
     return given
+
+
+def absences(excluded: Iterable[str], frozen: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line for each site that is excluded, and each group that waits for one of them."""
+    lines = [f"excluded: {site}; the others go on without it" for site in excluded]
+    return lines + [f"frozen: {g}, until {' or '.join(who)} returns" for g, who in frozen.items()]
 
 
 def print_line(value: dict[str, Any]) -> None:

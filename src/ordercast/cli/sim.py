@@ -15,6 +15,7 @@ from ordercast.cli.frame import (
     whole_number,
 )
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.notation import require_known
@@ -39,10 +40,14 @@ example:
   ordercast sim groups.toml --faults loss=0.1,partition=2 --seed 7
 
 networks: lan, p2p:P=1ms,L=5ms, broadcast:T=2ms, wan[:FILE], tree:b=3,p=4
-faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, partition,
-          oneway, clog, pause, slow (counts); or a TOML file: docs/simulator.md"""
+faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, lose,
+          partition, oneway, clog, pause, slow, join, leave, switch (counts);
+          or a TOML file: docs/simulator.md"""
 
 PROPAGATION = "propagation"
+_NOTHING_SENT = """\
+             but nothing was accepted, so nothing was judged: a cluster begins when all its
+             voters have met; let crashes come later ("from" in a file of faults)"""
 _QUIET_S = 2.0  # so long nothing is said about progress
 
 
@@ -52,7 +57,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("groups", metavar="GROUPS", nargs="?", help="the groups file, or -")
     add("--protocol", "NAME", f"{', '.join(PROTOCOLS)} (default: propagation)")
-    add("--builder", "NAME", "greedy, star, balanced or auto (default: greedy, or what fits)")
+    add(
+        "--builder",
+        "NAME",
+        "greedy, star, balanced, metagroups or auto (default: what fits, or greedy)",
+    )
     add("--branching", "N", "balanced: children per site", whole_number(2))
     add("--tie", "A,B,...", "greedy: sites preferred in ties")
     add("--messages", "N", "how many are sent (default: 1000)", whole_number(0))
@@ -64,8 +73,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--faults", "SPEC", "what goes wrong (default: nothing)")
     add("--deliver", "LEVEL", "safe or agreed (default: safe)")
     add("--on-failure", "POLICY", "exclude or wait (default: exclude)")
+    add("--slow-member", "POLICY", "wait, or exclude it (default: wait)")
     parser.add_argument("--causal", action="store_true", default=None, help="give causal order")
-    add("--stability", "NAME", "who finds out what is stable (default: s_coordp)")
+    add("--stability", "NAME", f"the tracker: {', '.join(TRACKERS)} (default: s_coordp)")
     add("--durability", "KIND", "sync, os or memory (default: sync)")
     add("--dissemination", "NAME", "to many: unicast, tree or multicast (default: unicast)")
     add("--longest-sync", "TIME", "a sync takes a tenth of this to all of it (default: 1ms)")
@@ -104,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--changing goes with --schedule; otherwise see 'join' in --faults")
     if args.excluding and not args.schedule:
         raise UsageError("--excluding goes with --schedule; otherwise see 'crash' in --faults")
+    if args.changing and args.excluding:
+        raise UsageError("--changing and --excluding are two kinds of schedules: take one")
     config = _scheduled(args) if args.schedule else _configured(args)
     check_config(config)
     if args.history is not None:
@@ -186,6 +198,8 @@ def as_text(result: SimResult, config: SimConfig) -> str:
     ]
     if result.ok:
         lines.append("verdict      no violation")
+        if config.messages and not result.sent:
+            lines.append(_NOTHING_SENT)
         return "\n".join(lines)
     lines += [f"VIOLATION    {found.check}: {found.witness}" for found in result.violations]
     lines.append(f"replay       {result.replay}")

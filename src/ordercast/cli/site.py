@@ -24,8 +24,9 @@ Add a site to a running cluster, retire one, or list them.
   retire  CLUSTER NAME                       it leaves all its groups, and the cluster
   list    CLUSTER                            the sites of the running cluster
 
-Retiring waits until the site has got all that was sent to it before: it must run. One
-that votes is first made to vote no longer ('ordercast voter remove')."""
+Retiring waits until the site has got all that was sent to it before: it must run, unless
+it is excluded already: then it is retired as it is, and never returns. One that votes
+is first made to vote no longer ('ordercast voter remove')."""
 
 EXAMPLE = """\
 example:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+from ordercast.cli.runtime import absences, cluster_arguments, cluster_of, print_line
 
 if TYPE_CHECKING:
     from ordercast.net.config import Cluster
@@ -32,7 +32,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     cluster_arguments(parser)
     parser.add_argument("--site", metavar="SITE", help="this site only")
     parser.add_argument(
-        "--watch", action="store_true", help="again every two seconds, until Ctrl-C"
+        "--watch",
+        action="store_true",
+        help="again every two seconds, until Ctrl-C; with --json one object per line",
     )
 
 
@@ -68,16 +70,17 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
     """`state` is up, unwell (with reasons), down, elsewhere or retired."""
     from ordercast.model.errors import Error
     from ordercast.net.client import connect
-    from ordercast.net.processes import is_retired, log_file, running
+    from ordercast.net.processes import is_retired, log_file, pid_file, running
     from ordercast.net.sockets import answers
     from ordercast.net.status import troubles
 
     if running(directory, site) is None and not answers(directory / f"{site}.sock"):
         if is_retired(directory, site):
             return {"state": "retired", "reasons": []}
-        if not (directory / f"{site}.db").exists():
-            return {"state": "elsewhere", "reasons": []}
         log = log_file(directory, site)
+        traces = (directory / f"{site}.db", pid_file(directory, site), log)
+        if not any(trace.exists() for trace in traces):
+            return {"state": "elsewhere", "reasons": []}
         hint = f" (its log: {log})" if log.exists() else ""
         return {"state": "down", "reasons": [f"no process runs it{hint}"]}
     try:
@@ -110,7 +113,16 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
     ]
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
-    return "\n".join(lines)
+    return "\n".join([*lines, *_absences(found)])
+
+
+def _absences(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Who is excluded and what is frozen, as the site says that has heard most."""
+    told = [status for status in found.values() if "records" in status]
+    if not told:
+        return []
+    latest = max(told, key=lambda status: int(status["records"]))
+    return absences(latest["excluded"], latest["frozen"])
 
 
 def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:

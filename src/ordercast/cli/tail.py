@@ -99,7 +99,8 @@ def _as_json(item: Any) -> dict[str, Any]:
 def _as_text(item: Any) -> str:
     if _is_rollback(item):
         count = len(item.annulled)
-        return f"-\t(rolled back to {item.position}: {count} deliveries are annulled)"
+        which = "1 delivery is" if count == 1 else f"{count} deliveries are"
+        return f"-\t(rolled back to {item.position}: {which} annulled)"
     if _is_opening(item):
         groups = ", ".join(item.groups) or "none"
         return f"-\t(epoch {item.epoch} opens: {item.protocol}; groups of this site: {groups})"

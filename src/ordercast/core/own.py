@@ -5,7 +5,8 @@ as the window allows, which bounds what every other site must keep on behalf of 
 causal order they carry the causal past of their origin, and leave for another primary only when
 all earlier ones are stable: a different site would otherwise place them without knowing of those;
 nothing overtakes a batch that waits (DESIGN §2). Direct protocols have clocks instead: it is enough
-that the earlier ones have their places.
+that the earlier ones have their places. Where sites may be excluded, a batch leaves for another
+group only when all earlier ones are stable: of a flush one group's may be left out, another's not.
 """
 
 from collections import deque
@@ -93,9 +94,14 @@ class OwnMessages:
         self._stable_seq: dict[Group, int] = {}
         # Causal order only.
         self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}
+        self._by_group = False
         self._outbound: deque[Batch] = deque()
         self._released = 0  # batches released and not stable (direct: without a place)
         self._last_way = ""
+
+    def one_group_at_a_time(self) -> None:
+        """Sites may be excluded (docs/epochs.md, causal order); before anything is sent."""
+        self._by_group, self._until_placed = True, False
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -135,13 +141,16 @@ class OwnMessages:
     def _release(self) -> None:
         while self._outbound:
             batch = self._outbound[0]
-            way = self.way(batch)
+            way = self._way(batch)
             if self._released and way != self._last_way:
                 return
             self._outbound.popleft()
             self._last_way = way
             self._released += 1
             self.submit(batch)
+
+    def _way(self, batch: Batch) -> str:
+        return batch.group if self._by_group else self.way(batch)
 
     # --- receipts -----------------------------------------------------------------------------
 
@@ -251,11 +260,11 @@ class OwnMessages:
             final = batch.seq + batch.count - 1 <= self._stable_seq.get(batch.group, 0)
             if final or (batch.group, batch.seq) in placed_here:
                 self._released += 1
-                self._last_way = self.way(batch)
+                self._last_way = self._way(batch)
                 self.placed(batch)
             elif self.direct is not None and self.direct.known(batch):
                 self._released += 1
-                self._last_way = self.way(batch)  # those before it had their places when it left
+                self._last_way = self._way(batch)  # those before it had their places when it left
                 self.submit(batch)
             else:
                 self._leave(batch)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ordercast.core.dissemination.fanout import Sends
+from ordercast.core.dissemination.registry import UNICAST
 from ordercast.model.groups import Site
 from ordercast.net.peers import LinkStatus
 from ordercast.net.transport import Transport
@@ -55,6 +56,16 @@ class Beside:
 
     def status(self) -> dict[str, Any]:
         raise NotImplementedError
+
+    def told(self, chosen: str, reached: Mapping[Site, None], silence: str) -> dict[str, Any]:
+        """For operators: who is served in which way, and why not in the chosen one."""
+        peers = [site for site in self.members()[1] if site != self._node.site]
+        silent = [site for site in peers if site not in reached]
+        return {
+            "chosen": chosen,
+            "ways": {site: UNICAST if site in silent else chosen for site in peers},
+            "why": f"{', '.join(silent)}: {silence}" if silent else "",
+        }
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of our domain, and all its sites."""

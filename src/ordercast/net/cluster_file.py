@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.core.dissemination.registry import MULTICAST, WAYS
-from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.order.registry import PROTOCOLS, unfit_builder
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
@@ -131,11 +131,9 @@ def _require_fit(cluster: Cluster) -> None:
     """What each value alone does not show."""
     where = f"{cluster.source}: cluster"
     protocol = PROTOCOLS[cluster.protocol]
-    if protocol.builders and cluster.builder not in (AUTO, *protocol.builders):
-        fit = " or ".join(repr(name) for name in protocol.builders)
-        raise ConfigError(
-            f"{where}.builder: {cluster.protocol!r} runs on {fit}, not on {cluster.builder!r}"
-        )
+    unfit = None if cluster.builder == AUTO else unfit_builder(cluster.protocol, cluster.builder)
+    if unfit:
+        raise ConfigError(f"{where}.builder: {unfit}")
     if cluster.tie and cluster.builder not in (AUTO, "greedy"):
         raise ConfigError(f"{where}.tie: settles ties of 'greedy' only, not of {cluster.builder!r}")
     if cluster.on_failure == "wait":
@@ -148,8 +146,10 @@ def _require_fit(cluster: Cluster) -> None:
                 f"{where}.durability: on_failure = 'wait' needs a store that outlives a crash:"
                 " 'sync' or 'os', not 'memory'"
             )
-        if not protocol.wait:
-            raise ConfigError(f"{where}.on_failure: {cluster.protocol!r} does not support 'wait'")
+    if not (protocol.wait if cluster.on_failure == "wait" else protocol.exclude):
+        raise ConfigError(
+            f"{where}.on_failure: {cluster.protocol!r} does not support {cluster.on_failure!r}"
+        )
     if cluster.causal and not protocol.causal:
         raise ConfigError(f"{where}.causal: {cluster.protocol!r} does not give causal order")
 
@@ -160,7 +160,7 @@ def _voters(given: Any, sites: Mapping[Site, SiteConfig], source: str) -> tuple[
         return tuple(names if len(names) <= MOST_VOTERS else names[:DEFAULT_VOTERS])
     where = f"{source}: cluster.voters"
     if given == []:
-        raise ConfigError(f"{where}: must be a list of sites, not {shown(given)}")
+        raise ConfigError(f"{where}: [] names no site; leave it out, or name one at least")
     voters = _listed(given, sites, where)
     if len(voters) > MOST_VOTERS:
         raise ConfigError(f"{where}: {len(voters)} voters; the most is {MOST_VOTERS}")
@@ -286,12 +286,18 @@ def _retention(value: Any, where: str) -> Retention:
 def _timeouts(given: Mapping[str, Any], source: str) -> Timeouts:
     least = {"suspect": 10_000_000, "hold": 0}
     _require_keys(given, least, f"{source}: timeouts", "key")
-    return Timeouts(
+    timeouts = Timeouts(
         **{
             key: duration(value, f"{source}: timeouts.{key}", least=least[key])
             for key, value in given.items()
         }
     )
+    if timeouts.hold > timeouts.suspect:
+        raise ConfigError(
+            f"{source}: timeouts.hold: {shown(given['hold'])} is longer than suspect: every"
+            " message would wait for longer than a failed site is waited for"
+        )
+    return timeouts
 
 
 def _tls(

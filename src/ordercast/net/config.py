@@ -167,8 +167,7 @@ class Cluster:
             builder = info.builders[0]
         if self.causal and not info.causal:
             raise ConfigError(f"protocol: {protocol!r} does not give causal order")
-        if self.on_failure == "wait":
-            require_policy(protocol, "wait")
+        require_policy(protocol, self.on_failure)
         return choose_forest(table, builder, self.tie)
 
     def first_layout(self) -> Layout:
@@ -179,7 +178,7 @@ class Cluster:
     def _first_layout(self) -> Layout:
         layout = first_layout(
             self.sites, self.voters, self.table.groups, self.builder, self.protocol, self.build,
-            whole=self.open or self.causal, open_groups=self.open,
+            whole=self.open or self.causal, open_groups=self.open, causal=self.causal,
         )  # fmt: skip
         return replace(layout, founding=self._founding(layout))
 

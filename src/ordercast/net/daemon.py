@@ -149,7 +149,8 @@ class _LayoutNotes:
         self._epoch = epoch
         home = node.core.layout.home(node.site)
         if home is None:
-            _log.info("in no epoch: this site is in no group")
+            away = node.site in node.core.layout.absent
+            _log.info("in no epoch: this site is %s", "excluded" if away else "in no group")
             self.tell("epoch", {"epoch": 0, "protocol": "", "groups": []})
             return
         groups = list(home.structure.groups_of[node.site])

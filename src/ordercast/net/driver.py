@@ -108,7 +108,7 @@ class Driver:
         self.durable = durable
         self._last_opened = opened  # the last epoch of which the store has an event
         self._layout = member.layout
-        self.fed_at = 0  # when a manager, which a majority answers, was last heard
+        self.fed_at = 0  # when a manager, which a majority answers, was last heard or here
         self.turns = 0
         self.commits = 0
         self._share = carrier.share if isinstance(carrier, Sharing) else None
@@ -201,6 +201,8 @@ class Driver:
         self.turns += 1
         now = time.monotonic_ns()
         member = self.member
+        if member.manager.leads:
+            self.fed_at = now
         if member.layout is not self._layout:
             self._look()
         if not self.application.offer(now) and self._again is None:

@@ -61,6 +61,17 @@ def remember(
     )
 
 
+def _require_as_before(cluster: Cluster, store: AnyStore) -> None:
+    """What was delivered and relayed by one level or policy does not keep another's promises."""
+    for field in ("deliver", "on_failure"):
+        before, now = store.described.get(field), getattr(cluster, field)
+        if before not in (None, now):
+            raise ConfigError(
+                f"{cluster.source}: cluster.{field}: {now!r}, but {store.path} was run with"
+                f" {before!r}, which is fixed: write that, or begin anew with another --dir"
+            )
+
+
 def _again(cluster: Cluster, site: Site, store: AnyStore, address: tuple[str, int]) -> Beginning:
     try:
         founded = msgspec.msgpack.decode(store.founded, type=_Founded)
@@ -74,6 +85,7 @@ def _again(cluster: Cluster, site: Site, store: AnyStore, address: tuple[str, in
             " founded with: they are not looked at any more, the cluster is changed while it runs",
             cluster.source,
         )
+    _require_as_before(cluster, store)
     remember(store, cluster, layout, address, store.founding)
     return Beginning(cluster, layout, address)
 

@@ -6,7 +6,8 @@ to a number of bytes, so that an application that never confirms does not fill t
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
@@ -29,6 +30,7 @@ class MemoryStore:
     founded = b""
     founding = ""
     address = ""
+    described: Mapping[str, Any] = MappingProxyType({})
     path = None
     commits = 0
     failed: Exception | None = None

@@ -310,6 +310,8 @@ class Outgoing:
                 waiting.extendleft(reversed(frozen))
                 return taken, False
             except NotInMajority:  # its members are absent: it stays, and others pass it
+                if self._causal:
+                    return taken, True
                 frozen.append(waiting.popleft())
                 continue
             waiting.popleft()

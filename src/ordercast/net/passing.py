@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ordercast.core.dissemination.along_tree import AlongTree
 from ordercast.core.dissemination.fanout import Sends
-from ordercast.core.dissemination.registry import TREE, UNICAST
+from ordercast.core.dissemination.registry import TREE
 from ordercast.core.link import NEVER
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
@@ -110,12 +110,5 @@ class Passing(Beside):
     # --- for operators ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        reached = self.way.reached(time.monotonic_ns())
-        peers = [site for site in self.way.sites if site != self._node.site]
-        silent = [site for site in peers if site not in reached]
-        return {
-            "chosen": TREE,
-            "ways": {site: TREE if site in reached else UNICAST for site in peers},
-            "why": f"{', '.join(silent)}: {NOT_PASSED}" if silent else "",
-            "counts": dict(sorted(self.way.counts.items())),
-        }
+        told = self.told(TREE, self.way.reached(time.monotonic_ns()), NOT_PASSED)
+        return {**told, "counts": dict(sorted(self.way.counts.items()))}

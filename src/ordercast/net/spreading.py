@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.fanout import Sends
-from ordercast.core.dissemination.registry import MULTICAST, UNICAST
+from ordercast.core.dissemination.registry import MULTICAST
 from ordercast.core.dissemination.settings import StreamLimits
 from ordercast.core.link import NEVER
 from ordercast.model.errors import FrameError
@@ -208,13 +208,10 @@ class Spreading(Beside):
     # --- for operators ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        reached = self.way.reached(time.monotonic_ns())
-        peers = [site for site in self.way.sites if site != self._node.site]
-        silent = [site for site in peers if site not in reached]
+        told = self.told(MULTICAST, self.way.reached(time.monotonic_ns()), NOT_HEARD)
         return {
-            "chosen": MULTICAST,
-            "ways": {site: MULTICAST if site in reached else UNICAST for site in peers},
-            "why": self._why or (f"{', '.join(silent)}: {NOT_HEARD}" if silent else ""),
+            **told,
+            "why": self._why or told["why"],
             "address": "{}:{}".format(*self._config.address),
             "ttl": self._config.ttl,
             "counts": dict(sorted({**self.way.counts, "unsent": self._socket.unsent}.items())),

@@ -53,7 +53,7 @@ def status_of(node: "Node") -> dict[str, Any]:
         "epochs": epochs_told(layout),
         "records": layout.count,
         "voters": list(layout.voters),
-        "manager": manager_of(core),
+        "manager": manager_of(core) if node.standing.in_majority else None,
         "changes": changes_told(core),
         **absences_told(layout),
         "suspects": core.manager.suspects(time.monotonic_ns()),
@@ -72,7 +72,7 @@ def status_of(node: "Node") -> dict[str, Any]:
 
 
 def manager_of(core: Member) -> str | None:
-    """The site that leads the voters, as far as is known here."""
+    """The site that led the voters when one was last heard of."""
     return core.name if core.manager.leads else core.manager_at
 
 
@@ -127,7 +127,7 @@ def _failure(node: "Node") -> str | None:
 
 
 def troubles(status: dict[str, Any]) -> list[str]:
-    """Why the site is not healthy; empty when it is."""
+    """Why the site is not healthy; empty when it is. It goes on without those that are excluded."""
     found = []
     if status["store"]["failed"]:
         found.append(f"store: {status['store']['failed']}")
@@ -137,6 +137,6 @@ def troubles(status: dict[str, Any]) -> list[str]:
         f"link to {link['peer']}: {link['state']} for {link['since_s']:.0f} s"
         + (f" ({link['last_error']})" if link["last_error"] else "")
         for link in status["links"]
-        if link["state"] not in ("connected", "idle")
+        if link["state"] not in ("connected", "idle") and link["peer"] not in status["excluded"]
     )
     return found

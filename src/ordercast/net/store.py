@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -61,7 +61,7 @@ class Store:
         self.founding = str(found.state["founding"])
         self.address = str(found.state["address"])
         self.on_failed: Callable[[Exception | None], None] | None = None
-        self._founding_epochs = json.loads(str(found.state.get("described", "{}"))).get("epochs")
+        self.described: Mapping[str, Any] = json.loads(str(found.state.get("described", "{}")))
         self._held = held
         self._db = db
         self._restored = found.restored()
@@ -206,9 +206,9 @@ class Store:
         """What the export must know of the cluster: `deliver`, `on_failure`, `epochs` (those that
         it was founded with, see `openings.founding_told`; none: not known here; those told first
         stay), and whatever else should stand in a history's meta.json."""
-        if self._founding_epochs:
-            facts["epochs"] = self._founding_epochs
-        self._founding_epochs = facts.get("epochs")
+        if self.described.get("epochs"):
+            facts["epochs"] = self.described["epochs"]
+        self.described = facts
         self._writer.queue.put({"described": json.dumps(facts, sort_keys=True)})
 
     def bytes(self) -> int:

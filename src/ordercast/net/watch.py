@@ -29,6 +29,8 @@ class Watcher:
         self._full = 0
         self._standing = ""
         self._away: dict[str, int] = {}
+        self._attempt = node.stream.attempt
+        self._incarnation = node.incarnation
         self._timer: asyncio.TimerHandle | None = None
         self._look()
 
@@ -43,6 +45,7 @@ class Watcher:
         self._look_at_reader()
         self._look_at_window()
         self._look_at_standing()
+        self._look_at_rollbacks()
 
     def _look_at_standing(self) -> None:
         """This site, and the others of the cluster as it knows them."""
@@ -66,6 +69,21 @@ class Watcher:
             if back:
                 _log.info("back: %s", ", ".join(back))
             self.tell("excluded", {"sites": sorted(away)})
+
+    def _look_at_rollbacks(self) -> None:
+        """What was delivered and is not there any more, or nothing of it."""
+        if self.node.incarnation != self._incarnation:
+            self._incarnation = self.node.incarnation
+            _log.warning(
+                "this site came without its store: it has no past, and is incarnation %d now",
+                self._incarnation,
+            )
+        stream = self.node.stream
+        before, self._attempt = self._attempt, stream.attempt
+        for attempt, position in stream.rolled_back():
+            if attempt > before:
+                _log.warning("rolled back: what was delivered behind %d never happened", position)
+                self.tell("rollback", {"position": position, "attempt": attempt})
 
     def _look_at_links(self) -> None:
         for link in self.node.transport.links():

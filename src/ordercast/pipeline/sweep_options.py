@@ -24,7 +24,14 @@ from ordercast.pipeline.sweep_draw import (
 from ordercast.plan.advice import AUTO, check_options
 from ordercast.plan.candidates import NAMED
 from ordercast.plan.objectives import OBJECTIVES
-from ordercast.sim.config import DURABILITIES, LEVELS, POLICIES, SimConfig, check_config
+from ordercast.sim.config import (
+    DURABILITIES,
+    LEVELS,
+    POLICIES,
+    SLOW_MEMBERS,
+    SimConfig,
+    check_config,
+)
 from ordercast.sim.networks import parse_network
 from ordercast.sim.notation import duration
 from ordercast.sim.options import OPTIONS as SIM_OPTIONS
@@ -161,6 +168,7 @@ _SIM: Mapping[str, Check] = {
     "faults": _settings("faults"),
     "deliver": _one_of(*LEVELS),
     "on_failure": _one_of(*POLICIES),
+    "slow_member": _one_of(*SLOW_MEMBERS),
     "causal": _flag,
     "stability": _word,
     "dissemination": _word,

@@ -7,7 +7,7 @@ A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn who
 from dataclasses import dataclass, field
 
 from ordercast.core.dissemination.registry import UNICAST, WAYS
-from ordercast.core.order.registry import protocol_named, require_policy
+from ordercast.core.order.registry import protocol_named, require_policy, unfit_builder
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, Site
@@ -21,6 +21,7 @@ LEVELS = ("safe", "agreed")
 POLICIES = ("exclude", "wait")
 DURABILITIES = ("sync", "os", "memory")
 CODECS = ("objects", "bytes")
+SLOW_MEMBERS = ("wait", "exclude")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class SimConfig:
     faults: Faults = ()
     deliver: str = "safe"
     on_failure: str = "exclude"
+    slow_member: str = "wait"  # or, where sites are excluded, "exclude"
     causal: bool = False
     stability: str = "s_coordp"
     durability: str = "sync"
@@ -61,10 +63,17 @@ class SimConfig:
         return self.builder or (protocol_named(self.protocol).builders or ("greedy",))[0]
 
     @property
+    def excludes(self) -> bool:
+        """Whether sites may have to be excluded: then the run goes through epochs."""
+        slow = self.slow_member == "exclude"
+        return self.on_failure == "exclude" and (slow or excludes_sites(self.faults))
+
+    @property
     def options(self) -> Options:
         return Options(
             deliver=self.deliver,
             on_failure=self.on_failure,
+            slow_member=self.slow_member,
             causal=self.causal,
             stability=self.stability,
             limits=self.limits,
@@ -77,9 +86,9 @@ def check_config(config: SimConfig) -> None:
     protocol = protocol_named(config.protocol)
     builder = config.built_by
     check_options(builder, "delay", config.branching, config.tie)
-    if protocol.builders and builder not in protocol.builders:
-        fit = " or ".join(repr(name) for name in protocol.builders)
-        raise ConfigError(f"builder: {config.protocol} runs on {fit}, not on {builder!r}")
+    unfit = unfit_builder(config.protocol, builder)
+    if unfit:
+        raise ConfigError(f"builder: {unfit}")
     _require("deliver", config.deliver, LEVELS)
     _require("on-failure", config.on_failure, POLICIES)
     _require("durability", config.durability, DURABILITIES)
@@ -90,17 +99,19 @@ def check_config(config: SimConfig) -> None:
         require_policy(config.protocol, "wait")
         if config.durability == "memory":
             raise ConfigError("durability: 'wait' needs durable relays, so not 'memory'")
-    excludes = config.on_failure == "exclude" and excludes_sites(config.faults)
-    if excludes and not protocol.exclude:
+    if config.excludes and not protocol.exclude:
         raise ConfigError(
             f"on-failure: {config.protocol} does not support 'exclude': faults that take sites away"
             " for good would stop it; use 'wait'"
         )
-    if config.causal and excludes:
+    if config.causal and config.excludes and config.deliver != "safe":
         raise ConfigError(
-            "causal: not together with on-failure 'exclude' and faults that exclude sites: what a"
-            " site catches up with is in key order, which is no causal order between groups"
+            f"causal: not at {config.deliver!r} with on-failure 'exclude' and faults that exclude"
+            " sites: what is rolled back is sent again behind what was sent after it; use 'safe'"
         )
+    _require("slow-member", config.slow_member, SLOW_MEMBERS)
+    if config.slow_member == "exclude" and config.on_failure != "exclude":
+        raise ConfigError("slow-member: 'exclude' needs on-failure 'exclude'")
     if config.causal and not protocol.causal:
         raise ConfigError(f"causal: {config.protocol} does not give causal order")
     _check_workload(config)

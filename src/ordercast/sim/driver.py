@@ -18,6 +18,7 @@ from ordercast.sim.chance import Stream
 from ordercast.sim.conditions import Conditions
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import Disk, Kinds
+from ordercast.sim.injections import Injection
 from ordercast.sim.networks import build_network
 from ordercast.sim.place import NEVER, Place
 from ordercast.sim.recorder import Recorder
@@ -82,6 +83,16 @@ class Driver:
 
     def _push(self, at: int, code: int, a: Any = None, b: Any = None, c: Any = None) -> None:
         heappush(self._heap, (at, self._tick(), code, a, b, c))
+
+    def _lag(self, now: int, place: Place, injection: Injection) -> None:
+        """The application takes nothing more, or has caught up; a paused site hears it later."""
+        if place.paused:
+            place.held.append((FAULT, injection, None, None))
+        elif place.site is not None:
+            if injection.kind == "lag":
+                self._conditions.count("lag")
+            place.site.hold(now + place.clock, held=injection.kind == "lag")
+            self._perform(now, place, place.site.drain())
 
     def _perform(self, now: int, place: Place, box: Any) -> None:
         alarm = box.alarm

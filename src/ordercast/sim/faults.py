@@ -31,7 +31,8 @@ from ordercast.sim.notation import count, duration, pairs, probability, require_
 PROBABILITIES = ("loss", "duplicate", "replay", "reorder")
 # Times per run. A clog holds back half the links, one after another, and releases them in another
 # order; `oneway` is a partition in one direction; `restart` is how many of the crashed come back;
-# `lose` is a crash after which the site comes back without its store.
+# `lose` is a crash after which the site comes back without its store; with `lag` its application
+# takes nothing more for a while.
 COUNTS = (
     "crash",
     "restart",
@@ -41,6 +42,7 @@ COUNTS = (
     "clog",
     "pause",
     "slow",
+    "lag",
     "join",
     "leave",
     "switch",

@@ -24,10 +24,16 @@ class Injection(NamedTuple):
     amount: int = 0  # slow: the most that a frame takes longer
 
 
-ENDS = {"partition": "heal", "oneway": "heal_oneway", "pause": "resume", "slow": "swift"}
+ENDS = {
+    "partition": "heal", "oneway": "heal_oneway", "pause": "resume", "slow": "swift",
+    "lag": "keep_up",
+}  # fmt: skip
 
 # How long one lasts when the piece does not say: up to a share of the safety phase.
-_SHARE = {"lose": 4, "partition": 3, "oneway": 3, "clog": 2, "pause": 4, "slow": 2, "crash": 4}
+_SHARE = {
+    "lose": 4, "partition": 3, "oneway": 3, "clog": 2, "pause": 4, "slow": 2, "crash": 4,
+    "lag": 2,
+}  # fmt: skip
 _LEAST = MILLISECOND // 10
 
 
@@ -137,4 +143,5 @@ _DRAW = {
     "lose": _lose,
     "pause": _one_site,
     "slow": _one_site,
+    "lag": _one_site,
 }

@@ -27,7 +27,6 @@ from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import Kinds
-from ordercast.sim.faults import excludes_sites
 from ordercast.sim.networks import WanSpec
 
 KINDS = Kinds(Anew, MemberRecord)
@@ -56,10 +55,10 @@ class Epochs:
         sites = config.table.sites
         voters = sites if len(sites) <= 3 else sorted(sites)[:_VOTERS]
         self.config = config
-        self._excludes = config.on_failure == "exclude" and excludes_sites(config.faults)
+        self._excludes = config.excludes
         self.first = first_layout(
             sites, voters, config.table.groups, config.built_by, config.protocol, self.build,
-            whole=config.causal, open_groups=False,
+            whole=config.causal, open_groups=False, causal=config.causal,
         )  # fmt: skip
         self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
         self._nominal: dict[int, dict[Group, tuple[Site, ...]]] = {}
@@ -226,6 +225,7 @@ class MemberSite:
         self.submit_to = member.submit_to
         self.receive = member.receive
         self.alarm = member.alarm
+        self.hold = member.hold
         self.observations = member.observations
         self.quiet = member.quiet
 

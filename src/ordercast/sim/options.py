@@ -20,8 +20,8 @@ Read = Callable[[str], str]
 """Gives the text of a file that an option names."""
 
 _TEXTS = (
-    "protocol", "builder", "deliver", "on_failure", "stability", "durability", "dissemination",
-    "codec",
+    "protocol", "builder", "deliver", "on_failure", "slow_member", "stability", "durability",
+    "dissemination", "codec",
 )  # fmt: skip
 _COUNTS = ("branching", "messages", "batch", "payload", "most_events")
 _NUMBERS = ("rate", "implicit", "replies")
@@ -84,14 +84,15 @@ def _timing(name: str, value: Any, read: Read) -> Timing:
 
 
 def _parts(where: str, text: str, kind: type[Limits] | type[Timing]) -> dict[str, int]:
-    """`name=number,…`; a time may have a unit, otherwise it is in nanoseconds."""
-    known = [field.name for field in fields(kind)]
+    """`name=number,…`; a time may have a unit, otherwise it is in nanoseconds. 1 is the least, or 0
+    where that is the default."""
+    known, usual = [field.name for field in fields(kind)], kind()
     found = {}
     for name, value in pairs(text, where):
         require_known(name, known, where)
         read = duration if value.endswith(tuple(UNITS)) else count
         found[name] = read(value, f"{where}: {name}")
-        if found[name] < 1:
+        if found[name] < min(1, getattr(usual, name)):
             raise ConfigError(f"{where}: {name}: {value} is too small (1 or more)")
     return found
 

@@ -272,8 +272,8 @@ class Recorder:
             taken.pop((one.site, one.incarnation, one.group, one.seq), None)
         return [
             Sent(
-                one.site, one.incarnation, one.group, seq, one.after,
-                one.attempt if one.after else 0, one.at, len(payload), self._digest(payload),
+                one.site, one.incarnation, one.group, seq, *self._after(one), one.at,
+                len(payload), self._digest(payload),
             )
             for one in (*self.taken, *taken.values())
             for seq, payload in enumerate(one.submission.payloads(), start=one.seq)
@@ -283,6 +283,11 @@ class Recorder:
                 and (one.site, one.incarnation, one.group, one.seq) not in taken
             )
         ]  # fmt: skip
+
+    def _after(self, one: Taken) -> tuple[int, int]:
+        """What its origin had delivered; that is not shown if it was lost with a store."""
+        shown = one.after and one.incarnation >= self._replaced.get(one.site, 0)
+        return (one.after, one.attempt) if shown else (0, 0)
 
     def _deliveries(self) -> list[Delivered]:
         keys: dict[Key, bytes] = {}

@@ -41,8 +41,8 @@ def _options(config: SimConfig) -> list[str]:
 
     for name in (
         "protocol", "builder", "branching", "messages", "rate", "batch", "payload", "implicit",
-        "replies", "deliver", "on_failure", "stability", "durability", "dissemination",
-        "codec",
+        "replies", "deliver", "on_failure", "slow_member", "stability", "durability",
+        "dissemination", "codec",
     ):  # fmt: skip
         value = getattr(config, name)
         add(f"--{name.replace('_', '-')}", value, getattr(default, name), str(value))

@@ -17,11 +17,12 @@ def all_quiet(world: "World") -> bool:
     if world.excludes and world.epochs is not None:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
         gone = [place.name for place in places if place.site is None]
+        up = [place.name for place in places if place.site is not None]
+        if not world.epochs.has_majority(up):  # who is stuck still votes
+            return False
         stuck = _stuck([place.site for place in places if place.site is not None])
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
-        places = [p for p in places if p.site is not None and p.name not in stuck]
-        if not world.epochs.has_majority([place.name for place in places]):
-            return False
+        places = [p for p in places if p.name in up and p.name not in stuck]
     return not untaken and all(
         place.site is not None and not place.unsynced and place.site.quiet(gone) for place in places
     )

@@ -95,7 +95,8 @@ def changing(protocol: str, seed: int) -> SimConfig:
 
 
 def excluding(protocol: str, seed: int) -> SimConfig:
-    """The same under `exclude`: sites crash, for a while or for good, and lose their stores.
+    """The same under `exclude`: sites crash, for a while or for good, and lose their stores. In two
+    seeds of five there may be causal order, applications that lag, slow members that are excluded.
 
     Long enough for exclusion and return; those that stay away are never a majority of the voters.
     """
@@ -114,12 +115,17 @@ def excluding(protocol: str, seed: int) -> SimConfig:
     if stream.chance(0.3) and not for_good:  # of three voters one may be away, or without its store
         faults.append(Fault("lose", count=1, start=FOUNDED))
     counts = {kind: stream.between(0, 1) for kind in CHANGES} if stream.chance(0.3) else {}
+    more = Stream(seed, f"more {protocol}")
+    varied = seed % 5 in (2, 4)
+    if varied and more.chance(0.6):
+        faults.append(Fault("lag", count=more.between(1, 3)))
     return replace(
         drawn,
         messages=max(drawn.messages, 60),
         rate=float(stream.choice((20, 40, 40))),
-        causal=False,
+        causal=varied and drawn.deliver == "safe" and more.chance(0.5),
         on_failure="exclude",
+        slow_member=more.choice(("wait", "exclude")) if varied else "wait",
         durability=stream.choice(("sync", "sync", "os")),
         faults=(*faults, *(Fault(kind, count=n) for kind, n in counts.items() if n)),
         timing=replace(drawn.timing, suspect=stream.choice((100, 200, 500)) * MILLISECOND),

@@ -114,9 +114,12 @@ def _judge_rest(world: World) -> None:
 
 
 def _holds_back(site: Any) -> bool:
-    """Whether it still waits for absent sites with messages of its own: nothing says when."""
+    """Whether it still waits for others that are absent, with messages of its own or to return
+    itself: nothing says when."""
     member = getattr(site, "member", None)
-    return member is not None and bool(member.flush.waiting())
+    return member is not None and (
+        bool(member.flush.waiting()) or member.name in member.layout.absent
+    )
 
 
 def _epoch_verdicts(world: World) -> list[Verdict]:

@@ -34,7 +34,7 @@ from ordercast.sim.driver import (
     WATCH,
     Driver,
 )
-from ordercast.sim.faults import CHANGES, changes_groups, excludes_sites, total
+from ordercast.sim.faults import CHANGES, changes_groups, total
 from ordercast.sim.injections import Injection, draw_injections
 from ordercast.sim.members import KINDS, Epochs, accepted_in
 from ordercast.sim.place import NEVER, MakeSite, Place, SiteLike
@@ -54,10 +54,9 @@ class World(Driver):
     def __init__(
         self, config: SimConfig, structure: Structure, seed: int, make_site: MakeSite = Site
     ) -> None:
-        self.excludes = config.on_failure == "exclude" and excludes_sites(config.faults)
-        self.epochs = (
-            Epochs(config, seed) if self.excludes or changes_groups(config.faults) else None
-        )
+        self.excludes = config.excludes
+        through_epochs = self.excludes or changes_groups(config.faults)
+        self.epochs = Epochs(config, seed) if through_epochs else None
         kinds = SITE_KINDS if self.epochs is None else KINDS
         super().__init__(config, structure.epoch, seed, kinds)
         self.structure = structure
@@ -286,6 +285,8 @@ class World(Driver):
                 place.running, place.paused = None, True
         elif injection.kind == "resume":
             self._resume(now, place)
+        elif injection.kind in ("lag", "keep_up"):
+            self._lag(now, place, injection)
         elif injection.kind in CHANGES:
             self._ask(now, place, injection.kind)
         else:

@@ -98,3 +98,17 @@ def test_parts_that_contradict_each_other_are_refused(place: str, value: object)
     parts[names.index(place)] = value
     with pytest.raises(FrameError, match="its parts contradict each other"):
         unpack_layout(msgspec.msgpack.encode(parts), star)
+
+
+def test_a_protocol_that_there_is_not_is_refused_also_where_it_does_not_run_now() -> None:
+    parts = msgspec.msgpack.decode(pack_layout(changed()))
+    parts[4][0][5] = "tom"
+    assert unpack_layout(msgspec.msgpack.encode(parts), star).domains[parts[4][0][0]].usual == "tom"
+    for place, value in ((4, "tmo"), (21, {"g": ("star", "tmo")})):
+        broken = msgspec.msgpack.decode(msgspec.msgpack.encode(parts))
+        if place == 4:
+            broken[4][0][5] = value
+        else:
+            broken[place] = value
+        with pytest.raises(FrameError, match="its parts contradict each other"):
+            unpack_layout(msgspec.msgpack.encode(broken), star)

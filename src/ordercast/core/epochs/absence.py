@@ -13,6 +13,7 @@ from ordercast.core.epochs.layout import (
     Domain,
     Flushing,
     Layout,
+    in_force,
     living,
     manner,
     reopened,
@@ -25,6 +26,7 @@ from ordercast.model.epochs import (
     LeaveGroup,
     Open,
     RemoveGroup,
+    RemoveVoter,
     RetireSite,
 )
 from ordercast.model.errors import ConfigError
@@ -34,8 +36,11 @@ _ALL = 1 << 62  # above every number
 
 
 def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
-    """A change names no absent site, but for one that is retired, and leaves it its groups."""
+    """A change names no absent site, but for one that is retired or votes no longer, and leaves it
+    its groups."""
     for edit in edits:
+        if isinstance(edit, RemoveVoter):
+            continue  # a majority of the others decides it; it closes nothing
         if isinstance(edit, RetireSite):
             groups = [g for g, members in layout.groups.items() if edit.site in members]
             if edit.site not in layout.absent:
@@ -191,13 +196,18 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
     for names in layout.parts(live):
         if names not in there:
             epoch += 1
-            how = manner(layout, old, names, live, ())
-            domains[epoch] = reopened(epoch, names, live, sites, *how, flush.epochs, build)
+            builder, wanted = manner(layout, old, names, live, ())
+            protocol, usual = in_force(layout, absent, wanted)
+            domains[epoch] = reopened(
+                epoch, names, live, sites, builder, protocol, flush.epochs, build, usual
+            )
     lasts = dict(layout.lasts)
     for origin, incarnation, group, seq in record.lasts:
         stream = (origin, incarnation, group)
         lasts[stream] = max(seq, lasts.get(stream, 0))
     pasts = {**layout.pasts, **{(e, g): (n, m) for e, g, n, m in record.counts}}
+    frozen = _frozen(layout, flush, old, pasts)
+    manners = {g: domain.manner for domain in old for g in domain.structure.groups if g in frozen}
     anew = [s for s in flush.members if s in flush.fresh or s in layout.lapsed]
     joined = {s: e for e, domain in domains.items() for s in anew if s in domain.sites}
     done = replace(
@@ -208,7 +218,8 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         lasts=lasts,
         stores={**layout.stores, **{site: store for site, (_, store) in flush.fresh.items()}},
         absent=absent,
-        frozen=_frozen(layout, flush, old, pasts),
+        frozen=frozen,
+        manners={**layout.manners, **manners},
         pasts=pasts,
         counted=_counted(layout, flush, old),
         flushing=None,
@@ -262,15 +273,17 @@ def pruned(layout: Layout) -> Layout:
     concerned = {
         group for group, members in layout.groups.items() if any(site in members for site in away)
     }
+    frozen = {
+        group: (epoch, left)
+        for group, (epoch, settlers) in layout.frozen.items()
+        if group in layout.groups
+        and (left := tuple(site for site in settlers if site in layout.roster))
+    }
     return replace(
         layout,
         absent={site: layout.absent[site] for site in away},
-        frozen={
-            group: (epoch, left)
-            for group, (epoch, settlers) in layout.frozen.items()
-            if group in layout.groups
-            and (left := tuple(site for site in settlers if site in layout.roster))
-        },
+        frozen=frozen,
+        manners={group: how for group, how in layout.manners.items() if group in frozen},
         pasts={
             (epoch, group): (number, members)
             for (epoch, group), (number, members) in pasts.items()

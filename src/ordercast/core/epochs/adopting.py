@@ -29,7 +29,7 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
         for (origin, incarnation, group), seq in layout.lasts.items()
         if origin == member.name and incarnation == member.incarnation
     }
-    unplaced = member.flush.unpark()
+    parked, unplaced = member.flush.unpark(), list[Batch]()
     member.flush.admitted()
     for epoch in [epoch for epoch in member.engines if epoch not in layout.domains]:
         engine = member.engines.pop(epoch)
@@ -43,7 +43,7 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
         if at_home:
             member.position = engine.gate.logged
             member.flush.closed(epoch, engine)
-    unplaced = member.flush.come_back(unplaced)
+    unplaced = member.flush.come_back(unplaced, parked)
     for engine in member.engines.values():
         for peer in [peer for peer in engine.links if peer not in layout.roster]:
             engine.part_from(peer)
@@ -90,10 +90,12 @@ def _opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:
 
 
 def _sort_out(member: "Member", unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
-    """Own batches by the epoch that will take them; the others are refused."""
+    """Own batches by the epoch that will take them; the others are refused. In causal order
+    nothing overtakes one that waits for absent sites."""
     again: dict[int, list[Batch]] = {}
     for batch in unplaced:
         try:
+            member.flush.require_nothing_waits()
             domain = member.domain(batch.group, batch.members)
         except NotInMajority:
             member.flush.parked.append(batch)

@@ -58,6 +58,8 @@ class Engine(Site):
         self.resumes = self.resumes or not inside
         self.gate.attempt = attempt
         self.retention.remember = remember
+        if options.causal and options.on_failure == "exclude":
+            self.own.one_group_at_a_time()
         restore(self, checkpoint, records)
 
     def close(self, now: int, sites: tuple[SiteName, ...]) -> None:

@@ -17,7 +17,7 @@ from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
-from ordercast.core.outbox import Receipt
+from ordercast.core.epochs.window import not_in_the_past
 from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
 from ordercast.model.errors import NotInMajority
 from ordercast.model.groups import Group, Site
@@ -79,6 +79,13 @@ class Flusher:
             # What it relayed and had not stored may be in others' logs, under the numbers that it
             # would give now: the next epoch tells the last.
             raise NotInMajority(f"{member.name} has restarted, and waits for the next epoch")
+        self.require_nothing_waits()
+
+    def require_nothing_waits(self) -> None:
+        """In causal order nothing overtakes a message of this site that waits for absent ones."""
+        if self.parked and self._member.options.causal:
+            to = self.parked[0].members or (self.parked[0].group,)
+            raise NotInMajority(f"in causal order: behind what waits for {', '.join(to)}, absent")
 
     def restarted(self) -> None:
         """All that was open before this start is known now."""
@@ -316,21 +323,22 @@ class Flusher:
         log = [(epoch, placed) for placed in engine.log()]
         self.missed.keep([(epoch, group) for group in groups], log)
 
-    def come_back(self, unplaced: list[Batch]) -> list[Batch]:
+    def come_back(self, unplaced: list[Batch], parked: Sequence[Batch]) -> list[Batch]:
         """All of the old is gone: deliver what was missed, if an epoch was opened for this site
-        again. Own messages that are to be placed now."""
+        again. Own messages that are to be placed now, as they were accepted."""
         member, tail = self._member, self.tail
         away_since = member.layout.absent.get(member.name)
         if self.stranger():
             self.tail = None
-            return unplaced
+            return [*unplaced, *parked]
         if tail is not None and member.name not in member.layout.roster:
             self.tail = None  # retired while it was absent
             unplaced += tail.kept
         elif tail is not None and away_since != tail.epoch:
             self.tail = None
             self._agree(tail)
-            unplaced += self._not_in_the_past(tail.kept)
+            unplaced += not_in_the_past(member, tail.kept)
+        unplaced += parked
         if away_since and self.tail is None:
             # The epoch was opened for this site, and closed without it, before it heard of either.
             position = member.position
@@ -342,20 +350,7 @@ class Flusher:
     def unpark(self) -> list[Batch]:
         """What waited for absent sites: one of them may have had it, and the past then has."""
         waited, self.parked = self.parked, []
-        return self._not_in_the_past(waited)
-
-    def _not_in_the_past(self, kept: Sequence[Batch]) -> list[Batch]:
-        """Own batches that are to be sent again. The others are final."""
-        member = self._member
-        unplaced: list[Batch] = []
-        for batch in kept:
-            stream = (batch.origin, batch.incarnation, batch.group)
-            if batch.seq > member.layout.lasts.get(stream, 0):
-                unplaced.append(batch)
-                continue
-            for stage in ("ordered", "stable"):
-                member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
-        return unplaced
+        return not_in_the_past(self._member, waited)
 
     def _agree(self, tail: Tail) -> None:
         member, confirmed = self._member, self.confirmed

@@ -19,6 +19,7 @@ from ordercast.core.epochs.layout import (
     Closing,
     Groups,
     Layout,
+    in_force,
     living,
     manner,
     reopened,
@@ -226,10 +227,13 @@ def _require(name: str, known: Iterable[str], what: str) -> None:
 def _kept(layout: Layout, groups: Groups, edits: tuple[Edit, ...]) -> tuple[int, ...]:
     """The epochs that go on: the same groups with the same members, and no other builder."""
     after = layout.parts(groups)
+    gone = [edit.site for edit in edits if isinstance(edit, RetireSite)]
+    away = [site for site in layout.absent if site not in gone]
     return tuple(
         epoch
         for epoch, domain in layout.domains.items()
         if tuple(domain.structure.groups) in after
+        and in_force(layout, away, domain.manner[1])[0] == domain.protocol
         and all(groups[name] == members for name, members in domain.structure.groups.items())
         and not any(
             isinstance(edit, (UseBuilder, UseProtocol))
@@ -252,14 +256,16 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
     domains = {e: domain for e, domain in layout.domains.items() if e not in closing.epochs}
     there = {tuple(domain.structure.groups) for domain in domains.values()}
     sites = tuple(sorted(roster))
+    away = [site for site in layout.absent if site in roster]
     epoch = layout.last_epoch
     for names in layout.parts(groups):
         if names in there:
             continue
         epoch += 1
-        builder, protocol = manner(layout, old, names, groups, closing.edits)
+        builder, wanted = manner(layout, old, names, groups, closing.edits)
+        protocol, usual = in_force(layout, away, wanted)
         domains[epoch] = reopened(
-            epoch, names, groups, sites, builder, protocol, closing.epochs, build
+            epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual
         )
     done = replace(
         layout,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ordercast.core.order.registry import protocol_named
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.forest.joined import under_one_root
@@ -27,6 +28,8 @@ from ordercast.wire.limits import MEMBERS
 Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
 """(the groups of one domain, builder, protocol) -> its forest, the same at every site."""
 
+STAND_IN = "centralized"
+
 Groups: TypeAlias = dict[Group, tuple[Site, ...]]
 Stream: TypeAlias = tuple[Site, int, Group]
 
@@ -41,6 +44,12 @@ class Domain:
     structure: Structure
     sites: tuple[Site, ...]
     after: tuple[int, ...] = ()  # the epochs that were closed for it
+    usual: str = ""  # the protocol when nobody is away, if that is another
+
+    @property
+    def manner(self) -> tuple[str, str]:
+        """Builder and protocol, as they were asked for."""
+        return self.builder, self.usual or self.protocol
 
     @property
     def root(self) -> Site:
@@ -94,6 +103,8 @@ class Layout:
     flushing: Flushing | None = None
     lapsed: tuple[Site, ...] = ()  # absent, and nothing is kept for them
     rejoining: Mapping[Site, int] = field(default_factory=dict)  # the open epoch each joined anew
+    manners: Mapping[Group, tuple[str, str]] = field(default_factory=dict)  # of frozen groups
+    causal: bool = False
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""
@@ -174,13 +185,14 @@ def first_layout(
     founding: str = "",
     whole: bool = False,
     open_groups: bool = True,
+    causal: bool = False,
 ) -> Layout:
     """What a cluster starts with: its domains open under the numbers 1, 2, … `whole`: all groups
     are one domain, as causal order needs it (what happened before may be in any group)."""
     sites = tuple(sorted(roster))
     empty = Layout(
         0, dict.fromkeys(sites, 1), tuple(sorted(voters)), {}, {}, 0,
-        founding=founding, whole=whole, open=open_groups,
+        founding=founding, whole=whole, open=open_groups, causal=causal,
     )  # fmt: skip
     sorted_groups = {group: tuple(sorted(groups[group])) for group in sorted(groups)}
     domains: dict[int, Domain] = {}
@@ -198,6 +210,7 @@ def nowhere(voters: Iterable[Site]) -> Layout:
 def reopened(
     epoch: int, names: tuple[Group, ...], groups: Mapping[Group, tuple[Site, ...]],
     roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
+    usual: str = "",
 ) -> Domain:  # fmt: skip
     # Built without the others: the roster may be another when the layout is unpacked later.
     table = GroupTable.of({name: groups[name] for name in names})
@@ -209,7 +222,7 @@ def reopened(
         while at is not None and at not in inside:
             inside[at] = None
             at = forest.parent[at]
-    return Domain(epoch, builder, protocol, structure, tuple(sorted(inside)), after)
+    return Domain(epoch, builder, protocol, structure, tuple(sorted(inside)), after, usual)
 
 
 def widened(structure: Structure, sites: Iterable[Site]) -> Structure:
@@ -235,16 +248,27 @@ def manner(
 ) -> tuple[str, str]:  # fmt: skip
     """Builder and protocol: as asked for, else those of the domain it comes from, else any's."""
     near = {site for name in names for site in groups[name]}
-    before = [d for d in old if not near.isdisjoint(d.sites)] or list(layout.domains.values())
-    builder, protocol = (
-        (before[0].builder, before[0].protocol) if before else ("greedy", "propagation")
-    )
+    before = [d.manner for d in old if not near.isdisjoint(d.sites)]
+    before += [layout.manners[name] for name in names if name in layout.manners]
+    before += [domain.manner for domain in layout.domains.values()]
+    builder, protocol = before[0] if before else ("greedy", "propagation")
     for edit in edits:
         if isinstance(edit, UseBuilder) and (not edit.site or edit.site in near):
             builder = edit.builder
         elif isinstance(edit, UseProtocol) and (not edit.site or edit.site in near):
             protocol = edit.protocol
     return builder, protocol
+
+
+def in_force(layout: Layout, absent: Iterable[Site], protocol: str) -> tuple[str, str]:
+    """The protocol of the next epoch, and the one that it stands in for. What is placed apart on a
+    tree has no causal order but for who is there: while others will ask for it, one site places
+    all (docs/epochs.md)."""
+    awaited = [site for site in absent if layout.causal and site not in layout.lapsed]
+    in_groups = any(site in members for members in layout.groups.values() for site in awaited)
+    if in_groups and protocol != STAND_IN and not protocol_named(protocol).direct:
+        return STAND_IN, protocol
+    return protocol, ""
 
 
 def components(groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ...]]:

@@ -11,6 +11,7 @@ from ordercast.core.epochs.layout import (
     living,
     reopened,
 )
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import Counts, Edit, Included
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Group, Site
@@ -23,6 +24,7 @@ class _Domain(msgspec.Struct, frozen=True, array_like=True):
     builder: str
     protocol: str
     after: tuple[int, ...]
+    usual: str = ""
 
 
 class _Closing(msgspec.Struct, frozen=True, array_like=True):
@@ -63,6 +65,8 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     flushing: _Flushing | None
     lapsed: tuple[Site, ...]
     rejoining: dict[Site, int]
+    manners: dict[Group, tuple[str, str]] = {}
+    causal: bool = False
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -77,7 +81,7 @@ def pack_layout(layout: Layout) -> bytes:
             layout.voters,
             dict(layout.groups),
             tuple(
-                _Domain(d.epoch, tuple(d.structure.groups), d.builder, d.protocol, d.after)
+                _Domain(d.epoch, tuple(d.structure.groups), d.builder, d.protocol, d.after, d.usual)
                 for d in layout.domains.values()
             ),
             layout.last_epoch,
@@ -103,6 +107,8 @@ def pack_layout(layout: Layout) -> bytes:
             ),
             layout.lapsed,
             dict(layout.rejoining),
+            dict(layout.manners),
+            layout.causal,
         )
     )
 
@@ -150,6 +156,8 @@ def _read(data: bytes) -> _Layout:
         or len(epochs) != len(packed.domains)
         or any(not 0 < epoch <= packed.last_epoch for epoch in epochs)
         or any(epoch not in epochs for epoch in closing)
+        or any(domain.usual not in PROTOCOLS for domain in packed.domains if domain.usual)
+        or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
     ):
         raise FrameError("not a layout: its parts contradict each other")
     return packed
@@ -166,7 +174,9 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         else Flushing(flush.number, flush.epochs, flush.members, flush.absent, flush.fresh)
     )
     domains: dict[int, Domain] = {
-        d.epoch: reopened(d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, build)
+        d.epoch: reopened(
+            d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, build, d.usual
+        )
         for d in packed.domains
     }
     return Layout(
@@ -194,4 +204,6 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         flushing,
         packed.lapsed,
         packed.rejoining,
+        packed.manners,
+        packed.causal,
     )

@@ -1,9 +1,11 @@
 """A member's own messages over all its epochs, as the one who sends them sees it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ordercast.core.outbox import Receipt
 from ordercast.model.groups import Group
+from ordercast.model.messages import Batch
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.engine import Engine
@@ -77,3 +79,16 @@ class Window:
             found.update(dict.fromkeys(engine.own.last_seq))
         found.update(dict.fromkeys(batch.group for batch in member.flush.waiting()))
         return list(found)
+
+
+def not_in_the_past(member: "Member", kept: Sequence[Batch]) -> list[Batch]:
+    """Own batches that are to be sent again. The others are final."""
+    unplaced: list[Batch] = []
+    for batch in kept:
+        stream = (batch.origin, batch.incarnation, batch.group)
+        if batch.seq > member.layout.lasts.get(stream, 0):
+            unplaced.append(batch)
+            continue
+        for stage in ("ordered", "stable"):
+            member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
+    return unplaced

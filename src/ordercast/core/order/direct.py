@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from msgspec import convert
+from msgspec.structs import replace
 
-from ordercast.core.order.interface import NEVER, Environment, State
+from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import Tellers
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key, Placed
-from ordercast.wire.frames import Item
+from ordercast.wire.frames import Final, Item
 
 Stream = tuple[Site, int, Group]
 Mine = tuple[int, Group, int]
@@ -152,3 +153,32 @@ class Direct:
 
     def most_held(self, window: int, origins: int) -> int:
         return window * origins
+
+
+class Domainwide(Direct):
+    """Of protocols that order all of a domain together. An own batch to another domain is handed to
+    that domain's root, which says when it has its place (`Final`)."""
+
+    def __init__(
+        self, site: Site, structure: Structure, environment: Environment, *, causal: bool
+    ) -> None:
+        super().__init__(site, structure, environment, causal=causal)
+        self._handed: dict[Mine, Batch] = {}
+
+    def way(self, batch: Batch) -> str:
+        """The site that places it: this one within its domain, else the other domain's root."""
+        root = self.structure.root_of[self.members(batch)[0]]
+        return self.site if root == self.structure.root_of[self.site] else root
+
+    def is_handed(self, batch: Batch) -> bool:
+        return (batch.incarnation, batch.group, batch.seq) in self._handed
+
+    def placed_elsewhere(self, final: Final) -> None:
+        batch = self._handed.pop((final.incarnation, final.group, final.seq), None)
+        if batch is not None:
+            self.has_place(batch)
+
+    def noted(self, batch: Batch) -> Batch:
+        """As a record has it: payloads of own batches are kept elsewhere."""
+        own = batch.origin == self.site and batch.incarnation != CLOSING
+        return replace(batch, body=b"") if own else batch

@@ -21,12 +21,11 @@ from collections import deque
 from collections.abc import Sequence
 
 from msgspec import convert
-from msgspec.structs import replace
 
 from ordercast.core.order.bodies import name_of
 from ordercast.core.order.chain import Chain, Header
 from ordercast.core.order.debts import Debts
-from ordercast.core.order.direct import Direct, Mine, Stream
+from ordercast.core.order.direct import Domainwide, Stream
 from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
 from ordercast.core.order.swaps import (
     Ask,
@@ -47,7 +46,7 @@ from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import MessageName
 
 
-class Reduction(Direct):
+class Reduction(Domainwide):
     """State: the swap object; the chain; what is on its way (`_open`) and what waits to be issued;
     what others are owed; bodies of own batches that are not final."""
 
@@ -69,7 +68,6 @@ class Reduction(Direct):
         self._reached: dict[Site, int] = dict.fromkeys(self.others, 0)
         self._told_reached = 0
         self._bodies: dict[tuple[int, Group], dict[int, Batch]] = {}  # own ones, by seq
-        self._handed: dict[Mine, Batch] = {}  # own ones that another domain's root issues
         self._through: dict[Stream, int] = {}  # last seq taken of an origin outside
         self._incarnation = 0  # of own batches
         self._closing = self._closed = False  # the Close is issued here; is chained here
@@ -129,7 +127,7 @@ class Reduction(Direct):
         while self._queue and self._may_issue():
             batch = self._queue.popleft()
             if self.environment.resumes:
-                own = Swap(0, self._kept(batch), name_of(batch), self.site)
+                own = Swap(0, self.noted(batch), name_of(batch), self.site)
                 self.environment.persist(Heard(self.site, own))
             self._swap(batch)
 
@@ -178,9 +176,7 @@ class Reduction(Direct):
         if type(item) is Offer:
             self._offered(item.batch)
         elif type(item) is Final:
-            batch = self._handed.pop((item.incarnation, item.group, item.seq), None)
-            if batch is not None:
-                self.has_place(batch)
+            self.placed_elsewhere(item)
         elif peer not in self._reached:
             return  # of another domain
         elif isinstance(item, (Follows, Counted)):
@@ -287,7 +283,7 @@ class Reduction(Direct):
 
     def waits_for(self, batch: Batch) -> list[Site]:
         """Who has not heard the request; else who has not chained what makes room."""
-        if (batch.incarnation, batch.group, batch.seq) in self._handed:
+        if self.is_handed(batch):
             return [self.way(batch)]
         if self._queue:
             least = min(self._reached.values(), default=0)
@@ -362,10 +358,6 @@ class Reduction(Direct):
             return batch
         return self._bodies.get((batch.incarnation, batch.group), {}).get(batch.seq, batch)
 
-    def _kept(self, batch: Batch) -> Batch:
-        own = batch.origin == self.site and batch.incarnation != CLOSING
-        return replace(batch, body=b"") if own else batch
-
     def restore(self, state: State) -> None:
         super().restore(state)
         self._silent = self.debts.silent = True
@@ -382,9 +374,9 @@ class Reduction(Direct):
     def journal(self) -> State:
         state = super().journal()
         if self.environment.resumes:
-            state["swaps"] = self.swaps.state(self._kept)
-            state["debts"] = self.debts.state(self._kept)
-            state["chain"] = self.chain.state(self._kept)
+            state["swaps"] = self.swaps.state(self.noted)
+            state["debts"] = self.debts.state(self.noted)
+            state["chain"] = self.chain.state(self.noted)
             state["queue"] = [batch for batch in self._queue if batch.origin != self.site]
             state["open"] = list(self._open.items())
             state["through"] = [(*stream, seq) for stream, seq in self._through.items()]

@@ -42,6 +42,14 @@ def require_policy(name: str, on_failure: str) -> None:
         raise ConfigError(f"protocol: {name!r} does not support on_failure = {on_failure!r}")
 
 
+def unfit_builder(name: str, builder: str) -> str | None:
+    """Why the protocol does not run on a builder's forests, if so."""
+    fit = protocol_named(name).builders
+    if not fit or builder in fit:
+        return None
+    return f"{name!r} runs on {' or '.join(repr(one) for one in fit)}, not on {builder!r}"
+
+
 def protocol_named(name: str) -> ProtocolInfo:
     if name not in PROTOCOLS:
         raise ConfigError(f"there is no protocol {name!r}{nearest(name, PROTOCOLS)}")

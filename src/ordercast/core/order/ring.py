@@ -26,7 +26,7 @@ from itertools import islice, pairwise
 from msgspec import convert
 from msgspec.structs import replace
 
-from ordercast.core.order.direct import Direct, Mine, Stream
+from ordercast.core.order.direct import Domainwide, Mine, Stream
 from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
 from ordercast.core.outbox import Note, Passed, Stamped, Visited
 from ordercast.core.structure import Structure
@@ -46,7 +46,7 @@ Entry = tuple[Site, Batch | None]
 """Who gave the number, and the batch if it is for this site."""
 
 
-class Ring(Direct):
+class Ring(Domainwide):
     """State: the token, or as it was sent on; what waits for it; what was given here; numbers that
     are here and have not passed."""
 
@@ -80,16 +80,10 @@ class Ring(Direct):
         # Origins outside the domain, and own batches that go outside.
         self._queued: dict[Stream, int] = {}  # last seq that waits or has its number
         self._through: dict[Stream, int] = {}  # last seq that has its number; own ones too
-        self._handed: dict[Mine, Batch] = {}
         self._numbers_before: dict[Mine, int] = {}  # of own batches, before a restart
         self._closing = False
 
     # --- what waits for the token -----------------------------------------------------------------
-
-    def way(self, batch: Batch) -> str:
-        """The site that numbers it: this one within its domain, else the other domain's root."""
-        root = self.structure.root_of[self.members(batch)[0]]
-        return self.site if root == self.structure.root_of[self.site] else root
 
     def submit(self, batch: Batch) -> None:
         mine = (batch.incarnation, batch.group, batch.seq)
@@ -173,9 +167,7 @@ class Ring(Direct):
         if type(item) is Offer:
             self._offered(item.batch)
         elif type(item) is Final:
-            batch = self._handed.pop((item.incarnation, item.group, item.seq), None)
-            if batch is not None:
-                self.has_place(batch)
+            self.placed_elsewhere(item)
         elif peer not in self._ring:
             return
         elif type(item) is Numbered:
@@ -299,7 +291,7 @@ class Ring(Direct):
 
     def waits_for(self, batch: Batch) -> list[Site]:
         """Who has had the token before, and has not said so."""
-        if (batch.incarnation, batch.group, batch.seq) in self._handed:
+        if self.is_handed(batch):
             return [self.way(batch)]
         return [self._after] if self._unheard and self._token is None else []
 
@@ -389,10 +381,8 @@ class Ring(Direct):
             token = self._token or self._sent
             state["token"] = (token, self._token is not None, self._passed)
             state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
-            own = self.site
-            given = self._given.items()
-            state["given"] = [(self._kept(b) if b.origin == own else b, n) for n, b in given]
-            state["waiting"] = [b for b in self._waiting if b.origin != own]
+            state["given"] = [(self.noted(b), n) for n, b in self._given.items()]
+            state["waiting"] = [b for b in self._waiting if b.origin != self.site]
         return state
 
 

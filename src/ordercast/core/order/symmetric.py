@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec import convert
-from msgspec.structs import replace
 
-from ordercast.core.order.direct import Direct, Mine, Stream
+from ordercast.core.order.direct import Domainwide, Mine, Stream
 from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.outbox import Clocked, Note, Passed, Stamped
 from ordercast.core.structure import Structure
@@ -44,7 +43,7 @@ class _Given:
     owed: dict[Site, None] = field(default_factory=dict)
 
 
-class Symmetric(Direct):
+class Symmetric(Domainwide):
     """State: the clock; what was heard of each site of the domain; what waits; what was stamped."""
 
     def __init__(
@@ -63,7 +62,6 @@ class Symmetric(Direct):
         self._given: dict[int, _Given] = {}  # by clock
         self._clocks: dict[tuple[int, Group], dict[int, int]] = {}  # of own ones among them, by seq
         self._through: dict[Stream, int] = {}  # last seq stamped for an origin outside
-        self._handed: dict[Mine, Batch] = {}  # own ones that another site stamps
         self._incarnation = 0  # of own batches
         self._before: dict[Mine, int] = {}  # clocks of own batches, before a restart
         self._was_here = False  # in this epoch, before a restart
@@ -71,11 +69,6 @@ class Symmetric(Direct):
         self._advancing = False
 
     # --- stamping ---------------------------------------------------------------------------------
-
-    def way(self, batch: Batch) -> str:
-        """The site that stamps it: this one within its domain, else the other domain's root."""
-        root = self.structure.root_of[self.members(batch)[0]]
-        return self.site if root == self.structure.root_of[self.site] else root
 
     def submit(self, batch: Batch) -> None:
         mine = (batch.incarnation, batch.group, batch.seq)
@@ -95,8 +88,7 @@ class Symmetric(Direct):
         if not clock:
             clock = self._tick()
             if self.environment.resumes:  # its payloads are kept with the origin's own batches
-                kept = batch if batch.incarnation == CLOSING else replace(batch, body=b"")
-                self.environment.persist(Stamped(kept, clock, self.site))
+                self.environment.persist(Stamped(self.noted(batch), clock, self.site))
         clocks[batch.seq] = clock
         self._give(batch, clock)
         self.has_place(batch)
@@ -163,9 +155,7 @@ class Symmetric(Direct):
             self._stamp_for(item.batch, item.clock)
         elif type(item) is Final:
             self._clock = max(self._clock, item.clock)
-            batch = self._handed.pop((item.incarnation, item.group, item.seq), None)
-            if batch is not None:
-                self.has_place(batch)
+            self.placed_elsewhere(item)
 
     def _hear(self, peer: Site, clock: int) -> bool:
         """Whether that is later than all before."""
@@ -242,7 +232,7 @@ class Symmetric(Direct):
                     del self._given[item.clock]
 
     def waits_for(self, batch: Batch) -> list[Site]:
-        if (batch.incarnation, batch.group, batch.seq) in self._handed:
+        if self.is_handed(batch):
             return [self.way(batch)]
         least = min(self._heard.values(), default=0)
         return [peer for peer, clock in self._heard.items() if self._heap and clock == least]
@@ -331,7 +321,7 @@ class Symmetric(Direct):
             state["clock"] = max(self._clock, self._durable)
             state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
             state["stamped"] = [
-                (self._kept(given.batch), clock, self.site) for clock, given in self._given.items()
+                (self.noted(given.batch), clock, self.site) for clock, given in self._given.items()
             ]
             state["stamped"] += [
                 (batch, *stamp)
@@ -339,7 +329,3 @@ class Symmetric(Direct):
                 if stamp[1] != self.site or stamp[0] not in self._given
             ]
         return state
-
-    def _kept(self, batch: Batch) -> Batch:
-        own = batch.origin == self.site and batch.incarnation != CLOSING
-        return replace(batch, body=b"") if own else batch

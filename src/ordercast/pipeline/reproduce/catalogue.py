@@ -25,6 +25,6 @@ def named(names: Sequence[str]) -> list[Reproduction]:
         if name not in CATALOGUE:
             hint = nearest(name, CATALOGUE)
             raise ConfigError(
-                f"--only: there is no {name!r}{hint}; 'ordercast reproduce --help' lists them"
+                f"--only: there is no {name!r}{hint}; 'ordercast reproduce --list' tells all"
             )
     return [each for name, each in CATALOGUE.items() if not names or name in names]
