@@ -37,12 +37,18 @@ def judge(world: "World") -> list[tuple[Any, ...]]:
 
 def leave_out_unagreed(world: "World") -> None:
     """At `agreed`, of a site that never came back: its deliveries of the epoch that was closed
-    without it, which it cannot take back."""
+    without it, which it cannot take back; but for those of groups whose past it alone could tell,
+    or others that are gone as well: they stand."""
     layout = max((member.layout for member in world.members.values()), key=lambda one: one.count)
     for site in world.down if world.options.deliver == "agreed" else ():
         if site in layout.absent:
             since = layout.absent[site]
-            world.seen[site] = [row for row in world.seen[site] if row[0] < since]
+            world.seen[site] = [
+                row
+                for row in world.seen[site]
+                if row[0] != since
+                or all(layout.absent.get(s) == since for s in world.present(since, row[1][2]))
+            ]
 
 
 def members_in(world: "World", epoch: int, group: str) -> tuple[str, ...]:
