@@ -149,6 +149,13 @@ def test_a_bug_of_the_return_stays_fixed(seed: int) -> None:
     assert hard_schedule(seed).judge() == [], FOUND_HARD[seed]
 
 
+def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_it() -> None:
+    world = hard_schedule(900_222)
+    assert world.options.deliver == "agreed"
+    assert sorted(world.down) == ["b"]
+    assert world.judge() == []
+
+
 @pytest.mark.parametrize(("protocol", "seed"), FOUND_SIM)
 def test_a_bug_of_the_numbers_stays_fixed(protocol: str, seed: int) -> None:
     assert failures(protocol, range(seed, seed + 1), excluding) == []

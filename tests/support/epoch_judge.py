@@ -17,6 +17,7 @@ Found = Iterator[tuple[Any, ...]]
 def judge(world: "World") -> list[tuple[Any, ...]]:
     """Every violation; for a run that has settled."""
     found = list(world.violations)
+    leave_out_unagreed(world)
     order = {
         site: {message: n for n, (_, message, _) in enumerate(seen)}
         for site, seen in world.seen.items()
@@ -32,6 +33,16 @@ def judge(world: "World") -> list[tuple[Any, ...]]:
     if not world.quiet():
         found.append(("not quiet", sorted(set(world.disks) - set(world.members))))
     return found
+
+
+def leave_out_unagreed(world: "World") -> None:
+    """At `agreed`, of a site that never came back: its deliveries of the epoch that was closed
+    without it, which it cannot take back."""
+    layout = max((member.layout for member in world.members.values()), key=lambda one: one.count)
+    for site in world.down if world.options.deliver == "agreed" else ():
+        if site in layout.absent:
+            since = layout.absent[site]
+            world.seen[site] = [row for row in world.seen[site] if row[0] < since]
 
 
 def members_in(world: "World", epoch: int, group: str) -> tuple[str, ...]:

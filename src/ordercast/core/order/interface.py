@@ -107,7 +107,8 @@ class Ordering(Protocol):
 class DirectOrdering(Ordering, Protocol):
     """A protocol without a tree. It takes whatever comes: an item that it left to wait could be the
     one that another site waits for. What it lets pass it asks for (`Environment.may_log`). Of a
-    Close that has passed here it goes on answering, for those whom it has not passed."""
+    Close that has passed here it goes on answering, for those whom it has not passed. With causal
+    order its keys grow with what happened before, everywhere in the domain."""
 
     restless: ClassVar[tuple[type, ...]]
     """Kinds of items that may be under way although nothing is left to do."""
