@@ -149,6 +149,11 @@ def test_a_bug_of_the_return_stays_fixed(seed: int) -> None:
     assert hard_schedule(seed).judge() == [], FOUND_HARD[seed]
 
 
+def test_bids_that_a_new_epoch_lost_on_their_way_to_a_restarted_site_are_not_long_missed() -> None:
+    """It was excluded for them as a slow member, returned, and missed them again, for ever."""
+    assert failures("tom", range(800_189, 800_190), all_return) == []
+
+
 def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_it() -> None:
     world = hard_schedule(900_222)
     assert world.options.deliver == "agreed"
