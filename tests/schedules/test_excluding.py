@@ -125,6 +125,7 @@ FOUND = {
     100_685: "the last present member left a group, with what an absent one had missed of it",
     100_706: "a flush ended a change, and left one of the domains that it had closed sealed",
     200_966: "a site relayed in an epoch, had not stored that it opened, and entered it again",
+    900_589: "in causal order an absent site sent what had waited before what it had sent earlier",
     101_487: "a voter that returned without its store was made another incarnation once more",
 }
 FOUND_SIM = {
