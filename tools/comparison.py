@@ -161,7 +161,8 @@ more where the centre or the ordering node is no member.
 {guarantees}
 
 - All of them: both levels, integrity, agreement, batches, listed sites, origins anywhere, and live
-  switches from any to any. [guarantees.md](guarantees.md) has the details.
+  switches from any to any (all 66 pairs, each at least four times each way: 541 schedules with
+  2,514 crashes, no counterexample). [guarantees.md](guarantees.md) has the details.
 - What a crash stops holds at `agreed`, while windows last; at `safe` every group of the crashed
   site waits, too. Under `exclude` the wait ends with the timeout.
 - *Genuine*: only the origin and the members take part. *Relays too*: sites on the way between them
@@ -173,7 +174,7 @@ more where the centre or the ordering node is no member.
 - The two counting forms are baselines. What swapping saves:
   `ordercast reproduce --only swap-latency swap-locality`. The papers' formulas beside the
   protocols: `ordercast reproduce --only gs-table1 gs-table2 tom-table1 tom-figure5`
-  ([sweeps.md](sweeps.md)).
+  ([sweeps.md](sweeps.md)); what that measured: [beside-the-papers.md](beside-the-papers.md).
 """
 
 

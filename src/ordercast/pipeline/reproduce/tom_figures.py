@@ -76,7 +76,7 @@ def table_figure(results: Results) -> "Figure":
     title(axes[1], f"M, r = {usual(results, 'sources')['size']}, sources at once")
     label(axes[1], "sources s", "transmissions, with multicast")
     title(axes[2], "X, one source")
-    label(axes[2], "receivers r", "sent and received by the busiest host, with multicast")
+    label(axes[2], "receivers r", "messages at the busiest host, with multicast")
     axes[0].plot([], [], color="black", lw=1.3, label="corrected formula")
     axes[0].plot([], [], color="black", lw=1.3, ls=":", label="printed formula")
     axes[0].plot([], [], color="black", lw=1.3, alpha=0.35, label="corrected, one at a time")
