@@ -127,7 +127,7 @@ def excluding(protocol: str, seed: int) -> SimConfig:
         causal=more.chance(0.5)
         and varied
         and drawn.deliver == "safe"
-        and not total(faults, "lose"),
+        and not total(tuple(faults), "lose"),
         on_failure="exclude",
         slow_member=more.choice(("wait", "exclude")) if varied else "wait",
         durability=stream.choice(("sync", "sync", "os")),
