@@ -125,6 +125,7 @@ FOUND = {
     100_685: "the last present member left a group, with what an absent one had missed of it",
     100_706: "a flush ended a change, and left one of the domains that it had closed sealed",
     200_966: "a site relayed in an epoch, had not stored that it opened, and entered it again",
+    900_589: "in causal order an absent site sent what had waited before what it had sent earlier",
     101_487: "a voter that returned without its store was made another incarnation once more",
 }
 FOUND_SIM = {
@@ -149,6 +150,11 @@ def test_a_bug_of_the_return_stays_fixed(seed: int) -> None:
     assert hard_schedule(seed).judge() == [], FOUND_HARD[seed]
 
 
+def test_bids_that_a_new_epoch_lost_on_their_way_to_a_restarted_site_are_not_long_missed() -> None:
+    """It was excluded for them as a slow member, returned, and missed them again, for ever."""
+    assert failures("tom", range(800_189, 800_190), all_return) == []
+
+
 # Sites that went for good at `agreed`, with deliveries of an epoch that was closed without them.
 GONE = {
     900_222: "what it had delivered was not in the past, and was placed again or by nobody",
@@ -167,7 +173,7 @@ def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_
     assert world.judge() == [], GONE[seed]
 
 
-@pytest.mark.parametrize("seed", (801_522, 804_738))
+@pytest.mark.parametrize("seed", [801_522, 804_738])
 def test_if_it_comes_back_after_all_it_takes_it_back(seed: int) -> None:
     """And what it alone had is there: nothing is left out by the judge."""
     world = hard_schedule(seed)
@@ -177,6 +183,12 @@ def test_if_it_comes_back_after_all_it_takes_it_back(seed: int) -> None:
     world.settle()
     assert world.judge() == []
     assert site in [who for who, _ in world.rollbacks]
+
+
+def test_what_absent_members_have_of_a_group_that_was_removed_stands() -> None:
+    world = schedule(803_824)
+    assert world.removed("g1")
+    assert world.judge() == []
 
 
 @pytest.mark.parametrize(("protocol", "seed"), FOUND_SIM)
