@@ -166,6 +166,12 @@ def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_
     assert world.judge() == []
 
 
+def test_what_absent_members_have_of_a_group_that_was_removed_stands() -> None:
+    world = schedule(803_824)
+    assert world.removed("g1")
+    assert world.judge() == []
+
+
 @pytest.mark.parametrize(("protocol", "seed"), FOUND_SIM)
 def test_a_bug_of_the_numbers_stays_fixed(protocol: str, seed: int) -> None:
     assert failures(protocol, range(seed, seed + 1), excluding) == []
