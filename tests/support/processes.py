@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
@@ -23,6 +24,7 @@ from support.ports import free_ports
 ROOT = Path(__file__).resolve().parent.parent.parent
 WORKER = Path(__file__).with_name("worker.py")
 NAME = "trial"
+_PATIENCE = 20  # looks, of half a second each
 
 
 @dataclass
@@ -238,11 +240,13 @@ class Processes:
     # --- the end ----------------------------------------------------------------------------------
 
     def settle(self, limit_s: float) -> None:
-        """Until every application has sent all, all of that is stable, and nothing more is seen."""
+        """Until every application has sent all, all of that is stable, and nothing more is seen.
+        Who lacks what another has seen is waited for a while longer: it may only be starved."""
         (self.folder / "enough").touch()
         deadline = time.monotonic() + limit_s
         sizes: list[int] = []
         still = 0
+        patience = _PATIENCE
         while time.monotonic() < deadline:
             time.sleep(0.1)
             for site, process in self._running.items():
@@ -253,12 +257,27 @@ class Processes:
             still = still + 1 if now == sizes and len(now) == len(self.sites) else 0
             sizes = now
             if still >= 5 and all(self._is_idle(site) for site in self.sites):
-                return
+                if patience <= 0 or self._all_have_seen_the_same():
+                    return
+                still, patience = 0, patience - 1
         late = [site for site in self.sites if not self._has(site) or not self._is_idle(site)]
         self.verdict.wrong.append(f"not done after {limit_s:.0f} s: {late}")
 
     def _has(self, site: str) -> bool:
         return self.notes(site).exists()
+
+    def _all_have_seen_the_same(self) -> bool:
+        seen: dict[str, dict[str, set[Any]]] = {}  # by group and site
+        for site in self.sites:
+            for note in read_notes(self.notes(site)):
+                if note[0] == "saw" and site not in self.deaf:
+                    seen.setdefault(note[2], {}).setdefault(site, set()).add(note[3:6])
+        return all(
+            len({frozenset(by_site.get(site, ())) for site in members if site not in self.deaf})
+            <= 1
+            for group, members in self.config.groups.items()
+            if (by_site := seen.get(group))
+        )
 
     def _is_idle(self, site: str) -> bool:
         kinds = [note[0] for note in read_notes(self.notes(site)) if note[0] in ("open", "idle")]

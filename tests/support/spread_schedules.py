@@ -69,7 +69,7 @@ def run(seed: int, **drawing: Any) -> tuple[SimConfig, SimResult]:
 def outcome(seed: int) -> Outcome:
     config, result = run(seed, epochs_every=3)
     counters = {
-        f"schedules, {config.dissemination}": 1,
+        f"schedules by {config.dissemination}": 1,
         "events": result.events,
         "messages": result.sent,
         "epochs": result.epochs,
