@@ -156,6 +156,15 @@ def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_
     assert world.judge() == []
 
 
+def test_who_waits_for_a_site_that_is_gone_for_good_returns_when_that_one_is_retired() -> None:
+    """The first to ask was refused: it was not excluded yet, and had what another had missed."""
+    world = hard_schedule(800_067)
+    assert sorted(world.down) == ["c"]
+    assert "site 'c' has what 'e', absent, missed of 'g0'" in world.outcomes.values()
+    assert sorted(world.lapses) == ["a", "e"]
+    assert world.judge() == []
+
+
 @pytest.mark.parametrize(("protocol", "seed"), FOUND_SIM)
 def test_a_bug_of_the_numbers_stays_fixed(protocol: str, seed: int) -> None:
     assert failures(protocol, range(seed, seed + 1), excluding) == []
