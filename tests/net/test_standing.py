@@ -1,6 +1,7 @@
 """What operators are told of failures: since when there is no majority, who is excluded, what was
 taken back; and that a store keeps its level and policy."""
 
+import asyncio
 import logging
 import time
 from pathlib import Path
@@ -112,3 +113,39 @@ async def test_an_absent_site_cannot_become_a_voter(tmp_path: Path) -> None:
         await until(lambda: "c" in cluster["a"].core.layout.absent)
         with pytest.raises(ConfigError, match="site 'c' is absent"):
             await cluster["a"].add_voter("c")
+
+
+@in_loop
+async def test_the_last_two_members_of_a_group_are_not_retired_at_once(tmp_path: Path) -> None:
+    """Each of them may go while the other is there; the second is refused."""
+    groups = {"alpha": ["a", "c", "d"], "gone": ["b", "e"]}
+    async with cluster_of(tmp_path, "safe", groups, voters=["a", "c", "d"]) as cluster:
+        for site in ("b", "e"):
+            await cluster.kill(site)
+        node = cluster["a"]
+        await until(lambda: sorted(node.core.layout.absent) == ["b", "e"])
+        results = await asyncio.gather(
+            node.retire_site("b"), cluster["c"].retire_site("e"), return_exceptions=True
+        )
+        (refused,) = [result for result in results if result is not None]
+        assert isinstance(refused, ConfigError)
+        assert "is the last member of 'gone'" in str(refused)
+        await (await cluster["d"].multicast("alpha", b"on")).stable()
+
+
+@in_loop
+async def test_names_that_differ_by_case_alone_are_not_added_at_once() -> None:
+    groups = {"alpha": ["a"], "beta": ["b"], "gamma": ["c"]}
+    async with local_cluster(groups) as cluster:
+        for first, second in (
+            (
+                cluster["a"].add_site("d", "127.0.0.1:7104"),
+                cluster["b"].add_site("D", "127.0.0.1:7105"),
+            ),
+            (cluster["a"].add_group("g", ["a"]), cluster["b"].add_group("G", ["b"])),
+        ):
+            results = await asyncio.gather(first, second, return_exceptions=True)
+            (refused,) = [result for result in results if result is not None]
+            assert isinstance(refused, ConfigError)
+            assert "is there already" in str(refused)
+        await (await cluster["c"].multicast("gamma", b"on")).stable()

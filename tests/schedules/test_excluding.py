@@ -125,6 +125,7 @@ FOUND = {
     100_685: "the last present member left a group, with what an absent one had missed of it",
     100_706: "a flush ended a change, and left one of the domains that it had closed sealed",
     200_966: "a site relayed in an epoch, had not stored that it opened, and entered it again",
+    900_589: "in causal order an absent site sent what had waited before what it had sent earlier",
     101_487: "a voter that returned without its store was made another incarnation once more",
 }
 FOUND_SIM = {
@@ -149,6 +150,11 @@ def test_a_bug_of_the_return_stays_fixed(seed: int) -> None:
     assert hard_schedule(seed).judge() == [], FOUND_HARD[seed]
 
 
+def test_bids_that_a_new_epoch_lost_on_their_way_to_a_restarted_site_are_not_long_missed() -> None:
+    """It was excluded for them as a slow member, returned, and missed them again, for ever."""
+    assert failures("tom", range(800_189, 800_190), all_return) == []
+
+
 def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_it() -> None:
     world = hard_schedule(900_222)
     assert world.options.deliver == "agreed"
@@ -162,6 +168,12 @@ def test_who_waits_for_a_site_that_is_gone_for_good_returns_when_that_one_is_ret
     assert sorted(world.down) == ["c"]
     assert "site 'c' has what 'e', absent, missed of 'g0'" in world.outcomes.values()
     assert sorted(world.lapses) == ["a", "e"]
+    assert world.judge() == []
+
+
+def test_what_absent_members_have_of_a_group_that_was_removed_stands() -> None:
+    world = schedule(803_824)
+    assert world.removed("g1")
     assert world.judge() == []
 
 

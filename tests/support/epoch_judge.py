@@ -87,6 +87,7 @@ def agreement(world: "World", order: dict[str, dict[Message, int]]) -> Found:
                 or world.left(member)
                 or epoch < world.first_epoch.get(member, 0)
                 or world.skipped(member, epoch)
+                or world.ended_with(message[2], epoch)
             ):
                 continue  # away for good, or what it had seen was lost with its store
             if message not in order[member]:
@@ -119,7 +120,13 @@ def causal(world: "World", order: dict[str, dict[Message, int]]) -> Found:
         message = (origin, world.incarnation(origin), group, seq)
         for site, places in order.items():
             at = places.get(message)
-            late = [one for one in past if at is not None and places.get(one, -1) > at]
+            late = [
+                one
+                for one in past
+                if at is not None
+                and places.get(one, -1) > at
+                and not any(s in world.lost for s in who_may_have_lost(world, one[2]))
+            ]
             if late:
                 yield ("causal", site, late[0], message)
         while (origin, group, seq) in world.payloads:  # those of its batch
@@ -128,6 +135,13 @@ def causal(world: "World", order: dict[str, dict[Message, int]]) -> Found:
             seq += 1
             if (origin, group, seq) in world.before:
                 break
+
+
+def who_may_have_lost(world: "World", group: str) -> list[str]:
+    """The members that the group ever had: a message that they lost with their stores is sent again
+    by its origin, behind what was sent after it."""
+    named = [groups.get(group, ()) for groups in world.nominal.values()]
+    return [site for members in (*named, world.listed.get(group, ())) for site in members]
 
 
 def acyclic(order: dict[str, dict[Message, int]]) -> Found:

@@ -424,6 +424,11 @@ class World:
         named = group.startswith("@") or group in layout.groups
         return self.options.on_failure == "exclude" and not named
 
+    def ended_with(self, group: str, epoch: int) -> bool:
+        """Removed, perhaps frozen, after this epoch: what its absent members had of it stands."""
+        later = (named for at, (named, *_) in self.epochs.items() if at > epoch)
+        return self.removed(group) and not any(group in named for named in later)
+
     def left(self, site: str) -> bool:
         """Retired under `exclude`, perhaps while it was absent: nothing is asked of it."""
         layout = max((m.layout for m in self.members.values()), key=lambda one: one.count)

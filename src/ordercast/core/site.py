@@ -306,8 +306,7 @@ class Site:
         return True
 
     def _peer_restarted(self, link: Link) -> None:
-        if self.direct is not None:
-            self.direct.restarted(link.peer)
+        self.ordering.restarted(link.peer)
         self.stability.restarted(link.peer)
         self.tell_settled(link.peer, self.retention.final_seqs(link.peer))
 

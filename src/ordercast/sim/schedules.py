@@ -12,7 +12,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
-from ordercast.sim.faults import CHANGES, Fault, random_faults
+from ordercast.sim.faults import CHANGES, Fault, random_faults, total
 from ordercast.sim.networks import (
     BroadcastSpec,
     LanSpec,
@@ -123,7 +123,11 @@ def excluding(protocol: str, seed: int) -> SimConfig:
         drawn,
         messages=max(drawn.messages, 60),
         rate=float(stream.choice((20, 40, 40))),
-        causal=varied and drawn.deliver == "safe" and more.chance(0.5),
+        # What is lost with stores is sent again, behind what was sent after it.
+        causal=more.chance(0.5)
+        and varied
+        and drawn.deliver == "safe"
+        and not total(tuple(faults), "lose"),
         on_failure="exclude",
         slow_member=more.choice(("wait", "exclude")) if varied else "wait",
         durability=stream.choice(("sync", "sync", "os")),

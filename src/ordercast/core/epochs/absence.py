@@ -107,6 +107,7 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
         change: closing
         for change, closing in layout.closing.items()
         if not any(epoch in epochs for epoch in closing.epochs)
+        and not any(isinstance(edit, RetireSite) and edit.site in touched for edit in closing.edits)
     }
     return replace(layout, flushing=flushing, closing=closing)
 

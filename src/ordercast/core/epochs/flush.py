@@ -82,9 +82,11 @@ class Flusher:
         self.require_nothing_waits()
 
     def require_nothing_waits(self) -> None:
-        """In causal order nothing overtakes a message of this site that waits for absent ones."""
-        if self.parked and self._member.options.causal:
-            to = self.parked[0].members or (self.parked[0].group,)
+        """In causal order nothing overtakes a message of this site that waits for absent ones, or
+        for its own return."""
+        if self._member.options.causal and (self.parked or self.tail is not None):
+            first = self.parked[0] if self.parked else None
+            to = (self._member.name,) if first is None else first.members or (first.group,)
             raise NotInMajority(f"in causal order: behind what waits for {', '.join(to)}, absent")
 
     def restarted(self) -> None:

@@ -132,8 +132,9 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     ):
         raise Busy("a flush is under way there")
     for change, other in layout.closing.items():
-        both = sorted(site for site in concerned if site in other.at)
-        both += sorted(_named(edits) & _named(other.edits))  # of a group that neither has yet
+        there = {site.lower() for site in other.at}  # a new name may differ by case alone
+        both = sorted(site for site in concerned if site.lower() in there)
+        both += sorted(_touched(layout, edits) & _touched(layout, other.edits))
         both += layout.voters if _of_voters(edits) and _of_voters(other.edits) else ()
         if both:
             raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
@@ -144,8 +145,16 @@ def _of_voters(edits: tuple[Edit, ...]) -> bool:
     return any(isinstance(edit, (AddVoter, RemoveVoter)) for edit in edits)
 
 
-def _named(edits: Iterable[Edit]) -> set[Group]:
-    return {edit.group for edit in edits if isinstance(edit, AddGroup)}
+def _touched(layout: Layout, edits: Iterable[Edit]) -> set[Group]:
+    """Groups whose members change, also where no site that is there has to do with it: a group that
+    is new, or whose members are absent. In small letters: names differ by more than case."""
+    found: set[Group] = set()
+    for edit in edits:
+        if isinstance(edit, (AddGroup, RemoveGroup, JoinGroup, LeaveGroup)):
+            found.add(edit.group.lower())
+        elif isinstance(edit, RetireSite):
+            found.update(g.lower() for g, members in layout.groups.items() if edit.site in members)
+    return found
 
 
 def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Groups]:

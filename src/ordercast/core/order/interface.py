@@ -103,6 +103,10 @@ class Ordering(Protocol):
     def held(self) -> int:
         """Batches received but not placed yet (bounded by the senders' windows)."""
 
+    def restarted(self, peer: Site | None) -> None:
+        """The peer has started anew, or is heard in this epoch for the first time since it has:
+        what was on its way to it on the lane CONTROL is lost."""
+
 
 class DirectOrdering(Ordering, Protocol):
     """A protocol without a tree. It takes whatever comes: an item that it left to wait could be the

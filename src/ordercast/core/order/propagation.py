@@ -130,6 +130,9 @@ class Propagation:
     def held(self) -> int:
         return sum(len(queue) for queue in self._waiting.values())
 
+    def restarted(self, peer: Site | None) -> None:
+        """Lanes UP and DOWN go on: nothing is lost."""
+
     # --- causal order -----------------------------------------------------------------------------
 
     def _release(self) -> None:

@@ -272,6 +272,13 @@ class Tom(Propagation):
                     self._bid(Bid(*name_of(batch), node))
         self._bidding = bool(self._stuck)
 
+    def restarted(self, peer: Site | None) -> None:
+        """Bids that were on their way by this hop are lost: own ones are sent at once."""
+        for node, batches in cast(HeadEnvironment, self.environment).heads.unplaced().items():
+            if self._labels.next_hop(self.site, node) == peer:
+                for batch in batches:
+                    self._bid(Bid(*name_of(batch), node))
+
     # --- what survives a restart ------------------------------------------------------------------
 
     def restore(self, state: State) -> None:
