@@ -115,6 +115,10 @@ MISJUDGED = {
         "centralized",
         300_140,
     ): "who waited for one that was gone for good was not counted as a voter",
+    (
+        "symmetric",
+        800_475,
+    ): "an origin lost its store, with what it alone had delivered at `agreed`",
     ("arrow", 26): "what had died with a store was delivered once more, from its origin's",
 }
 

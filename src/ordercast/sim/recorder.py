@@ -244,9 +244,20 @@ class Recorder:
         sent = self.sent()
         if self._lost_at:
             shown = {delivery.id for seen in self.seen.values() for _, delivery in seen}
-            sent = [row for row in sent if row.id in shown or not self._died_out(row, groups)]
+            unagreed = any(epoch.deliver == "agreed" for epoch in epochs)
+            sent = [
+                row
+                for row in sent
+                if row.id in shown
+                or not (self._died_out(row, groups) or (unagreed and self._forgot(row)))
+            ]
         rows = (sent, self._deliveries(), self.events, epochs)
         return History([*groups, *implicit], *rows, meta)
+
+    def _forgot(self, row: Sent) -> bool:
+        """At `agreed`: its origin, which had delivered it, has lost its store; perhaps nobody else
+        had it."""
+        return row.incarnation < self._replaced.get(row.origin, 0)
 
     def _died_out(self, row: Sent, groups: list[GroupRow]) -> bool:
         """Nobody shows it, and all who were present in some epoch of its group have lost their
