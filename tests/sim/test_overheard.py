@@ -5,7 +5,7 @@ import pytest
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import MessageId
-from ordercast.model.options import MILLISECOND
+from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.plan.advice import advise
 from ordercast.sim.networks import Sends
 from ordercast.sim.overheard import Sending, overhear
@@ -26,6 +26,12 @@ def test_a_message_down_a_star_by_hand() -> None:
     assert found.transmissions() == 2  # c's two are one where a multicast is one
     assert found.loads() == {"o": 1, "c": 3, "a": 1, "b": 1}
     assert found.kinds() == {"Submit": 1, "Relay": 2}
+
+
+def test_what_is_sent_late_has_as_much_time() -> None:
+    """A ring of many sites takes seconds; it once had only what was left of twenty."""
+    found = overhear(STAR, "propagation", [Sending(25 * SECOND, "o", "x")])
+    assert found.messages == 3
 
 
 def test_messages_at_once_are_told_apart_and_counted_together() -> None:

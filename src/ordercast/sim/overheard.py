@@ -24,11 +24,7 @@ from ordercast.sim.world import World
 from ordercast.wire.frames import Data, Report, Settled
 
 _BESIDE = (Report, Settled)  # of stability: not what orders or carries a message
-_LATER = 20 * SECOND  # everything is everywhere by then, or the run fails
-_TIMING = Timing(
-    ack_delay=_LATER, resend_after=2 * _LATER, resend_at_most=2 * _LATER, report_delay=_LATER,
-    repair_again=_LATER, suspect=10 * _LATER,
-)  # fmt: skip
+_LATER = 20 * SECOND  # after the last is sent everything is everywhere by then, or the run fails
 _SIZE = 8  # bytes of a payload
 
 
@@ -116,6 +112,7 @@ def overhear(
 ) -> Overheard:
     """Run until all is delivered. `by`: a network that is made for the occasion. `wake`: a site
     takes what comes within so many nanoseconds in one burst."""
+    later = max((sending.at for sending in sendings), default=0) + _LATER
     config = SimConfig(
         structure.table,
         protocol=protocol,
@@ -124,8 +121,8 @@ def overhear(
         deliver="agreed",
         stability="plain",
         durability="memory",
-        timing=_TIMING,
-        settle=_LATER,
+        timing=_held_back_until(later),
+        settle=later,
         wake=wake,
     )
     world = _Listening(config, structure, seed, sendings)
@@ -137,8 +134,15 @@ def overhear(
     except _AllIsDeliveredError:
         return world.overheard()
     raise RuntimeError(
-        f"{protocol}: {world.missing} deliveries were missing after {_LATER / SECOND:g} s"
+        f"{protocol}: {world.missing} deliveries were missing after {later / SECOND:g} s"
     )
+
+
+def _held_back_until(later: int) -> Timing:
+    return Timing(
+        ack_delay=later, resend_after=2 * later, resend_at_most=2 * later, report_delay=later,
+        repair_again=later, suspect=10 * later,
+    )  # fmt: skip
 
 
 class _AllIsDeliveredError(Exception):

@@ -116,7 +116,7 @@ def excluding(protocol: str, seed: int) -> SimConfig:
         faults.append(Fault("lose", count=1, start=FOUNDED))
     counts = {kind: stream.between(0, 1) for kind in CHANGES} if stream.chance(0.3) else {}
     more = Stream(seed, f"more {protocol}")
-    varied = seed % 5 in (2, 4)
+    varied, near = seed % 5 in (2, 4), not isinstance(drawn.network, WanSpec)
     if varied and more.chance(0.6):
         faults.append(Fault("lag", count=more.between(1, 3)))
     return replace(
@@ -124,12 +124,13 @@ def excluding(protocol: str, seed: int) -> SimConfig:
         messages=max(drawn.messages, 60),
         rate=float(stream.choice((20, 40, 40))),
         # What is lost with stores is sent again, behind what was sent after it.
-        causal=more.chance(0.5)
-        and varied
+        causal=varied
         and drawn.deliver == "safe"
+        and more.chance(0.5)
         and not total(tuple(faults), "lose"),
         on_failure="exclude",
-        slow_member=more.choice(("wait", "exclude")) if varied else "wait",
+        # Over a wide area a message takes longer than four of the shortest timeouts.
+        slow_member=more.choice(("wait", "exclude")) if varied and near else "wait",
         durability=stream.choice(("sync", "sync", "os")),
         faults=(*faults, *(Fault(kind, count=n) for kind, n in counts.items() if n)),
         timing=replace(drawn.timing, suspect=stream.choice((100, 200, 500)) * MILLISECOND),
