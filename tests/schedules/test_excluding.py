@@ -189,6 +189,15 @@ def test_if_it_comes_back_after_all_it_takes_it_back(seed: int) -> None:
     assert site in [who for who, _ in world.rollbacks]
 
 
+def test_who_waits_for_a_site_that_is_gone_for_good_returns_when_that_one_is_retired() -> None:
+    """The first to ask was refused: it was not excluded yet, and had what another had missed."""
+    world = hard_schedule(800_067)
+    assert sorted(world.down) == ["c"]
+    assert "site 'c' has what 'e', absent, missed of 'g0'" in world.outcomes.values()
+    assert sorted(world.lapses) == ["a", "e"]
+    assert world.judge() == []
+
+
 def test_what_absent_members_have_of_a_group_that_was_removed_stands() -> None:
     world = schedule(803_824)
     assert world.removed("g1")

@@ -184,7 +184,9 @@ def _tangle(draw: random.Random, world: World) -> None:
 
 
 def _go_for_good(world: World, site: str) -> None:
-    """It never comes back; after a while an operator retires it."""
+    """It never comes back; after a while an operator retires it. What was asked for may be
+    forgotten by a crash, or refused because the site was not excluded yet: then it is asked for
+    again while others wait for the site."""
     if site not in world.members:
         return
     world.down.add(site)
@@ -192,6 +194,16 @@ def _go_for_good(world: World, site: str) -> None:
     for number, other in enumerate(world.first.voters):
         later = world.now + (1_000 + 300 * number) * MILLISECOND
         world.at(later, lambda s=other: world.ask(s, f"retire {site} {s}", RetireSite(site)))  # type: ignore[misc]
+
+    def insist() -> None:
+        there = [voter for voter in world.first.voters if voter in world.members]
+        if there and world.left(site):
+            return
+        if there and world.now > world.calm_at + 3 * SECOND:  # all could be quiet by now
+            world.ask(there[0], f"retire {site} at {world.now}", RetireSite(site))
+        world.at(world.now + 2 * SECOND, insist)
+
+    world.at(world.now + 2 * SECOND, insist)
 
 
 def _sends(draw: random.Random, world: World) -> None:

@@ -479,6 +479,9 @@ class Ended:
     def removed(self, _group: str) -> bool:
         return False
 
+    def ended_with(self, _group: str, _epoch: int) -> bool:
+        return False
+
     def skipped(self, _site: str, _epoch: int) -> bool:
         return False  # nobody is absent for that long
 
