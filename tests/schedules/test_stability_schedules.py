@@ -29,3 +29,9 @@ def test_the_schedules_have_all_of_what_could_go_wrong() -> None:
     assert {(config.deliver, config.on_failure) for config in drawn} == {
         (level, policy) for level in ("safe", "agreed") for policy in ("wait", "exclude")
     }
+
+
+def test_a_close_that_was_placed_and_not_stored_is_no_second_one() -> None:
+    wrong, result, _ = judged(tracked(1_003_967, epochs_every=2), 1_003_967)
+    assert wrong == [], result.replay
+    assert result.faults["crash"] == 3

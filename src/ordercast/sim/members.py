@@ -71,7 +71,7 @@ class Epochs:
         self.asked = 0
         self._times = _FAR if isinstance(config.network, WanSpec) else _NEAR
         self._stream = Stream(seed, "changes")
-        self._closes: dict[int, Key] = {}
+        self._closes: dict[int, dict[Site, Key]] = {}
         self._differ: list[dict[str, Any]] = []
         self.notice(0, "", self.first)
 
@@ -135,8 +135,16 @@ class Epochs:
                 self._differ.append({"epoch": epoch, "site": site})
 
     def closed(self, epoch: int, site: Site, key: Key) -> None:
-        if self._closes.setdefault(epoch, key) != key:
-            self._differ.append({"close_of_epoch": epoch, "site": site})
+        """The last word of a site counts: what it had not stored is gone with a crash."""
+        self._closes.setdefault(epoch, {})[site] = key
+
+    def _closed_differently(self) -> list[dict[str, Any]]:
+        return [
+            {"close_of_epoch": epoch, "site": site}
+            for epoch, keys in self._closes.items()
+            for site, key in keys.items()
+            if key != next(iter(keys.values()))
+        ]
 
     # --- drawing changes --------------------------------------------------------------------------
 
@@ -177,7 +185,7 @@ class Epochs:
     ) -> list[Verdict]:
         """What the checks of a history do not see."""
         found = [
-            _verdict("one_decision", self._differ),
+            _verdict("one_decision", [*self._differ, *self._closed_differently()]),
             _verdict("voters_agree", _logs_differ(members)),
         ]
         if quiet and members:
