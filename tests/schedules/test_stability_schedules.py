@@ -35,3 +35,9 @@ def test_a_close_that_was_placed_and_not_stored_is_no_second_one() -> None:
     wrong, result, _ = judged(tracked(1_003_967, epochs_every=2), 1_003_967)
     assert wrong == [], result.replay
     assert result.faults["crash"] == 3
+
+
+def test_who_lost_its_store_and_is_in_no_group_need_not_show_what_it_had() -> None:
+    wrong, result, _ = judged(tracked(1_002_961, epochs_every=2), 1_002_961)
+    assert wrong == [], result.replay
+    assert result.faults["lose"] == 1

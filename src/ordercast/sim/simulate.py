@@ -90,10 +90,13 @@ def simulate(
 
 
 def _judge_rest(world: World) -> None:
-    """Note who is up and quiet; all of them must be, unless a site never came back."""
+    """Note who is up and quiet; all of them must be, unless a site never came back. Who lost its
+    store and is in no group now cannot show what it had."""
     recorder = world.recorder
     if world.quiet:
         for name, place in world.places.items():
+            if name in recorder.fresh:
+                continue
             if place.site is not None and not _holds_back(place.site):
                 recorder.ended(world.now, name)
         return
