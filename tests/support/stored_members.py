@@ -238,6 +238,8 @@ def cut_off(folder: Path, deliver: str, seed: int = 3) -> StoredMembers:
         world.submit(other, "h", b"together %d" % number)
     world.run(4 * SECOND)
     assert root in next(m for s, m in world.members.items() if s != root).layout.absent
+    for store in world.on_store.values():  # commits are another thread's: who reads now sees all
+        flush(store)
     return world
 
 
