@@ -259,6 +259,16 @@ def test_a_lost_bid_is_sent_again_also_while_other_messages_of_the_origin_are_pl
     assert sites.sites["x"].link("c").peer_boot == 1  # nobody restarted: the bid alone was lost
 
 
+def test_a_hop_sends_bids_of_others_again_when_the_next_one_has_started_anew() -> None:
+    sites = stage()
+    sites.restart("d")
+    sites.frames.clear()  # the hop does not hear of it
+    sites.send("x", "rec")
+    sites.carry()
+    assert sites.items(Bid) == [("x", "a"), ("a", "c"), ("c", "d"), ("c", "d")]
+    assert sites.delivered["d"] == [("x", "rec", 1)]
+
+
 def test_many_missing_bodies_are_fetched_one_round_after_the_other_without_waiting() -> None:
     sites = stage()
     ordering(sites, "c")._bodies = EarlyBodies(bodies=0)

@@ -37,7 +37,8 @@ class OldRowsCount(FullDist[int, Array]):
     def receive(self, peer: int, message: Message[Array]) -> None:
         super().receive(peer, message)
         if len(self._rows) == self.layout.count:
-            self._conclude()
+            least = self.arrays.least([row.array for row in self._rows.values()])
+            self._finish(Info(self._newest, least))
 
 
 class OwnRowIsEnough(FullDist[int, Array]):

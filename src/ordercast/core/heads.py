@@ -6,7 +6,7 @@ epoch seals a site by its header, so that nothing is placed behind it; the site 
 before it is logged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ordercast.core.link import Outgoing
@@ -90,6 +90,10 @@ class Heads:
         """Under which number each child gets what was last sent to it."""
         links = self._site.links
         return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
+
+    def lost(self, peer: SiteName) -> Iterable[Item]:
+        """What was on its way to the peer, on the lane CONTROL, when it started anew."""
+        return self._site.links[peer].lost
 
     def unplaced(self) -> dict[SiteName, list[Batch]]:
         """This site's own batches that their ordering nodes have not placed, the oldest first."""

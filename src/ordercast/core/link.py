@@ -11,7 +11,7 @@ they are; unacknowledged, they hold the sender back.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TypeAlias
 
@@ -100,6 +100,7 @@ class Link:
         self.urgent = False  # there is something in these two lists, or room for queued items
         self.congested = False  # the driver cannot take more for this peer now
         self._rewind = False  # the connection is new: what the peer lacks is to be sent again
+        self.lost: Iterable[Item] = ()  # on the lane CONTROL, when the peer last started anew
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -243,7 +244,9 @@ class Link:
         self.peer_boot = boot
         for lane in LANES[self.anew :]:
             before, out = self.outgoing[lane], Outgoing(self.timing.resend_after)
-            if lane != CONTROL:
+            if lane == CONTROL:
+                self.lost = before.items
+            else:
                 out.items, out.last = before.items, len(before.items)
                 out.restored = before.restored
             self.outgoing[lane] = out

@@ -309,6 +309,7 @@ class Site:
         self.ordering.restarted(link.peer)
         self.stability.restarted(link.peer)
         self.tell_settled(link.peer, self.retention.final_seqs(link.peer))
+        link.lost = ()
 
     # --- what the ordering object asks (interface.Environment) ------------------------------------
 

@@ -85,13 +85,15 @@ class Driver:
         heappush(self._heap, (at, self._tick(), code, a, b, c))
 
     def _lag(self, now: int, place: Place, injection: Injection) -> None:
-        """The application takes nothing more, or has caught up; a paused site hears it later."""
+        """The application takes nothing more, or has caught up; a paused site hears it later, and
+        of a lag that is over by then not at all."""
+        lags = injection.kind == "lag" and now < injection.until
         if place.paused:
             place.held.append((FAULT, injection, None, None))
         elif place.site is not None:
-            if injection.kind == "lag":
+            if lags:
                 self._conditions.count("lag")
-            place.site.hold(now + place.clock, held=injection.kind == "lag")
+            place.site.hold(now + place.clock, held=lags)
             self._perform(now, place, place.site.drain())
 
     def _perform(self, now: int, place: Place, box: Any) -> None:

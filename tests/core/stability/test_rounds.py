@@ -4,7 +4,7 @@ import pytest
 
 from ordercast.core.stability.arrays import GroupArray, GroupCounts
 from ordercast.core.stability.protocols import PROTOCOLS, part_named
-from ordercast.core.stability.rounds import Environment, Layout, Message
+from ordercast.core.stability.rounds import Environment, Info, Layout, Message
 from ordercast.model.errors import ConfigError
 from support.stability_mutants import MUTANTS, parts_of
 from support.stability_rounds import Chaos, Group, b_ary, lock_step
@@ -69,6 +69,21 @@ def test_a_round_ends_once_however_often_its_messages_come(protocol: str) -> Non
             for name in group.targets(each):
                 group.parts[name].receive(each.source, each.message)
     assert sorted(ends) == list(range(1, 8))
+
+
+def test_in_full_dist_rows_of_later_rounds_serve_for_earlier_ones() -> None:
+    """The first member's rows run ahead of another's: there are never all of one round."""
+    group = Group("full_dist", b_ary(2, 1))
+    one = group.parts[2]
+    for number in range(1, 6):
+        group.members[2].array = (number,)
+        one.receive(1, Info(number, (number,)))
+        one.receive(2, Info(number, (number,)))
+        if number > 3:
+            one.receive(3, Info(number - 3, (9,)))
+            assert one.told == number - 3
+            assert one.awaited() == [3]
+    assert group.ends == {2: (5,)}
 
 
 def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:

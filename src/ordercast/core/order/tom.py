@@ -273,8 +273,13 @@ class Tom(Propagation):
         self._bidding = bool(self._stuck)
 
     def restarted(self, peer: Site | None) -> None:
-        """Bids that were on their way by this hop are lost: own ones are sent at once."""
-        for node, batches in cast(HeadEnvironment, self.environment).heads.unplaced().items():
+        """Bids that were on their way by this hop are lost: they are sent again at once, all that
+        are without a place of this site's own, and of others those that it had not taken."""
+        heads = cast(HeadEnvironment, self.environment).heads
+        for item in heads.lost(peer) if peer is not None else ():
+            if type(item) is Bid and item.origin != self.site:
+                self._bid(item)
+        for node, batches in heads.unplaced().items():
             if self._labels.next_hop(self.site, node) == peer:
                 for batch in batches:
                     self._bid(Bid(*name_of(batch), node))

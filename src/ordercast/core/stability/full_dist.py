@@ -4,6 +4,10 @@ Each member keeps the stability matrix M: row i is the newest array of member i.
 member multicasts its row. Round 2: on hearing of the round, every other member multicasts its own.
 Who has all rows of a round knows what is stable: the least of each column. No coordinator, and n
 multicasts.
+
+A row of a later round serves as well, for counts only grow. It has to: rounds go on when the first
+member has all rows, and one whose rows from somebody come late would never have those of one round
+together.
 """
 
 from ordercast.core.stability.arrays import A, Arrays
@@ -11,7 +15,7 @@ from ordercast.core.stability.rounds import Environment, Info, Layout, Message, 
 
 
 class FullDist(Part[N, A]):
-    __slots__ = ("_current", "_newest", "_rows")
+    __slots__ = ("_answered", "_newest", "_rows")
 
     def __init__(
         self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
@@ -19,7 +23,7 @@ class FullDist(Part[N, A]):
         super().__init__(name, layout, arrays, member)
         self._rows: dict[N, Info[A]] = {}  # the matrix
         self._newest = 0  # round of which there is a row
-        self._current = 0  # how many rows are of that round
+        self._answered = 0  # how many rows are of rounds whose end is not known here
 
     def begin(self) -> None:
         self._take_part(self.round + 1)
@@ -30,15 +34,14 @@ class FullDist(Part[N, A]):
         if peer == self.layout.first and message.round > self.round:
             self._take_part(message.round)
         before = self._rows.get(peer)
-        if before is not None and before.round >= message.round:
+        last = 0 if before is None else before.round
+        if message.round <= last:
             return  # it has told us more already
         self._rows[peer] = message
-        if message.round > self._newest:  # also of one that the first member's row has yet to open
-            self._newest = message.round
-            self._current = 0
-        if message.round == self._newest:
-            self._current += 1
-            if self._current == self.layout.count:
+        self._newest = max(message.round, self._newest)
+        if last <= self.told < message.round:
+            self._answered += 1
+            if self._answered == self.layout.count:
                 self._conclude()
 
     def _take_part(self, number: int) -> None:
@@ -46,10 +49,12 @@ class FullDist(Part[N, A]):
         self.member.multicast(Info(number, self.member.received()))
 
     def _conclude(self) -> None:
-        least = self.arrays.least([row.array for row in self._rows.values()])
-        self._finish(Info(self._newest, least))
+        rows = self._rows.values()
+        oldest = min(row.round for row in rows)
+        self._answered = sum(row.round > oldest for row in rows)
+        self._finish(Info(oldest, self.arrays.least([row.array for row in rows])))
 
     def awaited(self) -> list[N]:
         rows = self._rows
-        late = (n for n in self.layout.ring if n not in rows or rows[n].round < self._newest)
+        late = (n for n in self.layout.ring if n not in rows or rows[n].round <= self.told)
         return list(late) if self._newest > self.told else []
