@@ -274,3 +274,22 @@ def test_a_submission_that_cannot_be_placed_is_neither_kept_nor_acknowledged(wro
     assert acks == [(UP, 0, 0)]
     site.submit(MILLISECOND * 20, "g", [b"others go on"])
     assert len(site.drain().persist) == 2
+
+
+def test_what_is_forgotten_makes_a_checkpoint_although_little_is_held_at_a_time() -> None:
+    """Once much was held, so it takes much to look again; and whoever asks how much is held folds
+    what is not needed before it gathers."""
+    network = Network(PAIR, Options(limits=Limits(checkpoint_batches=4)))
+    network.drop = lambda source, *_: source == "b"
+    for _ in range(100):
+        network.submit("a", "g", b"x")
+        network.run(10)
+    network.drop = lambda *_: False
+    network.run(5000)
+    most = 0
+    for _ in range(1000):
+        network.submit("a", "g", b"x")
+        network.run(100)
+        assert network.sites["a"].retention.held() < 3
+        most = max(most, len(network._stores["a"][1]))
+    assert most < 1000  # records that a restart would have to read

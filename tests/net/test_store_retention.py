@@ -12,6 +12,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.net.config import Retention
 from ordercast.net.store import Store, Written
 from ordercast.net.store_file import PAGE_BYTES
+from ordercast.net.sweep import PIECE
 from support.stores import SOON_S, accepted, anew, ask, engine, flush, kept, open_store, write
 
 HOUR = 3_600_000_000_000
@@ -144,6 +145,28 @@ def test_rows_go_although_some_of_the_site_s_own_are_always_under_way(tmp_path: 
     for start in (1, first - 6, first - 1):
         with pytest.raises(ConfigError, match=f"no longer kept; the first that is: {first}"):
             store.read(start, 999)
+    store.close_sync()
+
+
+@pytest.mark.parametrize("retention", [Retention("stable"), Retention("size", 100_000)])
+def test_rows_go_also_when_own_batches_take_long_to_come_back(
+    retention: Retention, tmp_path: Path
+) -> None:
+    """Longer than the piece that is looked at, in rows."""
+    store = open_store(tmp_path / "a.db", retention=retention)
+    under_way, last = 9 * PIECE, 36 * PIECE
+    for number in range(1, under_way + 1):
+        store.write(Written(records=[accepted(number, size=100)], at_ns=1), None)
+    for number in range(1, last + 1):
+        own_and_next = (kept(number), accepted(number + under_way, size=100))
+        box = Written(records=own_and_next, at_ns=1, confirmed=number)
+        if number % 100 == 0:
+            own = [accepted(n, size=100) for n in range(number + 1, number + under_way + 1)]
+            box.forget = anew(number, engine(1, own))
+            flush(store)  # a commit of all at once would look at all at once
+        store.write(box, None)
+    quiet(store)
+    assert count(store) < 4.5 * under_way  # of 2 rows each, until they are back, and those before
     store.close_sync()
 
 

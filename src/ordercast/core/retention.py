@@ -206,4 +206,6 @@ class Retention:
     def held(self) -> int:
         """Batches still needed, after forgetting those that are not."""
         self._fold_all()
+        if self._forgotten >= self._look_at:  # so many may never be here at once
+            self.due = True
         return len(self.batches)

@@ -35,6 +35,7 @@ class Sweep:
         self._db = db
         self._retention = retention
         self._worth = True  # something has changed since a look found nothing to do
+        self._reach = 0  # how many rows to look at, at least
         self._confirmed = 0
         self._looked = 0.0
         self._gaps_looked = 0.0
@@ -58,27 +59,32 @@ class Sweep:
         self._confirmed = ledger.confirmed
         self._looked = time.monotonic()
         most = max(PIECE, 2 * added) if commit else IDLE_PIECE
-        upto = self._deletable(ledger, most)
+        upto, cramped = self._deletable(ledger, max(most, self._reach))
         if upto > self.first:
             self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
             self._db.execute("DELETE FROM annulled WHERE n < ?", (upto,))
             self._forget_gaps()
-        self._worth = upto > self.first
+        self._worth = upto > self.first or cramped
         return max(upto, self.first)
 
-    def _deletable(self, ledger: Ledger, most: int) -> int:
-        """The row up to which rows may go, looking at so many."""
+    def _deletable(self, ledger: Ledger, most: int) -> tuple[int, bool]:
+        """The row up to which rows may go, looking at so many; and whether none may although all
+        of these are done with: one after them refers to the first. Then the next look is longer."""
+        enough = _NEVER
         if self._retention.kind == "size":
-            most = min(most, self._too_many(ledger.last + 1 - self.first))
+            enough = self.first + self._too_many(ledger.last + 1 - self.first)
         end = min(self.first + most, ledger.needed())
-        if end <= self.first:
-            return self.first
+        if min(end, enough) <= self.first:
+            return self.first, False
         kept = self._db.execute(
             _FIRST_KEPT, (self.first, end, ledger.confirmed + 1, self._young())
         ).fetchone()
         upto = end if kept is None else int(kept[0])
         after = self._db.execute("SELECT low FROM batches WHERE n = ?", (upto,)).fetchone()
-        return min(upto, ledger.low() if after is None else int(after[0]))
+        low = min(upto, ledger.low() if after is None else int(after[0]))
+        cramped = low <= self.first and upto == self.first + most
+        self._reach = 2 * most if cramped else self._reach // 2
+        return min(low, enough), cramped
 
     def _forget_gaps(self) -> None:
         """Those whose batches are gone; at most once a second: the events have no index."""
