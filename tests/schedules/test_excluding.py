@@ -189,6 +189,14 @@ def test_if_it_comes_back_after_all_it_takes_it_back(seed: int) -> None:
     assert site in [who for who, _ in world.rollbacks]
 
 
+@pytest.mark.parametrize("seed", [5_003_204, 5_004_784])
+def test_what_was_stable_where_it_is_lost_is_lost_with_the_store(seed: int) -> None:
+    """The only member of a group logged and reported it, and its application had not seen it."""
+    world = schedule(seed)
+    assert len(world.lost) == 1
+    assert world.judge() == []
+
+
 def test_who_waits_for_a_site_that_is_gone_for_good_returns_when_that_one_is_retired() -> None:
     """The first to ask was refused: it was not excluded yet, and had what another had missed."""
     world = hard_schedule(800_067)
