@@ -1,6 +1,6 @@
 """Soak campaign: three real sites send as fast as they may for ten minutes, and one of them stands
 still for a minute of it (`wait`). Memory and stores stay below their limits, under every tracker of
-stability by turns; the others stop while it does, and go on with it."""
+stability and every protocol by turns; the others stop while it does, and go on with it."""
 
 import os
 import signal
@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.options import Limits
 from support.applog import read_notes
@@ -19,8 +20,8 @@ from tools.soak.campaign import Outcome
 CASE_S = 640
 SECONDS = 600
 PAUSE_S = 60
-MOST_MB = 200  # of one process: Python, what may be unread, windows
-MOST_STORE_MB = 128  # of one site: windows, what is held, the log of the store
+MOST_MB = 100  # of one process: Python, what may be unread, windows
+MOST_STORE_MB = 64  # of one site: windows, what is held, the log of the store
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["a", "b"], "gamma": ["b", "c"]}
 
 
@@ -35,6 +36,7 @@ def run(seed: int, seconds: int = SECONDS, pause: int = PAUSE_S) -> Outcome:
     if sys.platform != "linux":
         return Outcome(False, message="the memory of other processes is read from /proc")
     options = {
+        "protocol": list(PROTOCOLS)[seed % len(PROTOCOLS)],
         "stability": list(TRACKERS)[seed % len(TRACKERS)],
         "deliver": "agreed" if seed // len(TRACKERS) % 2 else "safe",
         "on_failure": "wait",
