@@ -36,7 +36,7 @@ def run(seed: int, seconds: int = SECONDS, pause: int = PAUSE_S) -> Outcome:
     if sys.platform != "linux":
         return Outcome(False, message="the memory of other processes is read from /proc")
     options = {
-        "protocol": list(PROTOCOLS)[seed % len(PROTOCOLS)],
+        "protocol": list(PROTOCOLS)[(seed + seed // len(PROTOCOLS)) % len(PROTOCOLS)],
         "stability": list(TRACKERS)[seed % len(TRACKERS)],
         "deliver": "agreed" if seed // len(TRACKERS) % 2 else "safe",
         "on_failure": "wait",
