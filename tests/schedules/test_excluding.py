@@ -130,6 +130,7 @@ FOUND = {
     100_706: "a flush ended a change, and left one of the domains that it had closed sealed",
     200_966: "a site relayed in an epoch, had not stored that it opened, and entered it again",
     900_589: "in causal order an absent site sent what had waited before what it had sent earlier",
+    5_105_951: "the only one who had the past lost it, and who had some of it gave others nothing",
     101_487: "a voter that returned without its store was made another incarnation once more",
 }
 FOUND_SIM = {

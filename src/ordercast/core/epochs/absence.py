@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ordercast.core.epochs.layout import (
+    ALL,
     Build,
     Domain,
     Flushing,
@@ -31,8 +32,6 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
-
-_ALL = 1 << 62  # above every number
 
 
 def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
@@ -269,7 +268,7 @@ def pruned(layout: Layout) -> Layout:
     pasts = dict(layout.pasts)
     for group, (epoch, _) in layout.frozen.items():
         if group not in layout.groups:  # removed: what its members have of it stands
-            pasts[epoch, group] = (_ALL, ())
+            pasts[epoch, group] = (ALL, ())
     first = min((layout.absent[site] for site in missing), default=layout.last_epoch + 1)
     concerned = {
         group for group, members in layout.groups.items() if any(site in members for site in away)

@@ -28,6 +28,7 @@ from ordercast.wire.limits import MEMBERS
 Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
 """(the groups of one domain, builder, protocol) -> its forest, the same at every site."""
 
+ALL = 1 << 62  # as a number: above every one
 STAND_IN = "centralized"
 
 Groups: TypeAlias = dict[Group, tuple[Site, ...]]

@@ -2,14 +2,15 @@
 
 Of a group in an epoch that is closed the past has as many messages as the longest log reported: the
 members agree on the first so many, and keys merge groups. A frozen group's is told by those of its
-members that return now. Where a past was chosen before, it stands.
+members that return now. Where a past was chosen before, it stands; but if all who had it whole have
+lost their stores, as much of it as the members that were absent then have themselves.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ordercast.core.epochs.layout import Flushing, Layout
+from ordercast.core.epochs.layout import ALL, Flushing, Layout
 from ordercast.model.epochs import Counts, Included
 from ordercast.model.groups import Group, Site
 from ordercast.wire.epochs import Logged, Need
@@ -28,6 +29,7 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
     flush = layout.flushing
     assert flush is not None
     found = _longest(layout, flush, reports)
+    shorter: dict[Place, None] = {}
     for (epoch, group), (number, members) in layout.pasts.items():
         holders = [s for s in sorted(reports) if (epoch, group) in reports[s].holds]
         nominal = members or layout.groups.get(group, ())
@@ -36,6 +38,12 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
             for site in layout.counted.get(epoch, ())
             if site in nominal and site not in flush.absent and site not in flush.fresh
         ]
+        if not holders and number != ALL:
+            left, who = _left(layout, flush, reports, (epoch, group))
+            if who and left < number:
+                shorter[epoch, group] = None
+                number = left
+            holders = [who]
         found[epoch, group] = (number, members, holders[0] if holders else "")
     # Who was absent for too long is compared with what was chosen then, and fetches none of it.
     lost = dict.fromkeys(layout.lapsed, layout.pasts)
@@ -50,9 +58,25 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
     counts = tuple(
         (*place, number, members)
         for place, (number, members, _) in sorted(found.items())
-        if place not in layout.pasts and _will_be_missed(layout, flush, place[1], members)
+        if (place not in layout.pasts or place in shorter)
+        and _will_be_missed(layout, flush, place[1], members)
     )
     return Chosen(needs, counts, _lasts(layout, flush, reports))
+
+
+def _left(
+    layout: Layout, flush: Flushing, reports: Mapping[Site, Logged], place: Place
+) -> tuple[int, Site]:
+    """The most that a site has of a past which was chosen without it, and which one; "": none of
+    those that return was in that epoch."""
+    having = [
+        (next((n for e, g, n, _ in reports[site].counts if (e, g) == place), 0), site)
+        for site in sorted(reports)
+        if layout.absent.get(site) == place[0]
+        and site not in flush.fresh
+        and site not in layout.lapsed
+    ]
+    return max(having, default=(0, ""), key=lambda one: one[0])
 
 
 Found: TypeAlias = dict[Place, tuple[int, tuple[Site, ...], Site]]

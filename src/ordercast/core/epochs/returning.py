@@ -101,6 +101,17 @@ def agree(
     return Agreed(position, attempt, tuple(items), tuple(log))
 
 
+def reached(
+    tail: Tail, counts: Counted, log: Iterable[tuple[int, Placed]]
+) -> list[tuple[int, Group]]:
+    """Where the past is here to its end: of what was lost with stores it need not be."""
+    last = {(tail.epoch, group): number for group, (number, _) in tail.counts.items()}
+    for epoch, placed in log:
+        place = (epoch, placed.batch.group)
+        last[place] = max(last_number(placed), last.get(place, 0))
+    return [place for place, number in counts.items() if last.get(place, 0) >= number]
+
+
 def _chosen(
     epoch: int, counts: Counted, fetched: Mapping[int, Sequence[Placed]]
 ) -> Iterable[Placed]:
