@@ -131,6 +131,7 @@ FOUND = {
     200_966: "a site relayed in an epoch, had not stored that it opened, and entered it again",
     900_589: "in causal order an absent site sent what had waited before what it had sent earlier",
     5_105_951: "the only one who had the past lost it, and who had some of it gave others nothing",
+    5_200_490: "who was in an epoch, and not in a group, made the past of that group shorter",
     101_487: "a voter that returned without its store was made another incarnation once more",
 }
 FOUND_SIM = {

@@ -39,11 +39,11 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
             if site in nominal and site not in flush.absent and site not in flush.fresh
         ]
         if not holders and number != ALL:
-            left, who = _left(layout, flush, reports, (epoch, group))
-            if who and left < number:
+            left, who = _left(layout, flush, reports, (epoch, group), nominal)
+            if who and left < number and _is_lost(layout, flush, epoch, nominal):
                 shorter[epoch, group] = None
                 number = left
-            holders = [who]
+            holders = [who] if left >= number else []
         found[epoch, group] = (number, members, holders[0] if holders else "")
     # Who was absent for too long is compared with what was chosen then, and fetches none of it.
     lost = dict.fromkeys(layout.lapsed, layout.pasts)
@@ -65,18 +65,29 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
 
 
 def _left(
-    layout: Layout, flush: Flushing, reports: Mapping[Site, Logged], place: Place
+    layout: Layout,
+    flush: Flushing,
+    reports: Mapping[Site, Logged],
+    place: Place,
+    members: Iterable[Site],
 ) -> tuple[int, Site]:
-    """The most that a site has of a past which was chosen without it, and which one; "": none of
-    those that return was in that epoch."""
+    """The most that one of the members has of a past which was chosen without it, and which one;
+    "": none of those that return was in that epoch."""
+    there = [s for s in members if s not in flush.fresh and s not in layout.lapsed]
     having = [
         (next((n for e, g, n, _ in reports[site].counts if (e, g) == place), 0), site)
-        for site in sorted(reports)
-        if layout.absent.get(site) == place[0]
-        and site not in flush.fresh
-        and site not in layout.lapsed
+        for site in sorted(there)
+        if site in reports and layout.absent.get(site) == place[0]
     ]
     return max(having, default=(0, ""), key=lambda one: one[0])
+
+
+def _is_lost(layout: Layout, flush: Flushing, epoch: int, members: Iterable[Site]) -> bool:
+    """Nobody who has the past of the epoch will come back: those that chose it, and those that were
+    there later, which have fetched it."""
+    counted = layout.counted.get(epoch, ())
+    away = {site: flush.absent[site] for site in members if site in flush.absent}
+    return not any(site in counted or since > epoch for site, since in away.items())
 
 
 Found: TypeAlias = dict[Place, tuple[int, tuple[Site, ...], Site]]
