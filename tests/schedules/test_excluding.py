@@ -141,6 +141,7 @@ FOUND_RETURNING = {
     ("arrow", 41): "the voters never had a leader, and the cluster was not founded",
 }
 FOUND_HARD = {
+    5_306_901: "an origin outside was retired, and what it was told later was owed to it for ever",
     301_362: "who had told the past of a list was retired, and another's word counted as well",
     163: "who had been absent for too long went again before it heard that it had joined anew",
 }

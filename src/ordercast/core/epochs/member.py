@@ -67,8 +67,7 @@ class Member:
         self.build = build
         self.boot = boot
         self.now = 0
-        self.incarnation = 1
-        self.position = 0
+        self.incarnation, self.position = 1, 0
         self.engines: dict[int, Engine] = {}
         self.window = Window(self)
         self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
@@ -396,4 +395,6 @@ class Member:
             placed = all(engine.own.all_placed() for engine in self.engines.values())
             return placed and not self.flush.waiting()
         busy = self._wishes.asked or self.layout.closing or not self.flush.quiet()
-        return not busy and all(engine.quiet(apart_from) for engine in self.engines.values())
+        peers = [peer for engine in self.engines.values() for peer in engine.links]
+        gone = [*apart_from, *(peer for peer in peers if peer not in self.layout.roster)]
+        return not busy and all(engine.quiet(gone) for engine in self.engines.values())
