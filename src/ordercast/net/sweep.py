@@ -36,6 +36,7 @@ class Sweep:
         self._retention = retention
         self._worth = True  # something has changed since a look found nothing to do
         self._reach = 0  # how many rows to look at, at least
+        self._clear = first  # rows before this may go, as a look has found
         self._confirmed = 0
         self._looked = 0.0
         self._gaps_looked = 0.0
@@ -59,7 +60,10 @@ class Sweep:
         self._confirmed = ledger.confirmed
         self._looked = time.monotonic()
         most = max(PIECE, 2 * added) if commit else IDLE_PIECE
-        upto, cramped = self._deletable(ledger, max(most, self._reach))
+        cramped = False
+        if self._clear <= self.first:
+            self._clear, cramped = self._deletable(ledger, max(most, self._reach))
+        upto = min(self._clear, self.first + most)
         if upto > self.first:
             self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
             self._db.execute("DELETE FROM annulled WHERE n < ?", (upto,))
@@ -74,17 +78,21 @@ class Sweep:
         if self._retention.kind == "size":
             enough = self.first + self._too_many(ledger.last + 1 - self.first)
         end = min(self.first + most, ledger.needed())
-        if min(end, enough) <= self.first:
+        if min(end, enough) <= self.first or self._low(ledger, ledger.needed()) <= self.first:
             return self.first, False
         kept = self._db.execute(
             _FIRST_KEPT, (self.first, end, ledger.confirmed + 1, self._young())
         ).fetchone()
-        upto = end if kept is None else int(kept[0])
-        after = self._db.execute("SELECT low FROM batches WHERE n = ?", (upto,)).fetchone()
-        low = min(upto, ledger.low() if after is None else int(after[0]))
+        upto = min(end if kept is None else int(kept[0]), enough)
+        low = min(upto, self._low(ledger, upto))
         cramped = low <= self.first and upto == self.first + most
         self._reach = 2 * most if cramped else self._reach // 2
-        return min(low, enough), cramped
+        return low, cramped
+
+    def _low(self, ledger: Ledger, n: int) -> int:
+        """No row from this one on refers to one before that; it never falls from row to row."""
+        after = self._db.execute("SELECT low FROM batches WHERE n = ?", (n,)).fetchone()
+        return ledger.low() if after is None else int(after[0])
 
     def _forget_gaps(self) -> None:
         """Those whose batches are gone; at most once a second: the events have no index."""

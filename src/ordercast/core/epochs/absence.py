@@ -145,6 +145,12 @@ def _may_return(
             holders = [s for s in layout.counted.get(epoch, ()) if s in nominal and s not in fresh]
             if holders and all(s in absent for s in holders):
                 return False
+            # Those lost it with their stores, and others that are away have fetched it: without
+            # any that has it, this site returns as one that was away for too long.
+            since = layout.absent[site]
+            later = [s for s, when in absent.items() if when >= epoch and when > since]
+            if not holders and any(s in nominal and s not in fresh for s in later):
+                return False
     return True
 
 

@@ -15,7 +15,7 @@ from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.layout import Domain
 from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled
-from ordercast.core.epochs.returning import Tail, agree, last_number, reached, tail_of
+from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.epochs.window import not_in_the_past
 from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
@@ -368,7 +368,7 @@ class Flusher:
         if confirmed.lapsed:
             self.missed.drop(tail.epoch)
         else:
-            self.missed.keep(reached(tail, counts, agreed.log), agreed.log)
+            self.missed.keep_past(tail, counts, agreed.log)
         self.confirmed, self._past = None, None
         self.fetched, self._fetched_to = {}, {}
 

@@ -1,12 +1,13 @@
 """What absent members of this site's groups will ask for when they return: the messages of epochs
 that ended without them, from the one that each was last in."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.layout import Domain
 from ordercast.core.epochs.records import Filled
+from ordercast.core.epochs.returning import Counted, Tail, reached
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Placed
 
@@ -72,6 +73,16 @@ class Missed:
         for epoch, placed in log:
             if self.is_missed(placed.batch.group, placed.batch.members):
                 self.remember(epoch, placed)
+
+    def keep_past(self, tail: Tail, counts: Counted, log: Sequence[tuple[int, Placed]]) -> None:
+        """Of all that this site missed itself. What was lost with stores it may not have to the
+        end: of that it keeps nothing, so as not to be asked for the rest."""
+        whole = dict.fromkeys(reached(tail, counts, log))
+        self.keep(whole, log)
+        for epoch, group in counts:
+            if (epoch, group) not in whole:
+                self.shelf.get(epoch, {}).pop(group, None)
+        self._weigh()
 
     def drop(self, epoch: int) -> None:
         """This site was absent for too long: what it has of the epoch does not go to its end."""

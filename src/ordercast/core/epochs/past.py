@@ -33,12 +33,12 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
     for (epoch, group), (number, members) in layout.pasts.items():
         holders = [s for s in sorted(reports) if (epoch, group) in reports[s].holds]
         nominal = members or layout.groups.get(group, ())
-        holders += [  # of a domain that goes on
+        holders += [  # of a domain that goes on; who reports would say so
             site
             for site in layout.counted.get(epoch, ())
-            if site in nominal and site not in flush.absent and site not in flush.fresh
+            if site in nominal and site not in flush.absent and site not in reports
         ]
-        if not holders and number != ALL:
+        if not holders and number != ALL and _is_asked_for(layout, flush, reports, epoch, nominal):
             left, who = _left(layout, flush, reports, (epoch, group), nominal)
             if who and left < number and _is_lost(layout, flush, epoch, nominal):
                 shorter[epoch, group] = None
@@ -73,13 +73,24 @@ def _left(
 ) -> tuple[int, Site]:
     """The most that one of the members has of a past which was chosen without it, and which one;
     "": none of those that return was in that epoch."""
-    there = [s for s in members if s not in flush.fresh and s not in layout.lapsed]
     having = [
         (next((n for e, g, n, _ in reports[site].counts if (e, g) == place), 0), site)
-        for site in sorted(there)
-        if site in reports and layout.absent.get(site) == place[0]
+        for site in sorted(members)
+        if site in reports and site not in flush.fresh and layout.absent.get(site) == place[0]
     ]
     return max(having, default=(0, ""), key=lambda one: one[0])
+
+
+def _is_asked_for(
+    layout: Layout,
+    flush: Flushing,
+    reports: Mapping[Site, Logged],
+    epoch: int,
+    members: Iterable[Site],
+) -> bool:
+    """Whether one that returns would fetch it: who was away for too long does not."""
+    back = [s for s in members if s in reports and s not in flush.fresh and s not in layout.lapsed]
+    return any(layout.absent.get(site, epoch + 1) <= epoch for site in back)
 
 
 def _is_lost(layout: Layout, flush: Flushing, epoch: int, members: Iterable[Site]) -> bool:

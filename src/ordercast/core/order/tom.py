@@ -276,9 +276,10 @@ class Tom(Propagation):
         """Bids that were on their way by this hop are lost: they are sent again at once, all that
         are without a place of this site's own, and of others those that it had not taken."""
         heads = cast(HeadEnvironment, self.environment).heads
-        for item in heads.lost(peer) if peer is not None else ():
-            if type(item) is Bid and item.origin != self.site:
-                self._bid(item)
+        lost = heads.lost(peer) if peer is not None else ()
+        for bid in dict.fromkeys(item for item in lost if type(item) is Bid):
+            if bid.origin != self.site:
+                self._bid(bid)
         for node, batches in heads.unplaced().items():
             if self._labels.next_hop(self.site, node) == peer:
                 for batch in batches:

@@ -192,7 +192,10 @@ class ByRounds:
         self._oldest = self._begun_at  # nothing that came before is held, as a rule
         if self._not_final and self._since == NEVER:
             self._since = now
-        self.missing.ended()
+        if self.seat.under_way:  # a later one: `full_dist` may be behind
+            self.missing.begun(now)
+        else:
+            self.missing.ended()
 
     def _learn(self, group: Group) -> bool:
         """What the last round says of a group; whether that is news. An entry counts when every
