@@ -13,6 +13,7 @@ FOUND = {
     (482, True): "the same",
     (414, True): "who was away for too long, and had all of a past, was not asked for it",
     (668, True): "the same, at `safe`",
+    (10_437, True): "who joined a group later was counted on for what it had before",
     (814, True): "such a one was rolled back where nobody else wanted that past",
     (897, True): "the same",
 }

@@ -276,6 +276,11 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
         domains[epoch] = reopened(
             epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual
         )
+    pasts = {**layout.pasts, **{(e, g): (n, m) for e, g, n, m in record.counts}}
+    for place, (number, members) in pasts.items():  # who joins a group has nothing of its past
+        before = layout.groups.get(place[1], ())
+        if not members and any(s not in before for s in nominal.get(place[1], ())):
+            pasts[place] = (number, before)
     done = replace(
         layout,
         roster=roster,
@@ -285,7 +290,7 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
         addresses={site: at for site, at in _addresses(layout, closing.edits) if site in roster},
         closing={name: c for name, c in layout.closing.items() if name != record.change},
         lasts={**layout.lasts, **{(o, i, g): seq for o, i, g, seq in record.lasts}},
-        pasts={**layout.pasts, **{(e, g): (n, m) for e, g, n, m in record.counts}},
+        pasts=pasts,
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )
     return _with_outcome(pruned(done), record.change, "")
