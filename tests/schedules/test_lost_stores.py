@@ -14,6 +14,7 @@ FOUND = {
     (414, True): "who was away for too long, and had all of a past, was not asked for it",
     (668, True): "the same, at `safe`",
     (10_437, True): "who joined a group later was counted on for what it had before",
+    (20_156, False): "nobody had a past any more, and one returned without it or a word of that",
     (814, True): "such a one was rolled back where nobody else wanted that past",
     (897, True): "the same",
 }

@@ -145,11 +145,13 @@ def _may_return(
             holders = [s for s in layout.counted.get(epoch, ()) if s in nominal and s not in fresh]
             if holders and all(s in absent for s in holders):
                 return False
-            # Those lost it with their stores, and others that are away have fetched it: without
-            # any that has it, this site returns as one that was away for too long.
-            since = layout.absent[site]
-            later = [s for s, when in absent.items() if when >= epoch and when > since]
-            if not holders and any(s in nominal and s not in fresh for s in later):
+            # Those lost it with their stores. If no member that returns was in that epoch, or one
+            # that is away was there later and has fetched it, this site waits: it is lapsed when
+            # they are back.
+            others = [s for s in nominal if s not in fresh]
+            there = [s for s in others if s not in absent and layout.absent.get(s) == epoch]
+            later = [s for s in others if absent.get(s, 0) >= max(epoch, layout.absent[site] + 1)]
+            if not holders and (later or not there):
                 return False
     return True
 
