@@ -132,6 +132,7 @@ FOUND = {
     900_589: "in causal order an absent site sent what had waited before what it had sent earlier",
     5_105_951: "the only one who had the past lost it, and who had some of it gave others nothing",
     5_200_490: "who was in an epoch, and not in a group, made the past of that group shorter",
+    5_705_983: "a site without its store was taken for the one with it, and had nothing",
     101_487: "a voter that returned without its store was made another incarnation once more",
 }
 FOUND_SIM = {
@@ -192,9 +193,10 @@ def test_if_it_comes_back_after_all_it_takes_it_back(seed: int) -> None:
     assert site in [who for who, _ in world.rollbacks]
 
 
-@pytest.mark.parametrize("seed", [5_003_204, 5_004_784])
+@pytest.mark.parametrize("seed", [5_003_204, 5_004_784, 5_707_981])
 def test_what_was_stable_where_it_is_lost_is_lost_with_the_store(seed: int) -> None:
-    """The only member of a group logged and reported it, and its application had not seen it."""
+    """The only member, or the only one that was there, had it, and its application had not seen
+    it."""
     world = schedule(seed)
     assert len(world.lost) == 1
     assert world.judge() == []

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.engine import Engine
-from ordercast.core.epochs.layout import Domain
+from ordercast.core.epochs.layout import Domain, Flushing
 from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
@@ -34,9 +34,7 @@ _PAGE_BATCHES = 256
 class Flusher:
     def __init__(self, member: "Member", store: int, *, excludes: bool) -> None:
         self._member = member
-        self.store = store
-        self.excludes = excludes
-        self.attempt = 1
+        self.store, self.excludes, self.attempt = store, excludes, 1
         self.tail: Tail | None = None  # of the epoch that was closed without this site
         self.fetched: Shelf = {}
         self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number of each of it
@@ -61,6 +59,10 @@ class Flusher:
         """Whether the voters know this site with another store: it lost what that one had."""
         stores = self._member.layout.stores
         return self.excludes and stores.get(self._member.name, self.store) != self.store
+
+    def _is_meant(self, flush: Flushing) -> bool:
+        """A flush that counts on what this site had with a lost store is not for this one."""
+        return not self.stranger() or flush.fresh.get(self._member.name, (0, 0))[1] == self.store
 
     def stopped(self) -> bool:
         """Restarted: what it relayed before it was durable is not known, so it does not go on."""
@@ -134,7 +136,7 @@ class Flusher:
     def report(self) -> Logged | None:
         member = self._member
         flush = member.layout.flushing
-        if flush is None or member.name not in flush.members:
+        if flush is None or member.name not in flush.members or not self._is_meant(flush):
             return None
         counts: list[tuple[int, Group, int, tuple[Site, ...]]] = []
         lasts: list[tuple[Site, int, Group, int]] = []
@@ -200,7 +202,7 @@ class Flusher:
             self._take(frame)
         else:
             flush = self._member.layout.flushing
-            if flush is not None and flush.number == frame.flush:
+            if flush is not None and flush.number == frame.flush and self._is_meant(flush):
                 self._past = frame
                 self.advance()
 
