@@ -133,6 +133,7 @@ FOUND = {
     5_105_951: "the only one who had the past lost it, and who had some of it gave others nothing",
     5_200_490: "who was in an epoch, and not in a group, made the past of that group shorter",
     5_705_983: "a site without its store was taken for the one with it, and had nothing",
+    5_705_048: "in causal order one was relayed before the one before it was stored, and lost",
     101_487: "a voter that returned without its store was made another incarnation once more",
 }
 FOUND_SIM = {

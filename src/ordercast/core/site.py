@@ -77,7 +77,7 @@ class Site:
         self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
         self._timers: list[tuple[int, SiteName]] = []
         self.resumes = options.on_failure == "wait"
-        self._relay_before_durable = not self.resumes and not info.direct  # else it is a promise
+        self._relay_before_durable = not (self.resumes or info.direct or options.causal_for_good)
         self.replaying = self.resuming = False
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options, boot, partial(getattr, self, "now")

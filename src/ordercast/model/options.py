@@ -44,3 +44,8 @@ class Options:
     slow_member: str = "wait"  # or, under `exclude`, "exclude"
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
+
+    @property
+    def causal_for_good(self) -> bool:
+        """Through exclusions too: what is relayed then promises that what came before is stored."""
+        return self.causal and self.deliver == "safe"
