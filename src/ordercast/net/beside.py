@@ -1,5 +1,6 @@
 """A transport that sends to many in a way of its own, beside one over TCP that does the rest."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 MakeTransport: TypeAlias = "Callable[[Beside], Transport]"
 
 
-class Beside:
+class Beside(ABC):
     """What a node asks of a transport is asked of the `inner` one; what that tells comes here."""
 
     def __init__(self, node: "Node", make: MakeTransport) -> None:
@@ -50,12 +51,13 @@ class Beside:
     async def close(self) -> None:
         await self.inner.close()
 
+    @abstractmethod
     def share(self, sends: Sends) -> Sends:
         """Send to many what is for many; the rest is the caller's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def status(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """For operators."""
 
     def told(self, chosen: str, reached: Mapping[Site, None], silence: str) -> dict[str, Any]:
         """For operators: who is served in which way, and why not in the chosen one."""

@@ -17,6 +17,7 @@ What is heard is durable before it is answered (`notes`): a restarted site hears
 to the same state, and tells again what it owes (`debts`).
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 
@@ -46,7 +47,7 @@ from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import MessageName
 
 
-class Reduction(Domainwide):
+class Reduction(Domainwide, ABC):
     """State: the swap object; the chain; what is on its way (`_open`) and what waits to be issued;
     what others are owed; bodies of own batches that are not final."""
 
@@ -76,8 +77,9 @@ class Reduction(Domainwide):
         self._silent = False  # until all is replayed
         self._advancing = False
 
+    @abstractmethod
     def swap_object(self) -> SwapObject:
-        raise NotImplementedError
+        """What hands out the predecessors."""
 
     # --- issuing ----------------------------------------------------------------------------------
 
