@@ -1,19 +1,24 @@
-"""What stability costs on the wire, and how much of it leaves with data, in the simulator.
+"""What stability costs on the wire, and how much of it rides with data, in the simulator.
 
-Frames and bytes per message, by lane, encoded as over TCP. A frame of stability leaves *with data*
-if its site sends some to the same peer at the same moment: over TCP that is one write. It could be
-packed into the same frame only if both are of one burst and may leave together: a START, with data
-that does not wait for the disk (`could_ride_early`), or anything, with data that does (`…_late`).
+Frames and bytes per message, encoded as over TCP, each case twice in one run: as it is, and with
+stability in frames of its own that leave at once (`apart`). `rides` is the share of what stability
+says that needs no frame of its own; `stable` the time until an origin hears that its message is.
 
-    python bench/piggyback.py [--messages N] [--json]
+At least N messages, and at least four tenths of a second of them.
+
+    python bench/piggyback.py [--messages N] [--policy wait|exclude] [--json]
 """
 
 import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
+from unittest.mock import patch
 
+from ordercast.core.lanes import NEVER
+from ordercast.core.link import Link
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import advise
@@ -22,7 +27,6 @@ from ordercast.sim.place import Place
 from ordercast.sim.world import World
 from ordercast.wire.codec import encode_frame
 from ordercast.wire.frames import CONTROL, Data
-from ordercast.wire.stability import RoundStart
 
 BUILDER = "balanced"
 WAKE = 20_000  # a site takes what has come in so many nanoseconds in one burst
@@ -34,38 +38,29 @@ class Measured(World):
 
     def __init__(self, config: SimConfig, structure: Structure) -> None:
         self.count: Counter[str] = Counter()
-        self.size: Counter[str] = Counter()
-        self._leaving: dict[tuple[int, str, str], Counter[str]] = {}
+        self.size = 0
+        self.accepted: dict[tuple[str, str, int], int] = {}
+        self.took: list[int] = []
         super().__init__(config, structure, 1)
 
-    def _perform(self, now: int, place: Place, box: Any) -> None:
-        early = [peer for peer, frame in box.send if carries(frame)]
-        late = [peer for peer, frame in box.then_send if carries(frame)]
-        for peer, frame in box.then_send:
-            if type(frame) is Data and frame.lane == CONTROL:
-                if peer in late:
-                    self.count["could ride late"] += 1
-                elif peer in early and all(type(item) is RoundStart for item in frame.items):
-                    self.count["could ride early"] += 1
-        super()._perform(now, place, box)
+    def _confirm(self, now: int, place: Place, number: int, box: Any) -> None:
+        for receipt in box.receipts:
+            for seq in range(receipt.seq, receipt.seq + receipt.count):
+                message = (place.name, receipt.group, seq)
+                if receipt.stage == "accepted":
+                    self.accepted.setdefault(message, now)
+                elif receipt.stage == "stable":
+                    self.took.append(now - self.accepted[message])
+        super()._confirm(now, place, number, box)
 
     def _transmit(self, now: int, source: str, sends: Sequence[tuple[str, Any]]) -> None:
-        for peer, frame in sends:
-            kind = "acknowledgement"
+        for _, frame in sends:
+            self.size += len(encode_frame(frame))
+            self.count["frames"] += 1
             if type(frame) is Data:
-                kind = "stability" if frame.lane == CONTROL else "data"
-            self.count[kind] += 1
-            self.size[kind] += len(encode_frame(frame))
-            self._leaving.setdefault((now, source, peer), Counter())[kind] += 1
+                self.count["of stability"] += frame.lane == CONTROL
+                self.count["riders"] += frame.rider is not None
         super()._transmit(now, source, sends)
-
-    def with_data(self) -> int:
-        """Frames of stability that leave at the same moment, to the same peer, as data."""
-        return sum(kinds["stability"] for kinds in self._leaving.values() if kinds["data"])
-
-
-def carries(frame: Any) -> bool:
-    return type(frame) is Data and frame.lane != CONTROL
 
 
 def tables() -> dict[str, GroupTable]:
@@ -78,36 +73,59 @@ def tables() -> dict[str, GroupTable]:
     }
 
 
-def measured(table: GroupTable, deliver: str, rate: float, messages: int) -> dict[str, Any]:
-    config = SimConfig(
-        table, builder=BUILDER, messages=messages, rate=rate, deliver=deliver, wake=WAKE
-    )
+def run(table: GroupTable, config: SimConfig, *, apart: bool) -> Measured:
     world = Measured(config, Structure(1, table, advise(table, BUILDER).forest))
-    world.start()
-    world.run()
+    with ExitStack() as stack:
+        if apart:
+            stack.enter_context(patch.object(Link, "_send_control", _by_itself))
+        world.start()
+        world.run()
     assert world.quiet
-    kinds = ("data", "stability", "acknowledgement")
-    frames, size = (sum(of[kind] for kind in kinds) for of in (world.count, world.size))
+    return world
+
+
+def _by_itself(link: Any, now: int, out: Any, *sends: Any) -> None:
+    """What is new on CONTROL leaves at once, in frames of its own."""
+    link.linger_at = NEVER
+    link._send_new(now, CONTROL, out, sends[2])
+
+
+def measured(
+    table: GroupTable, deliver: str, rate: float, messages: int, policy: str
+) -> dict[str, Any]:
+    messages = max(messages, round(0.4 * rate))
+    config = SimConfig(
+        table, builder=BUILDER, messages=messages, rate=rate, deliver=deliver, wake=WAKE,
+        stability="s_coordp", on_failure=policy,
+    )  # fmt: skip
+    apart, world = run(table, config, apart=True), run(table, config, apart=False)
+    riders = world.count["riders"]
     return {
         "deliver": deliver,
-        "rate": rate,
-        "frames": round(frames / messages, 2),
-        "bytes": round(size / messages),
-        "stability_frames": round(world.count["stability"] / messages, 2),
-        "stability_bytes": round(world.size["stability"] / messages),
-        "with_data": round(world.with_data() / max(1, world.count["stability"]), 3),
-        "could_ride_early": round(world.count["could ride early"] / frames, 3),
-        "could_ride_late": round(world.count["could ride late"] / frames, 3),
+        "rate": round(rate),
+        "frames apart": round(apart.count["frames"] / messages, 2),
+        "frames": round(world.count["frames"] / messages, 2),
+        "fewer": f"{1 - world.count['frames'] / apart.count['frames']:.1%}",
+        "bytes apart": round(apart.size / messages),
+        "bytes": round(world.size / messages),
+        "rides": f"{riders / max(1, riders + world.count['of stability']):.0%}",
+        "stable apart, ms": _mean_ms(apart.took),
+        "stable, ms": _mean_ms(world.took),
     }
+
+
+def _mean_ms(took: list[int]) -> float:
+    return round(sum(took) / len(took) / 1e6, 2)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--messages", type=int, default=400)
+    parser.add_argument("--policy", choices=("wait", "exclude"), default="exclude")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows = [
-        {"table": name, **measured(table, deliver, rate, args.messages)}
+        {"table": name, **measured(table, deliver, rate, args.messages, args.policy)}
         for name, table in tables().items()
         for deliver in ("safe", "agreed")
         for rate in RATES

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.apart import apart as stability_apart
+
 
 @pytest.fixture(autouse=True)
 def quiet_loggers() -> Iterator[None]:
@@ -15,3 +17,10 @@ def quiet_loggers() -> Iterator[None]:
     for logger, level, handlers in before:
         logger.setLevel(level)
         logger.handlers[:] = handlers
+
+
+@pytest.fixture
+def apart() -> Iterator[None]:
+    """For runs that are kept by their seeds."""
+    with stability_apart():
+        yield

@@ -133,16 +133,16 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
             **options: Any,
         ) -> None:
             super().__init__(*args, checkpoint=checkpoint, records=records, **options)
-            self.stored: tuple[Checkpoint | None, list[Record]] = (checkpoint, list(records))
+            self.kept: tuple[Checkpoint | None, list[Record]] = (checkpoint, list(records))
             self.drains = 0
 
         def drain(self) -> Outbox:
             box = super().drain()
-            checkpoint, records = self.stored
+            checkpoint, records = self.kept
             records.extend(box.persist)
             if box.forget is not None:
                 checkpoint, records = box.forget, []
-            self.stored = (checkpoint, records)
+            self.kept = (checkpoint, records)
             self.drains += 1
             if self.drains % 23 == 0:
                 self.compare()
@@ -150,7 +150,7 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
 
         def compare(self) -> None:
             nonlocal compared
-            checkpoint, records = self.stored
+            checkpoint, records = self.kept
             made = Site(
                 self.name,
                 self.structure,

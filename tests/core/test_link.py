@@ -5,7 +5,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordercast.core.link import NEVER, Link
+from ordercast.core.lanes import NEVER
+from ordercast.core.link import Link
 from ordercast.model.messages import Batch
 from ordercast.model.options import Limits, Timing
 from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Repair, Submit
@@ -47,7 +48,10 @@ class Pair:
         return [frame for _, frame in sends]
 
     def wake(self) -> None:
-        wakes = [min(link.ack_at, link.resend_at, link.repair_at) for link in self.ends.values()]
+        wakes = [
+            min(link.ack_at, link.resend_at, link.repair_at, link.linger_at)
+            for link in self.ends.values()
+        ]
         if min(wakes) < NEVER:
             self.now = max(self.now, min(wakes))
             for link in self.ends.values():

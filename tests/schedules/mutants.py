@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from ordercast.core import site as site_module
 from ordercast.core.gate import Gate
-from ordercast.core.link import Link, Take
+from ordercast.core.lanes import Incoming, Take
+from ordercast.core.link import Link
 from ordercast.core.order.interface import ProtocolInfo
 from ordercast.core.order.propagation import Propagation
 from ordercast.core.outbox import Outbox, Passed
@@ -91,13 +92,14 @@ class SequenceNeverIncremented(Broken):
     """GS-2: an origin gives every submission to a primary the same number."""
 
     class link_kind(Link):  # noqa: N801
-        def flush(self, now: int, down: Any, late: Any) -> None:
+        def flush(self, now: int, down: Any, late: Any) -> bool:
             before = len(late)
-            super().flush(now, down, late)
+            waits = super().flush(now, down, late)
             for place in range(before, len(late)):
                 peer, frame = late[place]
                 if isinstance(frame, Data) and frame.lane == UP:
                     late[place] = (peer, replace(frame, number=1))
+            return waits
 
 
 @mutant
@@ -277,14 +279,21 @@ class ForgetsTheWaitQueue(Broken):
     """When a hole is filled, what had come early is dropped, but counted as received."""
 
     class link_kind(Link):  # noqa: N801
-        def _hand_up(self, inc: Any, lane: int, take: Take) -> None:
-            early = inc.early
-            while inc.got + 1 in early:
-                if inc.got + 2 not in early:
-                    take(self.peer, lane, early[inc.got + 1])
-                inc.got += 1
-                inc.done += lane == UP
-                del early[inc.got]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.incoming = [Forgetful() for _ in self.incoming]
+
+
+class Forgetful(Incoming):
+    def hand_up(self, peer: SiteName, lane: int, take: Take) -> bool:
+        early = self.early
+        while self.got + 1 in early:
+            if self.got + 2 not in early:
+                take(peer, lane, early[self.got + 1])
+            self.got += 1
+            self.done += lane == UP
+            del early[self.got]
+        return False
 
 
 @mutant

@@ -149,16 +149,19 @@ FOUND_HARD = {
 }
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_bug_of_the_flush_stays_fixed(seed: int) -> None:
     assert schedule(seed).judge() == [], FOUND[seed]
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("seed", FOUND_HARD)
 def test_a_bug_of_the_return_stays_fixed(seed: int) -> None:
     assert hard_schedule(seed).judge() == [], FOUND_HARD[seed]
 
 
+@pytest.mark.usefixtures("apart")
 def test_bids_that_a_new_epoch_lost_on_their_way_to_a_restarted_site_are_not_long_missed() -> None:
     """It was excluded for them as a slow member, returned, and missed them again, for ever."""
     assert failures("tom", range(800_189, 800_190), all_return) == []
@@ -172,6 +175,7 @@ GONE = {
 }
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("seed", GONE)
 def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_it(
     seed: int,
@@ -182,6 +186,7 @@ def test_what_a_site_that_is_gone_for_good_cannot_take_back_is_not_held_against_
     assert world.judge() == [], GONE[seed]
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("seed", [801_522, 804_738])
 def test_if_it_comes_back_after_all_it_takes_it_back(seed: int) -> None:
     """And what it alone had is there: nothing is left out by the judge."""
@@ -194,6 +199,7 @@ def test_if_it_comes_back_after_all_it_takes_it_back(seed: int) -> None:
     assert site in [who for who, _ in world.rollbacks]
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("seed", [5_003_204, 5_004_784, 5_707_981])
 def test_what_was_stable_where_it_is_lost_is_lost_with_the_store(seed: int) -> None:
     """The only member, or the only one that was there, had it, and its application had not seen
@@ -203,6 +209,7 @@ def test_what_was_stable_where_it_is_lost_is_lost_with_the_store(seed: int) -> N
     assert world.judge() == []
 
 
+@pytest.mark.usefixtures("apart")
 def test_who_waits_for_a_site_that_is_gone_for_good_returns_when_that_one_is_retired() -> None:
     """The first to ask was refused: it was not excluded yet, and had what another had missed."""
     world = hard_schedule(800_067)
@@ -212,22 +219,26 @@ def test_who_waits_for_a_site_that_is_gone_for_good_returns_when_that_one_is_ret
     assert world.judge() == []
 
 
+@pytest.mark.usefixtures("apart")
 def test_what_absent_members_have_of_a_group_that_was_removed_stands() -> None:
     world = schedule(803_824)
     assert world.removed("g1")
     assert world.judge() == []
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize(("protocol", "seed"), FOUND_SIM)
 def test_a_bug_of_the_numbers_stays_fixed(protocol: str, seed: int) -> None:
     assert failures(protocol, range(seed, seed + 1), excluding) == []
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize(("protocol", "seed"), FOUND_RETURNING)
 def test_what_once_waited_for_ever_ends(protocol: str, seed: int) -> None:
     assert failures(protocol, range(seed, seed + 1), all_return) == []
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize(("protocol", "seed"), MISJUDGED)
 def test_what_is_no_violation_is_not_called_one(protocol: str, seed: int) -> None:
     assert failures(protocol, range(seed, seed + 1), excluding) == []

@@ -30,6 +30,7 @@ def test_what_is_left_after_lost_stores_is_agreed_on(first: int) -> None:
     assert lost > CHUNK // 2
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize(("seed", "changes"), FOUND)
 def test_a_bug_of_lost_stores_stays_fixed(seed: int, changes: bool) -> None:
     assert LossSchedule(seed, changes=changes).run().judge() == [], FOUND[seed, changes]

@@ -31,18 +31,21 @@ def test_the_schedules_have_all_of_what_could_go_wrong() -> None:
     }
 
 
+@pytest.mark.usefixtures("apart")
 def test_a_close_that_was_placed_and_not_stored_is_no_second_one() -> None:
     wrong, result, _ = judged(tracked(1_003_967, epochs_every=2), 1_003_967)
     assert wrong == [], result.replay
     assert result.faults["crash"] == 3
 
 
+@pytest.mark.usefixtures("apart")
 def test_who_lost_its_store_and_is_in_no_group_need_not_show_what_it_had() -> None:
     wrong, result, _ = judged(tracked(1_002_961, epochs_every=2), 1_002_961)
     assert wrong == [], result.replay
     assert result.faults["lose"] == 1
 
 
+@pytest.mark.usefixtures("apart")
 def test_rows_that_come_late_from_one_member_do_not_keep_another_asking() -> None:
     config = tracked(2_010_891, epochs_every=2)
     assert config.stability == "full_dist"
@@ -50,6 +53,7 @@ def test_rows_that_come_late_from_one_member_do_not_keep_another_asking() -> Non
     assert wrong == [], result.replay
 
 
+@pytest.mark.usefixtures("apart")
 def test_bids_by_a_hop_that_has_restarted_are_not_lost_in_every_new_epoch() -> None:
     """`tom`: its origin was excluded as too slow before it bid again, time after time."""
     wrong, result, _ = judged(tracked(2_007_129, epochs_every=2), 2_007_129)
@@ -57,6 +61,7 @@ def test_bids_by_a_hop_that_has_restarted_are_not_lost_in_every_new_epoch() -> N
     assert result.faults["switch"] == 1
 
 
+@pytest.mark.usefixtures("apart")
 def test_a_lag_that_ends_with_a_pause_ends() -> None:
     wrong, result, _ = judged(tracked(2_001_049, epochs_every=2), 2_001_049)
     assert wrong == [], result.replay

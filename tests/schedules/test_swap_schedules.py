@@ -44,6 +44,7 @@ REGRESSIONS = {
 }
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("sentence", REGRESSIONS)
 def test_a_bug_of_the_swap_family_stays_fixed(sentence: str) -> None:
     for protocol, seed in REGRESSIONS[sentence]:

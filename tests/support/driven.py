@@ -128,6 +128,7 @@ class DrivenSite:
             sends.setdefault(peer, []).append(frame)
         for peer, frames in sends.items():
             self.transport.send(peer, frames)
+        self.member.stored(box.counted)
         for batch in box.deliver:
             if isinstance(batch, EpochOpened):
                 self.opened.append(batch.epoch)

@@ -21,7 +21,7 @@ from ordercast.core.epochs.records import (
     MemberRecord,
 )
 from ordercast.core.epochs.returning import Rollback
-from ordercast.core.link import NEVER
+from ordercast.core.lanes import NEVER
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.star import build_star
@@ -308,6 +308,7 @@ class World:
 
     def _then_send(self, site: str, box: MemberBox) -> None:
         self._transmit(site, box.then_send)
+        self.members[site].stored(box.counted)
 
     def _deliver(self, site: str, box: MemberBox) -> None:
         seen = self.seen[site]

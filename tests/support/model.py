@@ -22,7 +22,7 @@ from ordercast.core.epochs.layout import first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
 from ordercast.core.epochs.returning import Rollback
-from ordercast.core.link import NEVER
+from ordercast.core.lanes import NEVER
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import Tellers
 from ordercast.model.epochs import Edit
@@ -192,7 +192,7 @@ class Model:
         duties: list[Callable[[], None]] = [
             lambda: sent.extend((local.name, *send) for send in box.send),
             lambda: self._persist(local, box),
-            lambda: sent.extend((local.name, *send) for send in box.then_send),
+            lambda: self._then_send(local, box, sent),
             lambda: self._deliver(local, box),
             lambda: self._forget(local, box),
         ]
@@ -204,6 +204,11 @@ class Model:
             self._lose(local)
         else:
             local.alarm = box.alarm
+
+    def _then_send(self, local: Local, box: MemberBox, sent: list[Any]) -> None:
+        sent.extend((local.name, *send) for send in box.then_send)
+        assert local.member is not None
+        local.member.stored(box.counted)
 
     def _persist(self, local: Local, box: MemberBox) -> None:
         local.disk.extend(box.persist)

@@ -106,6 +106,9 @@ class StandIn:
     def hold(self, now: int, *, held: bool) -> None:
         self._called("hold", now, held)
 
+    def stored(self, counted: Sequence[str]) -> None:
+        self.calls.append((self.name, "stored", 0, tuple(counted)))
+
     def drain(self) -> Outbox:
         burst, self._burst = self._burst, []
         self.drains.append((self.name, len(burst)))

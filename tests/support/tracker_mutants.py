@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from ordercast.core.lanes import Take
 from ordercast.core.link import Link
 from ordercast.core.stability import arrays, seat
 from ordercast.core.stability.arrays import LogArray, LogCounts
@@ -12,6 +13,7 @@ from ordercast.core.stability.differences import Differences
 from ordercast.core.stability.gathering import Gathering
 from ordercast.core.stability.rounds import Ack
 from ordercast.core.stability.train import Train
+from ordercast.wire.frames import CONTROL, Data
 from ordercast.wire.stability import RoundAsk
 
 Patches = list[tuple[Any, str, Any]]
@@ -53,10 +55,45 @@ def the_most_is_taken_for_the_least() -> Patches:
 def reports_leave_before_the_log_is_durable() -> Patches:
     flush = Link.flush
 
-    def mutant(self: Link, now: int, down: Any, _: Any) -> None:
-        flush(self, now, down, down)
+    def mutant(self: Link, now: int, down: Any, _: Any) -> bool:
+        return flush(self, now, down, down)
 
     return [(Link, "flush", mutant)]
+
+
+def counts_ride_with_data_that_does_not_wait_for_the_disk() -> Patches:
+    send = Link._send_control
+
+    def mutant(self: Link, *args: Any) -> None:
+        counts, self._counts, self._unstored = self._counts, False, 0
+        send(self, *args)
+        self._counts = self._counts or counts
+
+    return [(Link, "_send_control", mutant)]
+
+
+def what_rides_is_not_taken() -> Patches:
+    """And taken for received."""
+
+    def mutant(self: Link, now: int, frame: Data, take: Take) -> None:
+        self._receive(now, frame, frame.lane, frame.number, frame.items, take)
+        if frame.rider is not None:
+            inc = self.incoming[CONTROL]
+            inc.got = max(inc.got, frame.rider.number + len(frame.rider.items) - 1)
+
+    return [(Link, "receive", mutant)]
+
+
+def what_rides_is_taken_again() -> Patches:
+    """Without a look at its number."""
+    receive = Link.receive
+
+    def mutant(self: Link, now: int, frame: Data, take: Take) -> None:
+        if frame.rider is not None:
+            self.incoming[CONTROL].got = frame.rider.number - 1
+        receive(self, now, frame, take)
+
+    return [(Link, "receive", mutant)]
 
 
 def the_settled_prefix_is_taken_for_the_log() -> Patches:
@@ -147,6 +184,9 @@ MUTANTS: dict[str, tuple[Callable[[], Patches], tuple[str, ...]]] = {
         (who_is_silent_is_left_out, ("coordp",)),
         (the_most_is_taken_for_the_least, ("s_coordp", "full_dist")),
         (reports_leave_before_the_log_is_durable, ("coordp", "s_train")),
+        (counts_ride_with_data_that_does_not_wait_for_the_disk, ("s_coordp", "coordp")),
+        (what_rides_is_not_taken, ("s_coordp", "train")),
+        (what_rides_is_taken_again, ("s_coordp", "train")),
         (the_settled_prefix_is_taken_for_the_log, ("s_coordp", "full_dist")),
         (a_relay_speaks_for_its_children_without_them, ("s_coordp", "s_train")),
         (a_passenger_counts_itself_and_puts_nothing_on_the_train, ("train",)),

@@ -22,6 +22,7 @@ from ordercast.wire.frames import (
     Relay,
     Repair,
     Report,
+    Rider,
     Settled,
     Submit,
     Timed,
@@ -116,11 +117,16 @@ items_of_lane: dict[int, st.SearchStrategy[Item]] = {
 acks = st.lists(st.tuples(st.sampled_from(LANES), COUNTS, COUNTS), max_size=3).map(tuple)
 
 
+riding = st.one_of(reports, settleds, rounds)
+riders = st.builds(Rider, NUMBERS, st.lists(riding, min_size=1, max_size=3).map(tuple))
+
+
 @st.composite
 def datas(draw: st.DrawFn) -> Data:
     lane = draw(st.sampled_from(LANES))
     items = draw(st.lists(items_of_lane[lane], min_size=1, max_size=4))
-    return Data(draw(NUMBERS), draw(COUNTS), lane, draw(NUMBERS), tuple(items), draw(acks))
+    rider = None if lane == CONTROL else draw(st.one_of(st.none(), riders))
+    return Data(draw(NUMBERS), draw(COUNTS), lane, draw(NUMBERS), tuple(items), draw(acks), rider)
 
 
 @st.composite
@@ -172,7 +178,11 @@ def random_frame(rng: random.Random) -> Frame:
         first = rng.randint(1, 10**6)
         return Repair(boot, of, lane, first, first + rng.randint(0, 99))
     items = tuple(random_item(rng, lane) for _ in range(rng.randint(1, 4)))
-    return Data(boot, of, lane, rng.randint(1, 10**10), items, acks)
+    rider = None
+    if lane != CONTROL and rng.random() < 0.3:
+        some = (Report((("alpha", 3, 2),)), RoundStart(4), RoundAck(4, 1, False, ()))
+        rider = Rider(rng.randint(1, 10**6), some[: rng.randint(1, 3)])
+    return Data(boot, of, lane, rng.randint(1, 10**10), items, acks, rider)
 
 
 def random_item(rng: random.Random, lane: int) -> Item:

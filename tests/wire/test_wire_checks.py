@@ -7,7 +7,7 @@ from hypothesis import given
 from ordercast.model.errors import FrameError
 from ordercast.model.messages import Key, Placed
 from ordercast.wire import checks
-from ordercast.wire.checks import check_frame, is_plain
+from ordercast.wire.checks import check_frame
 from ordercast.wire.codec import decode_frame, encode_frame
 from ordercast.wire.frames import (
     CONTROL,
@@ -24,12 +24,14 @@ from ordercast.wire.frames import (
     Relay,
     Repair,
     Report,
+    Rider,
     Settled,
     Submit,
     Timed,
     Wanted,
 )
 from ordercast.wire.limits import LARGEST_NUMBER, NAMES_KEPT
+from ordercast.wire.plain import is_plain
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
@@ -61,6 +63,10 @@ SWAPS = (
     Reached(7),
 )
 IMPLICIT = "@0123456789abcdef"
+
+
+def with_rider(rider: Rider) -> Data:
+    return msgspec.structs.replace(relay_frame(batch()), rider=rider)
 
 
 def round_frame(group: str, logged: int, settled: int, members: int, slowest: str) -> Data:
@@ -156,6 +162,16 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (Data(1, 1, CONTROL, 1, (RoundMissing(1, ("a b",)),)), "'a b' is not a site's name"),
         (Data(1, 1, UP, 1, (RoundStart(1),)), "a RoundStart does not go on lane 0"),
         (Data(1, 1, CONTROL, 1, (REPORT, Settled((("@", 1),)))), r"items\[1\].seqs: '@' is not"),
+        (with_rider(Rider(0, (RoundStart(1),))), "rider.number is 0"),
+        (with_rider(Rider(1, ())), "rider.items has 0 entries"),
+        (with_rider(Rider(1, (RoundStart(1),) * 17)), "rider.items has 17 entries, not 1 to 16"),
+        (with_rider(Rider(1, (RoundStart(0),))), r"rider.items\[0\].round is 0"),
+        (with_rider(Rider(1, (REPORT, Body(batch())))), r"rider.items\[1\]: a Body does not ride"),
+        (with_rider(Rider(1, (SUBMIT,))), r"rider.items\[0\]: a Submit does not ride"),
+        (
+            Data(1, 1, CONTROL, 1, (REPORT,), (), Rider(2, (REPORT,))),
+            "rider: in a frame of lane 2, its own",
+        ),
     ],
 )
 def test_each_rule_names_what_is_wrong(frame: Frame, complaint: str) -> None:
@@ -239,5 +255,5 @@ def test_ordinary_submissions_and_relays_are_found_plain_once_their_names_are_kn
 def test_the_names_kept_are_bounded() -> None:
     for number in range(NAMES_KEPT + 10):
         check_frame(submit_frame(batch(origin=f"passing-{number}")))
-    assert len(checks._known) <= NAMES_KEPT
-    assert "passing-1" not in checks._known
+    assert len(checks.KNOWN_NAMES) <= NAMES_KEPT
+    assert "passing-1" not in checks.KNOWN_NAMES

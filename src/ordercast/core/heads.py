@@ -9,7 +9,7 @@ before it is logged.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ordercast.core.link import Outgoing
+from ordercast.core.lanes import Outgoing
 from ordercast.core.order.interface import CLOSING, Environment, Ordering
 from ordercast.core.outbox import Headed, Passed
 from ordercast.core.retention import Held

@@ -8,18 +8,22 @@ An item is `got` when the peer holds it in order, `done` when the peer has dealt
 then it is dropped here. At most `link_items` of at most `link_bytes` are under way on a lane (one
 may be larger), at most as many wait out of order. A receiver that has no room leaves items where
 they are; unacknowledged, they hold the sender back.
+
+What is new and small on CONTROL rides in a frame of data that leaves at the same moment; what
+nobody waits for lingers a little for one (docs/stability.md, "With data").
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from ordercast.core.lanes import NEVER, Incoming, Outgoing, Take
 from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
 from ordercast.model.options import Limits, Timing
+from ordercast.wire.checks import RIDE
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,
@@ -31,47 +35,14 @@ from ordercast.wire.frames import (
     Frame,
     Item,
     Repair,
+    Rider,
 )
-
-Take: TypeAlias = Callable[[Site, int, Item], bool]
-"""Hand an item up; False: no room now, keep it and try again on `resume`."""
+from ordercast.wire.limits import RIDERS
 
 Sends: TypeAlias = list[tuple[Site, Frame]]
 
-NEVER = 1 << 62
 
-
-class Outgoing:
-    """One lane to the peer."""
-
-    __slots__ = ("done", "got", "items", "last", "resend_at", "restored", "sent", "wait", "weight")
-
-    def __init__(self, wait: int) -> None:
-        self.items: deque[Item] = deque()  # numbers done+1 … last
-        self.done = self.got = self.sent = self.last = 0
-        self.weight = 0  # bytes sent and not done
-        self.restored = 0  # items that a restart brought back, done or not
-        # Each lane has its own time: progress on one must not put off another's loss.
-        self.resend_at = NEVER
-        self.wait = wait  # before it is sent again; doubles
-
-    def weigh(self) -> None:
-        """What is under way has changed otherwise than one by one."""
-        self.weight = sum(map(weight_of, islice(self.items, self.sent - self.done)))
-
-    def start_at(self, number: int) -> None:
-        """Nothing queued yet, and everything up to `number` was done before a restart."""
-        self.done = self.got = self.sent = self.last = number
-
-
-class _Incoming:
-    __slots__ = ("blocked", "done", "early", "got", "unacknowledged")
-
-    def __init__(self) -> None:
-        self.early: dict[int, Item] = {}  # above got: out of order, or no room
-        self.got = self.done = 0
-        self.unacknowledged = 0  # items, or news of them, since the last acknowledgement
-        self.blocked = False  # the next item is here and waits for room
+_LIGHT = 16_384  # bytes of a frame with which something rides
 
 
 class Link:
@@ -89,7 +60,7 @@ class Link:
         self.limits = limits
         self.timing = timing
         self.outgoing = [Outgoing(timing.resend_after) for _ in LANES]
-        self.incoming = [_Incoming() for _ in LANES]
+        self.incoming = [Incoming() for _ in LANES]
         self.blocked = False  # so it is on some lane
         self.ack_at = NEVER
         self.armed = NEVER  # when the site's timer for this link goes off
@@ -101,6 +72,10 @@ class Link:
         self.congested = False  # the driver cannot take more for this peer now
         self._rewind = False  # the connection is new: what the peer lacks is to be sent again
         self.lost: Iterable[Item] = ()  # on the lane CONTROL, when the peer last started anew
+        self.linger_at = NEVER  # when what waits for data to ride with goes by itself
+        self._data_at = -NEVER  # when data last left
+        self._counts = False  # something queued on CONTROL in this burst must wait for the disk
+        self._unstored = 0  # bursts not durable yet whose CONTROL must not be overtaken
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -111,85 +86,117 @@ class Link:
         out.last += 1
         return out.last - out.done
 
-    def flush(self, now: int, down: Sends, late: Sends) -> None:
-        """Send what may be sent now: DOWN into `down`, all else, which may promise, into `late`."""
-        before = len(late)
+    def control(self, item: Item) -> None:
+        """Queue an item on CONTROL that leaves with this burst, when that is durable."""
+        self.push(CONTROL, item)
+        self.linger_at = NEVER
+        self._counts = True
+
+    def report(self, item: Item, now: int, until: int, *, counts: bool) -> None:
+        """Queue an item of stability that may linger; `counts`: it tells what must be durable."""
+        out = self.outgoing[CONTROL]
+        rare = now - self._data_at >= until - now  # it would wait for nothing, as a rule
+        must_leave = rare or (out.sent < out.last and self.linger_at == NEVER)
+        self.linger_at = NEVER if must_leave else min(until, self.linger_at)
+        self.push(CONTROL, item)
+        self._counts = self._counts or counts
+
+    def stored(self) -> None:
+        """A burst of which `flush` said so is durable, and what waited for that has left."""
+        self._unstored -= 1
+
+    def flush(self, now: int, down: Sends, late: Sends) -> bool:
+        """Send what may be sent now: DOWN into `down`, all else, which may promise, into `late`.
+        Whether `stored` is to be called when this burst is durable."""
+        before, early = len(late), len(down)
+        if self.linger_at <= now:
+            self.linger_at = NEVER  # at the next opportunity
         if self.urgent:
             for frame in self._again:
                 (down if frame.lane == DOWN else late).append((self.peer, frame))
             for lane, first, last in self._repairs:
                 late.append((self.peer, Repair(self.boot, self.peer_boot, lane, first, last)))
             self._again, self._repairs, self.urgent = [], [], False
-        if (
-            not self.congested
-        ):  # else acknowledgements only: they are small, and peers wait for them
+        if not self.congested:  # else acknowledgements only, which are small: peers wait for them
             to_primary, to_child, other = self.outgoing
             if to_child.sent < to_child.last:
                 self._send_new(now, DOWN, to_child, down)
             if to_primary.sent < to_primary.last:
                 self._send_new(now, UP, to_primary, late)
+            if len(down) > early or len(late) > before:
+                self._data_at = now
             if other.sent < other.last:
-                self._send_new(now, CONTROL, other, late)
-        if self.ack_at == NEVER:
+                self._send_control(now, other, down, early, late, before)
+        if self.ack_at != NEVER:
+            if len(late) > before and type(first_late := late[before][1]) is Data:
+                late[before] = (self.peer, replace(first_late, acks=self._acks()))
+            elif self.ack_at <= now:
+                late.append((self.peer, Ack(self.boot, self.peer_boot, self._acks())))
+        if not self._counts:
+            return False
+        self._counts = False
+        if down is late:
+            return False
+        self._unstored += 1
+        return True
+
+    def _send_control(
+        self, now: int, out: Outgoing, down: Sends, early: int, late: Sends, before: int
+    ) -> None:
+        """With data that leaves now if it may, else with data that waits for the disk, else by
+        itself or, while it may linger, not yet."""
+        light = out.last - out.sent <= RIDERS and all(
+            type(item) in RIDE for item in islice(out.items, out.sent - out.done, None)
+        )
+        may_leave = down is late or not (self._counts or self._unstored)
+        if light and may_leave and len(down) > early and self._ride(now, out, down):
             return
-        if len(late) > before and type(first_late := late[before][1]) is Data:
-            late[before] = (self.peer, replace(first_late, acks=self._acks()))
-        elif self.ack_at <= now:
-            late.append((self.peer, Ack(self.boot, self.peer_boot, self._acks())))
+        if light and len(late) > before and self._ride(now, out, late):
+            self._counts = True
+        elif self.linger_at == NEVER:
+            self._counts = True
+            self._send_new(now, CONTROL, out, late)
+
+    def _ride(self, now: int, out: Outgoing, sends: Sends) -> bool:
+        """Send what is new and light in the last of these frames, if that is light data too: one
+        that is heavy is encoded once for all children, and would be for each."""
+        frame = sends[-1][1]
+        if type(frame) is not Data or frame.lane == CONTROL:
+            return False
+        weight = sum(map(weight_of, frame.items))
+        weight += sum(map(weight_of, islice(out.items, out.sent - out.done, None)))
+        first = out.sent + 1
+        if weight > _LIGHT or (last := out.admit(self.limits)) < first:
+            return False
+        items = tuple(islice(out.items, first - out.done - 1, last - out.done))
+        sends[-1] = (self.peer, replace(frame, rider=Rider(first, items)))
+        self._under_way(now, out, last)
+        self.linger_at = NEVER
+        return True
 
     def _send_new(self, now: int, lane: int, out: Outgoing, sends: Sends) -> None:
-        sent, limit = out.sent, out.done + self.limits.link_items
-        if out.last < limit:
-            limit = out.last
-        if limit - sent > 1 or (sent < limit and out.weight):
-            limit = self._within_bytes(out, sent, limit)
-        elif sent < limit:  # alone, it may be as large as it likes
-            out.weight = weight_of(out.items[sent - out.done])
+        sent, limit = out.sent, out.admit(self.limits)
         if sent >= limit:
             return
-        out.sent = limit
         if limit == out.last == sent + 1:  # the common case: one new item
             frame = Data(self.boot, self.peer_boot, lane, limit, (out.items[-1],))
             sends.append((self.peer, frame))
         else:
             for frame in self._cut(lane, sent + 1, limit):
                 sends.append((self.peer, frame))
+        self._under_way(now, out, limit)
+
+    def _under_way(self, now: int, out: Outgoing, last: int) -> None:
+        out.sent = last
         if out.resend_at == NEVER:
             out.resend_at = now + out.wait
             if out.resend_at < self.resend_at:
                 self.resend_at = out.resend_at
 
-    def _within_bytes(self, out: Outgoing, sent: int, limit: int) -> int:
-        """Up to which item there is room; what fits is under way then."""
-        weight, most = out.weight, self.limits.link_bytes
-        for item in islice(out.items, sent - out.done, limit - out.done):
-            more = weight + weight_of(item)
-            if weight and more > most:
-                break
-            weight = more
-            sent += 1
-        out.weight = weight
-        return sent
-
     def _cut(self, lane: int, first: int, last: int) -> list[Data]:
         """Items first … last as frames within the limits on items and bytes."""
-        out = self.outgoing[lane]
-        frames: list[Data] = []
-        items: list[Item] = []
-        size, number = 0, first
-        for item in islice(out.items, first - out.done - 1, last - out.done):
-            weight = weight_of(item)
-            if items and (
-                len(items) == self.limits.frame_items or size + weight > self.limits.frame_bytes
-            ):
-                frames.append(Data(self.boot, self.peer_boot, lane, number, tuple(items)))
-                number += len(items)
-                items, size = [], 0
-            items.append(item)
-            size += weight
-        if items:
-            frames.append(Data(self.boot, self.peer_boot, lane, number, tuple(items)))
-        return frames
+        cut = self.outgoing[lane].cut(first, last, self.limits)
+        return [Data(self.boot, self.peer_boot, lane, number, items) for number, items in cut]
 
     def acknowledged(self, now: int, acks: Acks) -> list[tuple[int, list[Item]]]:
         """Take the peer's acknowledgements; per lane, the items that are now done."""
@@ -250,22 +257,28 @@ class Link:
                 out.items, out.last = before.items, len(before.items)
                 out.restored = before.restored
             self.outgoing[lane] = out
-            self.incoming[lane] = _Incoming()
+            self.incoming[lane] = Incoming()
         self._find_resend()
         for out in self.outgoing:
             out.got = out.sent = out.done
             out.weight = 0
         self._again, self._repairs, self.urgent = [], [], False
+        self.linger_at = NEVER
         return True
 
     def receive(self, now: int, frame: Data, take: Take) -> None:
-        lane = frame.lane
+        self._receive(now, frame, frame.lane, frame.number, frame.items, take)
+        rider = frame.rider
+        if rider is not None:
+            self._receive(now, frame, CONTROL, rider.number, rider.items, take)
+
+    def _receive(
+        self, now: int, frame: Data, lane: int, number: int, items: tuple[Item, ...], take: Take
+    ) -> None:
         if lane >= self.anew and frame.of != self.boot:
             self.ack_at = now  # the peer does not know that we have restarted
             return
         inc = self.incoming[lane]
-        number = frame.number
-        items = frame.items
         if number == inc.got + 1 and not inc.early:
             for item in items:
                 if inc.blocked or not take(self.peer, lane, item):
@@ -283,7 +296,7 @@ class Link:
             self.ack_at = now + self.timing.ack_delay
 
     def _receive_early(
-        self, now: int, inc: _Incoming, lane: int, number: int, items: tuple[Item, ...], take: Take
+        self, now: int, inc: Incoming, lane: int, number: int, items: tuple[Item, ...], take: Take
     ) -> None:
         last = number + len(items) - 1
         if last <= inc.got:
@@ -295,19 +308,9 @@ class Link:
                 inc.early.setdefault(number, item)
             number += 1
         inc.unacknowledged += len(items)
-        self._hand_up(inc, lane, take)
+        self.blocked = inc.hand_up(self.peer, lane, take) or self.blocked
         if inc.early and not inc.blocked:
             self._ask(now, lane, inc)
-
-    def _hand_up(self, inc: _Incoming, lane: int, take: Take) -> None:
-        early = inc.early
-        inc.blocked = False
-        while (item := early.get(inc.got + 1)) is not None:
-            if not take(self.peer, lane, item):
-                self.blocked = inc.blocked = True
-                return
-            inc.got += 1
-            del early[inc.got]
 
     def resume(self, now: int, take: Take) -> None:
         """There is room again: hand up what was waiting, DOWN before UP."""
@@ -315,11 +318,11 @@ class Link:
         for lane in (1, 0):
             inc = self.incoming[lane]
             if inc.early:
-                self._hand_up(inc, lane, take)
+                self.blocked = inc.hand_up(self.peer, lane, take) or self.blocked
                 inc.unacknowledged += 1
                 self.ack_at = min(self.ack_at, now + self.timing.ack_delay)
 
-    def _ask(self, now: int, lane: int, inc: _Incoming) -> None:
+    def _ask(self, now: int, lane: int, inc: Incoming) -> None:
         """Ask for the first hole, at most once in `repair_again` unless the hole is another."""
         hole = (lane, inc.got + 1, min(inc.early) - 1)
         if self.repair_at == NEVER or now >= self.repair_at:

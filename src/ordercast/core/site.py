@@ -5,16 +5,17 @@ A driver calls `submit`, `receive` and `alarm` with integer nanoseconds, any num
 durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
 """
 
-import heapq
 from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
+from ordercast.core.alarms import Alarms
 from ordercast.core.control import take_control
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
 from ordercast.core.heads import HeadOrdering, Heads
-from ordercast.core.link import NEVER, Link, Sends
+from ordercast.core.lanes import NEVER
+from ordercast.core.link import Link, Sends
 from ordercast.core.observe import Observation, is_quiet, observe
 from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.order.registry import protocol_named
@@ -45,6 +46,7 @@ from ordercast.wire.frames import (
     Submit,
 )
 from ordercast.wire.limits import ITEMS
+from ordercast.wire.stability import COUNTLESS
 
 
 class Site:
@@ -75,7 +77,7 @@ class Site:
         self._deliveries: list[DeliveredBatch] = []
         self._touched: dict[SiteName, Link] = {}  # with something to send
         self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
-        self._timers: list[tuple[int, SiteName]] = []
+        self._alarms = Alarms(self.links)
         self.resumes = options.on_failure == "wait"
         self._relay_before_durable = not (self.resumes or info.direct or options.causal_for_good)
         self.replaying = self.resuming = False
@@ -166,19 +168,13 @@ class Site:
         if link.urgent or link.ack_at <= now:
             self._touched[peer] = link
         elif peer not in self._touched:
-            self._arm(link)
+            self._alarms.arm(link)
 
     def alarm(self, now: int) -> None:
         self.now = now
-        timers = self._timers
-        while timers and timers[0][0] <= now:
-            at, peer = heapq.heappop(timers)
-            link = self.links[peer]
-            if link.armed != at:
-                continue
-            link.armed = NEVER
+        for link in self._alarms.due(now):
             link.alarm(now)
-            self._touched[peer] = link
+            self._touched[link.peer] = link
 
     def connected(self, now: int, peer: SiteName) -> None:
         """There is a new connection to the peer: both go on from what the other has (by number)."""
@@ -212,19 +208,14 @@ class Site:
             at = min(at, self.heading.flush(self.now))
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
+        counted: list[SiteName] = []
         if self._touched:
-            for link in self._touched.values():
-                link.flush(self.now, down, late)
-                self._arm(link)
+            for peer, link in self._touched.items():
+                if link.flush(self.now, down, late):
+                    counted.append(peer)
+                self._alarms.arm(link)
             self._touched = {}
-        timers = self._timers
-        while timers:
-            first, peer = timers[0]
-            if self.links[peer].armed == first:
-                if first < at:
-                    at = first
-                break
-            heapq.heappop(timers)
+        at = self._alarms.next(at)
         persist, deliveries, receipts = self._persist, self._deliveries, self.own.receipts
         if persist:  # never a list that the next burst would add to
             self._persist = []
@@ -240,7 +231,13 @@ class Site:
             receipts or (),
             self.retention.checkpoint() if self.retention.due else None,
             None if at == NEVER else at,
+            counted,
         )
+
+    def stored(self, counted: Sequence[SiteName]) -> None:
+        """An outbox that had counted these is durable, and its `then_send` has left."""
+        for peer in counted:
+            self.links[peer].stored()
 
     # --- links ----------------------------------------------------------------------------------
 
@@ -251,16 +248,6 @@ class Site:
             link = Link(peer, self.boot, options.limits, options.timing, lasting=lasting)
             self.links[peer] = link
         return link
-
-    def _arm(self, link: Link) -> None:
-        deadline = link.ack_at
-        if link.resend_at < deadline:
-            deadline = link.resend_at
-        if link.repair_at < deadline:
-            deadline = link.repair_at
-        if deadline < link.armed:
-            link.armed = deadline
-            heapq.heappush(self._timers, (deadline, link.peer))
 
     def _acknowledged(self, link: Link, of: int, acks: Acks) -> None:
         if of != self.boot:  # about an earlier control stream; the others go on through restarts
@@ -316,6 +303,9 @@ class Site:
     def send(self, peer: SiteName, lane: int, item: Item) -> None:
         link = self.links.get(peer) or self.link(peer)
         self._touched[peer] = link
+        if lane == CONTROL:
+            link.control(item)
+            return
         waiting = link.push(lane, item)
         if lane == DOWN and self.direct is None:
             self.flow.pushed(waiting)
@@ -381,14 +371,16 @@ class Site:
                 self.tell_settled(origin, [(group, seq)])
 
     def _report(self, peer: SiteName, item: Item) -> None:
-        self.send(peer, CONTROL, item)
+        link = self._touched[peer] = self.link(peer)
+        until = self.now + self.stability.patience()
+        link.report(item, self.now, until, counts=type(item) not in COUNTLESS)
 
     def tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
         if origin == self.name:
             for group, seq in seqs:
                 self.own.stable(group, seq)
         elif seqs:
-            self.send(origin, CONTROL, Settled(tuple(seqs)))
+            self._report(origin, Settled(tuple(seqs)))
 
     # --- for judges and operators ---------------------------------------------------------------
 

@@ -221,6 +221,7 @@ class Driver:
             if self.application.wants_commit():
                 self._note()
             self._send([*box.send, *box.then_send] if box.send else box.then_send)
+            self.member.stored(box.counted)
             self._tell(box)
             return
         if box.send:
@@ -278,6 +279,8 @@ class Driver:
     def _reveal(self, box: MemberBox) -> None:
         if box.then_send and not self._closed:
             self._send(box.then_send)
+        if box.counted:
+            self.member.stored(box.counted)
         self._tell(box)
 
     def _tell(self, box: MemberBox) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ordercast.core.dissemination.along_tree import AlongTree
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import TREE
-from ordercast.core.link import NEVER
+from ordercast.core.lanes import NEVER
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.beside import Beside, MakeTransport

@@ -16,7 +16,7 @@ from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import MULTICAST
 from ordercast.core.dissemination.settings import StreamLimits
-from ordercast.core.link import NEVER
+from ordercast.core.lanes import NEVER
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
 from ordercast.net.addresses import why

@@ -114,13 +114,22 @@ class Driver:
         if box.send:
             self._transmit(now, place.name, box.send)
         if self._syncs and (box.persist or place.unsynced):
-            if box.persist or box.then_send or box.deliver or box.receipts or box.forget:
+            if (
+                box.persist
+                or box.then_send
+                or box.counted
+                or box.deliver
+                or box.receipts
+                or box.forget
+            ):
                 place.unsynced.append((place.outboxes, box))
                 if not place.syncing:
                     self._sync(now, place)
             return
         if box.then_send:
             self._transmit(now, place.name, box.then_send)
+        if box.counted and place.site is not None:
+            place.site.stored(box.counted)
         if box.deliver:
             self._delivered(now, place.name, box.deliver)
         if box.receipts or box.forget is not None:
@@ -130,6 +139,8 @@ class Driver:
         """Duties 3 and 4 of an outbox that had to wait for a sync."""
         if box.then_send:
             self._transmit(now, place.name, box.then_send)
+        if box.counted and place.site is not None:
+            place.site.stored(box.counted)
         if box.deliver:
             self._delivered(now, place.name, box.deliver)
         self._confirm(now, place, number, box)

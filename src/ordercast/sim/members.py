@@ -234,6 +234,7 @@ class MemberSite:
         self.receive = member.receive
         self.alarm = member.alarm
         self.hold = member.hold
+        self.stored: Callable[[Sequence[Any]], None] = member.stored
         self.observations = member.observations
         self.quiet = member.quiet
 

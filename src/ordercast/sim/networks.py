@@ -231,7 +231,7 @@ class _PointToPoint:
 def _content(frame: object) -> object:
     """Equal for what one transmission takes to several receivers; None: it is for one."""
     if type(frame) is Data:
-        return (frame.lane, frame.items)
+        return (frame.lane, frame.items, frame.rider and frame.rider.items)
     return frame if isinstance(frame, (Piece, Ask, Beat)) else None
 
 

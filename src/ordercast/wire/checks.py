@@ -1,8 +1,6 @@
 """What a decoded frame must satisfy beyond its types: numbers, names, limits, items on their lane.
 
-`check_frame` holds the rules and says in one line which of them is broken. Nearly all frames are
-plain data (named groups, names met before, no causal past): `is_plain` finds those right in one
-pass, several times quicker, and never accepts what the rules refuse.
+`check_frame` holds the rules and says in one line which of them is broken.
 """
 
 import re
@@ -20,7 +18,6 @@ from ordercast.wire.frames import (
     UP,
     Ack,
     Acks,
-    Data,
     Final,
     Frame,
     Item,
@@ -30,6 +27,7 @@ from ordercast.wire.frames import (
     Relay,
     Repair,
     Report,
+    Rider,
     Settled,
     Submit,
     Timed,
@@ -44,6 +42,7 @@ from ordercast.wire.limits import (
     LARGEST_NUMBER,
     MEMBERS,
     NAMES_KEPT,
+    RIDERS,
     VECTOR_ENTRIES,
 )
 from ordercast.wire.ring import Call, Header, Numbered, Token
@@ -59,46 +58,12 @@ LANE_ITEMS: Constant[dict[int, tuple[type, ...]]] = {
     DOWN: (Relay, Proposal, Final),
     CONTROL: (Report, Settled, Body, Bid, Fetch, *ROUNDS),
 }
+RIDE: Constant[frozenset[type]] = frozenset({Report, Settled, *ROUNDS})
+"""What may stand in a frame of another lane."""
 _SHOWN = 64  # characters of a wrong value that a message repeats
 
-_known: set[str] = set()  # right names seen lately: asking a set is ten times quicker than matching
-
-
-def is_plain(frame: Data) -> bool:
-    """Enough for a frame of submissions or relays to be right; False decides nothing."""
-    boot, of, number, lane, items = frame.boot, frame.of, frame.number, frame.lane, frame.items
-    if boot < 1 or of < 0 or number < 1 or not 0 < len(items) <= ITEMS or len(frame.acks) > ACKS:
-        return False
-    total = boot + of + number  # of what is not negative: when it is small, each of them is
-    for item in items:
-        if type(item) is Relay and lane == DOWN:
-            placed = item.placed
-            key = placed.key
-            if key[1] not in _known or placed.number < 1 or not 0 < len(key[0]) <= KEY_PATH:
-                return False
-            total += placed.number
-            batch = placed.batch
-        elif type(item) is Submit and lane == UP:
-            batch = item.batch
-        else:
-            return False
-        if (
-            batch.origin not in _known
-            or batch.group not in _known
-            or batch.incarnation < 1
-            or batch.seq < 1
-            or not 0 < batch.count <= BATCH_MESSAGES
-            or len(batch.body) > BODY_BYTES
-            or batch.past
-            or batch.members
-        ):
-            return False
-        total += batch.incarnation + batch.seq
-    for lane, got, done in frame.acks:
-        if got < 0 or done < 0 or lane not in LANES:
-            return False
-        total += got + done
-    return total <= LARGEST_NUMBER
+KNOWN_NAMES: Constant[set[str]] = set()
+"""Right names seen lately: asking a set is ten times quicker than matching."""
 
 
 # --- The rules ----------------------------------------------------------------------------------
@@ -122,6 +87,19 @@ def check_frame(frame: Frame) -> None:
         check_length(frame.items, 1, ITEMS, "items")
         for place, item in enumerate(frame.items):
             _item(item, frame.lane, f"items[{place}]")
+        if frame.rider is not None:
+            _rider(frame.rider, frame.lane)
+
+
+def _rider(rider: Rider, lane: int) -> None:
+    if lane == CONTROL:
+        raise FrameError(f"rider: in a frame of lane {lane}, its own")
+    check_number(rider.number, 1, "rider.number")
+    check_length(rider.items, 1, RIDERS, "rider.items")
+    for place, item in enumerate(rider.items):
+        if type(item) not in RIDE:
+            raise FrameError(f"rider.items[{place}]: a {type(item).__name__} does not ride")
+        ITEM_RULES[type(item)](item, f"rider.items[{place}]")
 
 
 def _item(item: Item, lane: int, where: str) -> None:
@@ -318,7 +296,7 @@ def _batch(batch: Batch, where: str) -> None:
 def _vector(past: Vector, where: str) -> None:
     check_length(past, 0, VECTOR_ENTRIES, where)
     for group, number, members in past:
-        if members or group not in _known or not 0 < number <= LARGEST_NUMBER:
+        if members or group not in KNOWN_NAMES or not 0 < number <= LARGEST_NUMBER:
             _group(group, members, where)
             check_number(number, 1, f"{where}: number of {group!r}")
 
@@ -351,14 +329,14 @@ def check_length(value: Sized, least: int, most: int, where: str) -> None:
 
 
 def check_site(name: str, where: str) -> None:
-    if name not in _known and not _is_name(name):
+    if name not in KNOWN_NAMES and not _is_name(name):
         raise FrameError(f"{where}: {_shown(name)} is not a site's name")
 
 
 def _group(name: str, members: tuple[str, ...], where: str) -> None:
     """A named group, or with members listed an implicit one."""
     if not members:
-        if name not in _known and not _is_name(name):
+        if name not in KNOWN_NAMES and not _is_name(name):
             raise FrameError(f"{where}.group: {_shown(name)} is not a group's name")
         return
     if IMPLICIT_PATTERN.fullmatch(name) is None:
@@ -369,16 +347,16 @@ def _group(name: str, members: tuple[str, ...], where: str) -> None:
 
 
 def check_group(name: str, where: str) -> None:
-    if name not in _known and not _is_name(name) and IMPLICIT_PATTERN.fullmatch(name) is None:
+    if name not in KNOWN_NAMES and not _is_name(name) and IMPLICIT_PATTERN.fullmatch(name) is None:
         raise FrameError(f"{where}: {_shown(name)} is not a group's name")
 
 
 def _is_name(name: str) -> bool:
     if NAME_PATTERN.fullmatch(name) is None:
         return False
-    if len(_known) >= NAMES_KEPT:
-        _known.clear()
-    _known.add(name)
+    if len(KNOWN_NAMES) >= NAMES_KEPT:
+        KNOWN_NAMES.clear()
+    KNOWN_NAMES.add(name)
     return True
 
 

@@ -19,18 +19,18 @@ from zlib import crc32
 import msgspec
 
 from ordercast.model.errors import FrameError
-from ordercast.wire.checks import is_plain
 from ordercast.wire.dissemination import Spreading
 from ordercast.wire.epoch_checks import check_any_frame
 from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import Handover
 from ordercast.wire.limits import FRAME_BYTES, ITEMS
+from ordercast.wire.plain import is_plain
 
 WireFrame: TypeAlias = Frame | SiteFrame | Handover | Spreading
 
 MAGIC: Final = b"ocf"
-VERSION: Final = 2
+VERSION: Final = 3
 
 _HEADER = struct.Struct(">III")
 HEADER_BYTES: Final = _HEADER.size

@@ -11,10 +11,11 @@ import msgspec
 
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
-from ordercast.wire.checks import check_frame, check_length, check_number, check_site, is_plain
+from ordercast.wire.checks import check_frame, check_length, check_number, check_site
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import Acks, Data, Item
 from ordercast.wire.limits import ITEMS, MEMBERS
+from ordercast.wire.plain import is_plain
 
 KEY_BYTES: Final = 32
 

@@ -3,7 +3,8 @@
 A link has three lanes per direction, each a numbered stream: UP carries submissions from an
 origin to a primary, DOWN propagation from parent to child, CONTROL everything else. Protocols
 without a tree send bodies, and what must not overtake them, UP and answers DOWN. A frame holds
-consecutive items of one lane and, where it may promise, acknowledgements of the other direction.
+consecutive items of one lane and, where it may promise, acknowledgements of the other direction and
+a few small items of CONTROL that ride along.
 Every frame carries the sender's `boot` (how often it has started on this store) and, as `of`, the
 receiver's that it knows: what an earlier start sent late is recognised. On a tree UP and DOWN are
 numbered through restarts, by what is durable; all else starts again at 1 when either side does.
@@ -156,6 +157,13 @@ Acks: TypeAlias = tuple[tuple[int, int, int], ...]
 """(lane, got, done): received in order up to `got`; durable and dealt with up to `done`."""
 
 
+class Rider(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Items `number`, number+1, … of the lane CONTROL, in a frame of another."""
+
+    number: int
+    items: tuple[Item, ...]
+
+
 class Data(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="D"
 ):
@@ -167,6 +175,7 @@ class Data(
     number: int
     items: tuple[Item, ...]
     acks: Acks = ()
+    rider: Rider | None = None
 
 
 class Ack(

@@ -23,6 +23,7 @@ VOTERS: Final = 64
 FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout
 PIECE_BYTES: Final = 256 * 1024  # of an application's snapshot
 TEXT: Final = 256  # characters of a change's name, an address, a reason
+RIDERS: Final = 16  # items of CONTROL in a frame of another lane
 ACKS: Final = len(LANES)  # one for each lane
 LARGEST_NUMBER: Final = 2**62  # a number plus a count stays within the store's 64 bits
 NAMES_KEPT: Final = 16_384  # names found right and remembered; more make the decoder start anew

@@ -65,4 +65,5 @@ class RoundMissing(
 
 
 ROUNDS = (RoundStart, RoundAck, RoundInfo, RoundAsk, RoundMissing)
+COUNTLESS = (RoundStart, RoundAsk, RoundMissing)  # they tell of no log
 RoundItem: TypeAlias = RoundStart | RoundAck | RoundInfo | RoundAsk | RoundMissing

@@ -39,6 +39,7 @@ def breaks(kind: type[Raft], seed: int) -> bool:
         return True
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
     first = KNOWN.get(name, 0)

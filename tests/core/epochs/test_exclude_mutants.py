@@ -29,6 +29,7 @@ def is_caught(name: str, seed: int) -> bool:
             return True
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
     seeds = [KNOWN.get(name, 0), *range(SEEDS)]

@@ -4,6 +4,7 @@ Frames of one epoch and lane that share a batch are packed together: every batch
 peer its own numbers (`wire.dissemination.Many`). A lane of a link that was shared lately stays with
 the stream for a while, also where a batch is for one peer alone: what overtakes on another way only
 looks like a loss. What a link repeats goes by itself: it is asked for because the stream failed.
+So does what rides with data that is shared: it is for one peer, and stays on one way.
 """
 
 from collections.abc import Container, Sequence
@@ -94,6 +95,11 @@ class Fanout:
             rest.extend((peer, InEpoch(epoch, data)) for peer, data, _ in going)
             return
         packets.append(_many(epoch, items, going))
+        rest.extend(
+            (peer, InEpoch(epoch, Data(data.boot, data.of, CONTROL, rider.number, rider.items)))
+            for peer, data, _ in going
+            if (rider := data.rider) is not None
+        )
 
     def forget(self, epochs: Container[int]) -> None:
         """All but these epochs have ended."""

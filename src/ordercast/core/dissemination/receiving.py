@@ -11,7 +11,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from ordercast.core.dissemination.settings import Bucket, StreamLimits, StreamTimes
-from ordercast.core.link import NEVER
+from ordercast.core.lanes import NEVER
 from ordercast.model.groups import Site
 from ordercast.wire.datagrams import HOLES, WIDEST_HOLE, Beat, Datagram, Piece
 

@@ -9,7 +9,7 @@ for the next epoch.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ordercast.core.link import NEVER
+from ordercast.core.lanes import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.order.interface import CLOSING
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record

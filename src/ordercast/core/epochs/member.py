@@ -17,6 +17,7 @@ from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.packing import unpack_layout
+from ordercast.core.epochs.progress import closed, progress
 from ordercast.core.epochs.raft import Raft, VotingTimes
 from ordercast.core.epochs.records import REFUSED as REFUSED
 from ordercast.core.epochs.records import (
@@ -31,7 +32,7 @@ from ordercast.core.epochs.restoring import restore, whole
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
-from ordercast.core.link import NEVER
+from ordercast.core.lanes import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
 from ordercast.model.epochs import Edit, EpochRecord, Finish, Founded, Included, Open, Stored
@@ -231,7 +232,7 @@ class Member:
         elif frame.count <= self.layout.count:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
-        self.say(peer, self._progress())
+        self.say(peer, progress(self))
         if any(wanted.startswith("log ") for wanted in frame.wanted):
             self.flush.tell_log()
 
@@ -276,21 +277,8 @@ class Member:
         self.delivering += box.deliver
         self.receipts += box.receipts
 
-    def _progress(self) -> Fed:
-        closed = [(change, self.closed(change)) for change in self.layout.closing]
-        told = tuple((change, lasts) for change, lasts in closed if lasts is not None)
-        return Fed(self.layout.count, told, *self.flush.news())
-
     def closed(self, change: str) -> Included | None:
-        """What this site reports for a change; None: it has yet to pass a Close."""
-        included: list[tuple[SiteName, int, Group, int]] = []
-        for epoch in self.layout.closing[change].epochs:
-            if self.name in self.layout.domains[epoch].sites:
-                engine = self.engines[epoch]
-                if not engine.all_logged:
-                    return None
-                included += [entry for entry in engine.ordering.placed_here() if entry[1]]
-        return tuple(included)
+        return closed(self, change)
 
     # --- from epoch to epoch ----------------------------------------------------------------------
 
@@ -327,6 +315,7 @@ class Member:
         alarm, late = self._due, self._late
         made: dict[int, Checkpoint] = {}
         send: list[tuple[SiteName, SiteFrame]] = []
+        counted: list[tuple[int, SiteName]] = []
         for epoch, engine in self.engines.items():
             box = engine.drain()
             if box.persist or box.deliver or box.receipts:
@@ -335,6 +324,8 @@ class Member:
                 send += [(peer, InEpoch(epoch, frame)) for peer, frame in box.send]
             if box.then_send:
                 late += [(peer, InEpoch(epoch, frame)) for peer, frame in box.then_send]
+            if box.counted:
+                counted += [(epoch, peer) for peer in box.counted]
             if box.forget is not None:
                 made[epoch] = box.forget
             if box.alarm is not None and box.alarm < alarm:
@@ -350,7 +341,13 @@ class Member:
         forget = whole(self, made) if made or self._forget_due else None
         outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
         at = None if alarm >= NEVER else alarm
-        return MemberBox(persist, send, late, deliver, receipts, outcomes, forget, at)
+        return MemberBox(persist, send, late, deliver, receipts, outcomes, forget, at, counted)
+
+    def stored(self, counted: Sequence[tuple[int, SiteName]]) -> None:
+        """As of a Site; the epoch may have ended meanwhile."""
+        for epoch, peer in counted:
+            if epoch in self.engines:
+                self.engines[epoch].stored((peer,))
 
     def _manage(self, now: int) -> None:
         """What is not of one epoch: changes, the voters' log, this site's place in both."""
@@ -372,7 +369,7 @@ class Member:
             self._lonely_at = now + _LONELY
             for voter in self.layout.voters:
                 if voter != self.name:
-                    self.say(voter, self._progress())
+                    self.say(voter, progress(self))
 
     def _report_closed(self, late: list[tuple[SiteName, SiteFrame]]) -> None:
         """Tell the manager as soon as a Close has passed; it asks again if this is lost."""
@@ -380,7 +377,7 @@ class Member:
             if change not in self._told and self.closed(change) is not None:
                 self._told[change] = None
                 if self.manager_at is not None:
-                    late.append((self.manager_at, self._progress()))
+                    late.append((self.manager_at, progress(self)))
         self._told = {change: None for change in self._told if change in self.layout.closing}
 
     # --- for judges and operators -----------------------------------------------------------------

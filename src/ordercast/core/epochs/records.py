@@ -143,3 +143,4 @@ class MemberBox(msgspec.Struct):
     outcomes: Sequence[tuple[str, str]]  # of changes asked for here: "" or why not
     forget: Anew | None
     alarm: int | None
+    counted: Sequence[tuple[int, Site]] = ()  # as in an Outbox, with the epoch

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.layout import Layout
-from ordercast.core.link import NEVER
+from ordercast.core.lanes import NEVER
 from ordercast.model.epochs import Edit
 from ordercast.model.options import MILLISECOND
 from ordercast.wire.epochs import Ask

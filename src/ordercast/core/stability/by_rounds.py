@@ -54,6 +54,7 @@ class ByRounds:
         self.is_first = self.seat.above is None
         limits, delay = options.limits, options.timing.report_delay
         buffer = max(1, min(limits.window_messages, limits.held_batches // 2))
+        self._linger = options.timing.ack_delay
         self.trigger = Trigger(buffer, delay if self.is_first else 2 * delay)
         self.missing = Missing(self.seat, send, _LONG * delay)
         # By group.
@@ -267,6 +268,10 @@ class ByRounds:
         if begins or self._since == NEVER or not self._not_final:
             return NEVER
         return self._since + self._times * self.trigger.patience
+
+    def patience(self) -> int:
+        """Of rounds that nobody waits for: neither an application nor a buffer."""
+        return 0 if self.eager or 2 * self.held >= self.trigger.limit else self._linger
 
     def deadline(self) -> int:
         """Not when, but whether: nothing is left to do when all is final here."""

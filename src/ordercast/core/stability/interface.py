@@ -52,6 +52,9 @@ class Stability(Protocol):
     def flush(self, now: int) -> int:
         """The burst ends: send what is due; when to be called again at the latest."""
 
+    def patience(self) -> int:
+        """For so many nanoseconds, what is sent now may wait for data to the same site."""
+
     def deadline(self) -> int: ...
 
     def progress(self) -> Progress: ...

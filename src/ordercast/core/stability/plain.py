@@ -225,6 +225,9 @@ class Plain:
     def _report(self, groups: Sequence[Group]) -> Report:
         return Report(tuple((group, *self._mine[group]) for group in groups))
 
+    def patience(self) -> int:
+        return 0  # what may wait has waited here
+
     def deadline(self) -> int:
         return self._lazy_at
 

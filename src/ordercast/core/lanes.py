@@ -1,0 +1,100 @@
+"""The ends of a lane of a link (see `link`): what is under way to the peer, what came from it."""
+
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import TypeAlias
+
+from ordercast.core.weights import weight_of
+from ordercast.model.groups import Site
+from ordercast.model.options import Limits
+from ordercast.wire.frames import Item
+
+Take: TypeAlias = Callable[[Site, int, Item], bool]
+"""Hand an item up; False: no room now, keep it and try again on `resume`."""
+
+NEVER = 1 << 62
+
+
+class Outgoing:
+    """One lane to the peer."""
+
+    __slots__ = ("done", "got", "items", "last", "resend_at", "restored", "sent", "wait", "weight")
+
+    def __init__(self, wait: int) -> None:
+        self.items: deque[Item] = deque()  # numbers done+1 … last
+        self.done = self.got = self.sent = self.last = 0
+        self.weight = 0  # bytes sent and not done
+        self.restored = 0  # items that a restart brought back, done or not
+        # Each lane has its own time: progress on one must not put off another's loss.
+        self.resend_at = NEVER
+        self.wait = wait  # before it is sent again; doubles
+
+    def weigh(self) -> None:
+        """What is under way has changed otherwise than one by one."""
+        self.weight = sum(map(weight_of, islice(self.items, self.sent - self.done)))
+
+    def admit(self, limits: Limits) -> int:
+        """Up to which item there is room; what is new of that counts as under way."""
+        sent, limit = self.sent, self.done + limits.link_items
+        if self.last < limit:
+            limit = self.last
+        if limit - sent > 1 or (sent < limit and self.weight):
+            return self._within_bytes(sent, limit, limits.link_bytes)
+        if sent < limit:  # alone, it may be as large as it likes
+            self.weight = weight_of(self.items[sent - self.done])
+        return limit
+
+    def _within_bytes(self, sent: int, limit: int, most: int) -> int:
+        weight = self.weight
+        for item in islice(self.items, sent - self.done, limit - self.done):
+            more = weight + weight_of(item)
+            if weight and more > most:
+                break
+            weight = more
+            sent += 1
+        self.weight = weight
+        return sent
+
+    def cut(self, first: int, last: int, limits: Limits) -> list[tuple[int, tuple[Item, ...]]]:
+        """Items first … last, with the number of the first, in pieces for one frame each."""
+        pieces: list[tuple[int, tuple[Item, ...]]] = []
+        items: list[Item] = []
+        size, number = 0, first
+        for item in islice(self.items, first - self.done - 1, last - self.done):
+            weight = weight_of(item)
+            if items and (len(items) == limits.frame_items or size + weight > limits.frame_bytes):
+                pieces.append((number, tuple(items)))
+                number += len(items)
+                items, size = [], 0
+            items.append(item)
+            size += weight
+        if items:
+            pieces.append((number, tuple(items)))
+        return pieces
+
+    def start_at(self, number: int) -> None:
+        """Nothing queued yet, and everything up to `number` was done before a restart."""
+        self.done = self.got = self.sent = self.last = number
+
+
+class Incoming:
+    __slots__ = ("blocked", "done", "early", "got", "unacknowledged")
+
+    def __init__(self) -> None:
+        self.early: dict[int, Item] = {}  # above got: out of order, or no room
+        self.got = self.done = 0
+        self.unacknowledged = 0  # items, or news of them, since the last acknowledgement
+        self.blocked = False  # the next item is here and waits for room
+
+    def hand_up(self, peer: Site, lane: int, take: Take) -> bool:
+        """What is next and no longer early; whether there was no room for it."""
+        early = self.early
+        self.blocked = False
+        while (item := early.get(self.got + 1)) is not None:
+            if not take(peer, lane, item):
+                self.blocked = True
+                break
+            self.got += 1
+            del early[self.got]
+        return self.blocked
