@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
-from ordercast.model.options import Limits
-from ordercast.wire.frames import Item
+from ordercast.model.options import Limits, Timing
+from ordercast.wire.frames import CONTROL, Item
 
 Take: TypeAlias = Callable[[Site, int, Item], bool]
 """Hand an item up; False: no room now, keep it and try again on `resume`."""
@@ -19,7 +19,10 @@ NEVER = 1 << 62
 class Outgoing:
     """One lane to the peer."""
 
-    __slots__ = ("done", "got", "items", "last", "resend_at", "restored", "sent", "wait", "weight")
+    __slots__ = (
+        "done", "got", "items", "last", "resend_at", "restored", "sent", "timed", "timed_at",
+        "took", "wait", "weight",
+    )  # fmt: skip
 
     def __init__(self, wait: int) -> None:
         self.items: deque[Item] = deque()  # numbers done+1 … last
@@ -29,6 +32,14 @@ class Outgoing:
         # Each lane has its own time: progress on one must not put off another's loss.
         self.resend_at = NEVER
         self.wait = wait  # before it is sent again; doubles
+        self.timed = self.timed_at = 0  # an item whose way there and back is timed, sent when
+        self.took = 0  # the longest lately; fades
+
+    def heard(self, now: int) -> None:
+        """The peer has got more than before."""
+        if 0 < self.timed <= self.got:
+            self.took = max(now - self.timed_at, self.took - self.took // 8)
+            self.timed = 0
 
     def weigh(self) -> None:
         """What is under way has changed otherwise than one by one."""
@@ -98,3 +109,11 @@ class Incoming:
             self.got += 1
             del early[self.got]
         return self.blocked
+
+
+def first_wait(lane: int, out: Outgoing, timing: Timing) -> int:
+    """Until something is sent again for the first time. On CONTROL it is small, others often wait
+    for it, and nothing may follow that would show the loss: twice as long as an answer takes."""
+    if lane != CONTROL or not out.took:
+        return timing.resend_after
+    return min(timing.resend_after, max(timing.repair_again, 2 * out.took))

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ordercast.core.lanes import NEVER, Incoming, Outgoing, Take
+from ordercast.core.lanes import NEVER, Incoming, Outgoing, Take, first_wait
 from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
 from ordercast.model.options import Limits, Timing
@@ -132,13 +132,9 @@ class Link:
                 late[before] = (self.peer, replace(first_late, acks=self._acks()))
             elif self.ack_at <= now:
                 late.append((self.peer, Ack(self.boot, self.peer_boot, self._acks())))
-        if not self._counts:
-            return False
-        self._counts = False
-        if down is late:
-            return False
-        self._unstored += 1
-        return True
+        waits, self._counts = self._counts and down is not late, False
+        self._unstored += waits
+        return waits
 
     def _send_control(
         self, now: int, out: Outgoing, down: Sends, early: int, late: Sends, before: int
@@ -188,6 +184,8 @@ class Link:
 
     def _under_way(self, now: int, out: Outgoing, last: int) -> None:
         out.sent = last
+        if not out.timed:
+            out.timed, out.timed_at = last, now
         if out.resend_at == NEVER:
             out.resend_at = now + out.wait
             if out.resend_at < self.resend_at:
@@ -212,7 +210,8 @@ class Link:
                 if got > out.sent:
                     out.sent = got
                     out.weigh()
-                out.wait = self.timing.resend_after
+                out.heard(now)
+                out.wait = first_wait(lane, out, self.timing)
                 out.resend_at = now + out.wait
                 progress = True
             if done > out.done:
@@ -336,6 +335,7 @@ class Link:
         if first <= last:
             self._again.extend(self._cut(frame.lane, first, last))
             self.urgent = True
+            out.timed = 0
             out.resend_at = now + out.wait
             self._find_resend()
 
@@ -387,6 +387,7 @@ class Link:
                 continue
             first = out.got + 1 if out.got < out.sent else out.done + 1
             self._again.append(self._cut(lane, first, out.sent)[0])
+            out.timed = 0
             self.urgent = True
             out.wait = min(2 * out.wait, self.timing.resend_at_most)
             out.resend_at = now + out.wait

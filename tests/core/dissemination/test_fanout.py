@@ -9,7 +9,7 @@ from ordercast.model.errors import FrameError
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.wire.dissemination import Many, decode_many, encode_many, frames_for
 from ordercast.wire.epochs import InEpoch, SiteFrame
-from ordercast.wire.frames import CONTROL, DOWN, Ack, Data, Relay, Report
+from ordercast.wire.frames import CONTROL, DOWN, Ack, Data, Relay, Report, Rider
 
 PEERS = ("b", "c", "d")
 
@@ -41,6 +41,16 @@ def test_a_batch_for_several_peers_is_sent_once_with_each_peers_own_numbers() ->
     assert received(packets, "b") == [data(7, item)]
     assert received(packets, "c") == [data(3, item, of=2)]
     assert received(packets, "d") == []
+
+
+def test_what_rides_with_a_shared_frame_goes_by_itself() -> None:
+    item, report = relay(1), Report((("alpha", 3, 2),))
+    laden = InEpoch(1, Data(1, 2, DOWN, 3, (item,), ((DOWN, 1, 1),), Rider(9, (report,))))
+    packets, rest = fanout().split(0, [("b", data(7, item)), ("c", laden)], PEERS)
+    assert received(packets, "c") == [InEpoch(1, Data(1, 2, DOWN, 3, (item,), ((DOWN, 1, 1),)))]
+    assert rest == [("c", InEpoch(1, Data(1, 2, CONTROL, 9, (report,))))]
+    alone = fanout().split(0, [("c", laden)], PEERS)
+    assert alone == ([], [("c", laden)])
 
 
 def test_who_does_not_hear_us_gets_it_by_itself() -> None:

@@ -143,6 +143,7 @@ def drawn(seed: int) -> World:
 CAUGHT = {another_group_overtakes: 8, others_overtake_what_waits: 5}
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("mutant", CAUGHT)
 def test_schedules_catch_what_overtakes(mutant: type[Patches]) -> None:
     assert drawn(CAUGHT[mutant]).judge() == []
