@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ordercast.core.lanes import NEVER
 from ordercast.core.link import Link
 from ordercast.model.messages import Batch
-from ordercast.model.options import Limits, Timing
+from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
 from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Repair, Submit
 
 LIMITS = Limits(link_items=8, frame_items=3, frame_bytes=600)
@@ -146,3 +146,43 @@ def test_a_peer_that_restarts_gets_again_what_was_not_done() -> None:
     again = [frame for frame in pair.flush("a") if isinstance(frame, Data)]
     assert [(frame.number, frame.items) for frame in again] == [(2, (item(2), item(3)))]
     assert link.heard(1) is None
+
+
+def answered(pair: Pair, lane: int, sent_at: int, got_at: int) -> int:
+    """One item there and its acknowledgement back; after how long the next is sent again."""
+    link = pair.ends["a"]
+    pair.now = sent_at
+    link.push(lane, item(1))
+    (frame,) = pair.flush("a")
+    pair.now = got_at
+    pair.receive("b", frame)
+    pair.ends["b"].ack_at = got_at
+    for answer in pair.flush("b"):
+        pair.receive("a", answer)
+    link.push(lane, item(2))
+    pair.flush("a")
+    return link.outgoing[lane].resend_at - pair.now
+
+
+def test_what_is_not_answered_on_control_is_sent_again_after_twice_what_an_answer_takes() -> None:
+    timing = Timing()
+    assert answered(Pair(), CONTROL, 0, 40 * MILLISECOND) == 80 * MILLISECOND
+    assert answered(Pair(), CONTROL, 0, MILLISECOND) == timing.repair_again
+    assert answered(Pair(), CONTROL, 0, SECOND) == timing.resend_after
+    assert answered(Pair(), DOWN, 0, 40 * MILLISECOND) == timing.resend_after
+
+
+def test_an_item_that_was_sent_twice_is_not_timed() -> None:
+    """Which of the two was answered nobody knows."""
+    pair = Pair()
+    link = pair.ends["a"]
+    link.push(CONTROL, item(1))
+    (frame,) = pair.flush("a")
+    pair.now = Timing().resend_after
+    link.alarm(pair.now)
+    assert pair.flush("a") == [frame]
+    pair.receive("b", frame)
+    pair.ends["b"].ack_at = pair.now
+    for answer in pair.flush("b"):
+        pair.receive("a", answer)
+    assert link.outgoing[CONTROL].took == 0
