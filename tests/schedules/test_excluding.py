@@ -209,6 +209,15 @@ def test_what_was_stable_where_it_is_lost_is_lost_with_the_store(seed: int) -> N
     assert world.judge() == []
 
 
+def test_what_was_stable_where_it_is_retired_is_lost_with_the_site() -> None:
+    """The only member present then crashed for good before its application saw it."""
+    world = hard_schedule(7_101_408)
+    assert world.lost == {}
+    assert "e" in world.down
+    assert world.outcomes["retire e a"] == ""
+    assert world.judge() == []
+
+
 @pytest.mark.usefixtures("apart")
 def test_who_waits_for_a_site_that_is_gone_for_good_returns_when_that_one_is_retired() -> None:
     """The first to ask was refused: it was not excluded yet, and had what another had missed."""

@@ -189,7 +189,9 @@ def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
             yield ("another content", site, group, seq)
         if site in world.down or world.left(site) or (named in world.ever and world.losses()):
             continue  # who had it may have lost it with its store, or be retired
-        if "stable" in stages and any(s in world.lost for s in who_may_have_lost(world, group)):
+        if "stable" in stages and any(
+            s in world.lost or world.left(s) for s in who_may_have_lost(world, group)
+        ):
             continue  # the only one present then had it, and its application had not seen it
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
