@@ -9,7 +9,8 @@ from ordercast.core.lanes import NEVER
 from ordercast.core.link import Link
 from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
-from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Repair, Submit
+from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Repair, Rider, Submit
+from ordercast.wire.stability import RoundStart
 
 LIMITS = Limits(link_items=8, frame_items=3, frame_bytes=600)
 
@@ -172,17 +173,35 @@ def test_what_is_not_answered_on_control_is_sent_again_after_twice_what_an_answe
     assert answered(Pair(), DOWN, 0, 40 * MILLISECOND) == timing.resend_after
 
 
-def test_an_item_that_was_sent_twice_is_not_timed() -> None:
-    """Which of the two was answered nobody knows."""
+def test_an_answer_that_takes_longer_than_it_did_is_timed_again() -> None:
+    """Once it came after the resend, and no longer after those that followed."""
     pair = Pair()
     link = pair.ends["a"]
-    link.push(CONTROL, item(1))
-    (frame,) = pair.flush("a")
-    pair.now = Timing().resend_after
-    link.alarm(pair.now)
-    assert pair.flush("a") == [frame]
-    pair.receive("b", frame)
-    pair.ends["b"].ack_at = pair.now
-    for answer in pair.flush("b"):
-        pair.receive("a", answer)
-    assert link.outgoing[CONTROL].took == 0
+    for number in range(1, 40):
+        slow = 120 * MILLISECOND if number > 3 else MILLISECOND
+        link.push(CONTROL, item(number))
+        (frame,) = pair.flush("a")
+        sent_at, resent = pair.now, 0
+        while link.resend_at < sent_at + slow:
+            pair.now = link.resend_at
+            link.alarm(pair.now)
+            resent += len(pair.flush("a"))
+        assert resent <= (number == 4) * 2, number
+        pair.now = sent_at + slow
+        pair.receive("b", frame)
+        pair.ends["b"].ack_at = pair.now
+        for answer in pair.flush("b"):
+            pair.receive("a", answer)
+    assert link.outgoing[CONTROL].took <= Timing().resend_after
+
+
+def test_holes_of_two_lanes_are_asked_for_at_once() -> None:
+    """One frame was lost with what rode in it."""
+    pair = Pair()
+    pair.receive("b", Data(1, 1, DOWN, 2, (item(2),), (), Rider(2, (RoundStart(2),))))
+    asked = [frame for frame in pair.flush("b") if isinstance(frame, Repair)]
+    assert asked == [Repair(1, 1, DOWN, 1, 1), Repair(1, 1, CONTROL, 1, 1)]
+    pair.now = pair.ends["b"].repair_at
+    pair.ends["b"].alarm(pair.now)
+    again = [frame for frame in pair.flush("b") if isinstance(frame, Repair)]
+    assert again == asked

@@ -158,8 +158,8 @@ SHORT = {
     "two sites, the root crashes, agreed": 646,
     "two sites, a store is lost, safe": 2_509,
     "two sites, a store is lost, agreed": 2_423,
-    "two sites, a leaf is cut off, safe": 1_573,
-    "two sites, a leaf is cut off, agreed": 1_409,
+    "two sites, a leaf is cut off, safe": 1_583,
+    "two sites, a leaf is cut off, agreed": 1_464,
     "two sites, the root is cut off, safe": 1_548,
     "two sites, the root is cut off, agreed": 1_211,
 }

@@ -35,10 +35,11 @@ class Outgoing:
         self.timed = self.timed_at = 0  # an item whose way there and back is timed, sent when
         self.took = 0  # the longest lately; fades
 
-    def heard(self, now: int) -> None:
-        """The peer has got more than before."""
+    def heard(self, now: int, most: int) -> None:
+        """The peer has got more than before. What was sent twice is timed from the first: perhaps
+        too long, but otherwise an answer that takes longer than it did would never be timed."""
         if 0 < self.timed <= self.got:
-            self.took = max(now - self.timed_at, self.took - self.took // 8)
+            self.took = max(min(now - self.timed_at, most), self.took - self.took // 8)
             self.timed = 0
 
     def weigh(self) -> None:
@@ -90,11 +91,12 @@ class Outgoing:
 
 
 class Incoming:
-    __slots__ = ("blocked", "done", "early", "got", "unacknowledged")
+    __slots__ = ("blocked", "done", "early", "got", "repair_at", "unacknowledged")
 
     def __init__(self) -> None:
         self.early: dict[int, Item] = {}  # above got: out of order, or no room
         self.got = self.done = 0
+        self.repair_at = NEVER  # when a hole may be asked for again
         self.unacknowledged = 0  # items, or news of them, since the last acknowledgement
         self.blocked = False  # the next item is here and waits for room
 

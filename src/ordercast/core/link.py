@@ -65,7 +65,7 @@ class Link:
         self.ack_at = NEVER
         self.armed = NEVER  # when the site's timer for this link goes off
         self.resend_at = NEVER  # the earliest of the lanes'
-        self.repair_at = NEVER
+        self.repair_at = NEVER  # likewise
         self._repairs: list[tuple[int, int, int]] = []  # (lane, first, last) to ask for
         self._again: list[Data] = []  # to be sent again
         self.urgent = False  # there is something in these two lists, or room for queued items
@@ -123,8 +123,6 @@ class Link:
                 self._send_new(now, DOWN, to_child, down)
             if to_primary.sent < to_primary.last:
                 self._send_new(now, UP, to_primary, late)
-            if len(down) > early or len(late) > before:
-                self._data_at = now
             if other.sent < other.last:
                 self._send_control(now, other, down, early, late, before)
         if self.ack_at != NEVER:
@@ -181,6 +179,8 @@ class Link:
             for frame in self._cut(lane, sent + 1, limit):
                 sends.append((self.peer, frame))
         self._under_way(now, out, limit)
+        if lane != CONTROL:
+            self._data_at = now
 
     def _under_way(self, now: int, out: Outgoing, last: int) -> None:
         out.sent = last
@@ -210,7 +210,7 @@ class Link:
                 if got > out.sent:
                     out.sent = got
                     out.weigh()
-                out.heard(now)
+                out.heard(now, self.timing.resend_after)
                 out.wait = first_wait(lane, out, self.timing)
                 out.resend_at = now + out.wait
                 progress = True
@@ -322,12 +322,12 @@ class Link:
                 self.ack_at = min(self.ack_at, now + self.timing.ack_delay)
 
     def _ask(self, now: int, lane: int, inc: Incoming) -> None:
-        """Ask for the first hole, at most once in `repair_again` unless the hole is another."""
-        hole = (lane, inc.got + 1, min(inc.early) - 1)
-        if self.repair_at == NEVER or now >= self.repair_at:
-            self._repairs.append(hole)
+        """Ask for the first hole of the lane, at most once in `repair_again`."""
+        if inc.repair_at == NEVER or now >= inc.repair_at:
+            self._repairs.append((lane, inc.got + 1, min(inc.early) - 1))
             self.urgent = True
-            self.repair_at = now + self.timing.repair_again
+            inc.repair_at = now + self.timing.repair_again
+            self.repair_at = min(inc.repair_at, self.repair_at)
 
     def repair(self, now: int, frame: Repair) -> None:
         out = self.outgoing[frame.lane]
@@ -335,7 +335,6 @@ class Link:
         if first <= last:
             self._again.extend(self._cut(frame.lane, first, last))
             self.urgent = True
-            out.timed = 0
             out.resend_at = now + out.wait
             self._find_resend()
 
@@ -370,10 +369,12 @@ class Link:
 
     def alarm(self, now: int) -> None:
         if self.repair_at <= now:
-            self.repair_at = NEVER
             for lane, inc in enumerate(self.incoming):
+                if inc.repair_at <= now:
+                    inc.repair_at = NEVER
                 if inc.early and not inc.blocked:
                     self._ask(now, lane, inc)
+            self.repair_at = min(inc.repair_at for inc in self.incoming)
         if self.resend_at <= now:
             self._resend(now)
 
@@ -387,7 +388,6 @@ class Link:
                 continue
             first = out.got + 1 if out.got < out.sent else out.done + 1
             self._again.append(self._cut(lane, first, out.sent)[0])
-            out.timed = 0
             self.urgent = True
             out.wait = min(2 * out.wait, self.timing.resend_at_most)
             out.resend_at = now + out.wait
