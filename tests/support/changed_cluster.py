@@ -2,8 +2,10 @@
 
 Several applications send through daemons at a steady pace. Meanwhile a list of changes is done, one
 after the other; in the middle of most of them a daemon is killed with SIGKILL (the manager, the
-site that was asked, a member) and restarted on its store. At the end every message whose receipt
-said stable must be in the history, and every guarantee must hold over all epochs.
+site that was asked, a member) and restarted on its store. One that is slow to come back is excluded
+until then: what names it is refused, and a change asked for again. At the end every message whose
+receipt said stable must be in the history, none that was refused, and every guarantee must hold
+over all epochs.
 """
 
 import asyncio
@@ -19,7 +21,7 @@ from pathlib import Path
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
 from ordercast.model.epochs import AddSite, Edit, RetireSite
-from ordercast.model.errors import ConfigError, Error, UnknownGroup
+from ordercast.model.errors import ConfigError, Error, NotInMajority, UnknownGroup
 from ordercast.net import processes
 from ordercast.net.changing import new_change_name
 from ordercast.net.client import Client, connect
@@ -32,6 +34,7 @@ CHANGE_S = 40.0
 FLUSH_S = 60.0
 QUIET_S = 120.0
 TARGETS = ("manager", "asked", "member", "none")
+REFUSED = (UnknownGroup, NotInMajority)  # its group comes later, is gone, or waits for a member
 
 
 @dataclass
@@ -47,16 +50,26 @@ class Told:
 
 
 class ChangedCluster:
-    """`daemons` run already. `senders` maps a site to the groups it sends to."""
+    """`daemons` run already. `senders` maps a site to the groups it sends to. A killed site stays
+    away for `away_s` at most."""
 
-    def __init__(self, daemons: Daemons, senders: Mapping[str, Sequence[str]], seed: int) -> None:
+    def __init__(
+        self,
+        daemons: Daemons,
+        senders: Mapping[str, Sequence[str]],
+        seed: int,
+        *,
+        away_s: float = 0.3,
+    ) -> None:
         self.daemons = daemons
         self.cluster = read_cluster(daemons.file)
         self.directory = daemons.dir
         self.senders = senders
+        self.away_s = away_s
         self.chance = random.Random(f"changes {seed}")
         self.told = Told()
         self.acknowledged: dict[tuple[str, str, int], int] = {}
+        self.refused: set[tuple[str, int]] = set()  # by origin and digest: no payload is sent twice
         self._clients: dict[str, Client] = {}
         self._sent: list[tuple[str, bytes, ClientReceipt]] = []
         self._children: list[processes.Child] = []
@@ -93,20 +106,21 @@ class ChangedCluster:
         while not self._stop:
             group = groups[number % len(groups)]
             payload = b"%s %d" % (site.encode(), number)
-            with contextlib.suppress(UnknownGroup):  # it comes later, or is gone
+            with contextlib.suppress(*REFUSED):
                 self._sent.append((site, payload, await client.multicast(group, payload)))
             number += 1
             await asyncio.sleep(pace_s * (0.5 + self.chance.random()))
 
     async def _settle(self) -> None:
-        """Every receipt ends well, or is refused because its group is gone."""
+        """Every receipt ends well, or is refused because its group is gone or waits."""
         try:
             async with asyncio.timeout(FLUSH_S):
                 for site, payload, receipt in self._sent:
                     try:
                         await receipt.stable()
-                    except UnknownGroup:
+                    except REFUSED:
                         self.told.refused += 1
+                        self.refused.add((site, digest(payload)))
                     else:
                         key = (site, receipt.group, receipt.seq)
                         if key in self.acknowledged:
@@ -125,11 +139,10 @@ class ChangedCluster:
             edits = (AddSite(site, address),)
         asked = self.chance.choice(sorted(self._clients))
         begun = time.monotonic()
-        name = new_change_name()
-        changing = asyncio.ensure_future(self._clients[asked].change(*edits, name=name))
         killing = asyncio.ensure_future(self._kill_and_restart(target, asked))
         try:
-            await asyncio.wait_for(changing, CHANGE_S)
+            async with asyncio.timeout(CHANGE_S):
+                await self._ask(self._clients[asked], edits)
         except ConfigError as error:
             self.told.wrong.append(f"{edits}: refused: {error}")
         except (Error, TimeoutError) as error:
@@ -139,6 +152,21 @@ class ChangedCluster:
         await killing
         if len(edits) == 1 and isinstance(edits[0], RetireSite):
             await self._noted(edits[0].site)
+
+    async def _ask(self, client: Client, edits: tuple[Edit, ...]) -> None:
+        """Until it is done, or refused for another reason than that a site is absent."""
+        name = new_change_name()
+        while True:
+            try:
+                await client.change(*edits, name=name)
+                return
+            except NotInMajority:  # it may still be done: under its name, once
+                pass
+            except ConfigError as error:
+                if "absent" not in str(error):
+                    raise
+                name = new_change_name()
+            await asyncio.sleep(0.1)
 
     async def _kill_and_restart(self, target: str, asked: str) -> None:
         await asyncio.sleep(self.chance.random() * 0.15)
@@ -150,7 +178,7 @@ class ChangedCluster:
             return
         await asyncio.to_thread(processes.kill, daemon)
         self.told.kills[target] += 1
-        await asyncio.sleep(self.chance.random() * 0.3)
+        await asyncio.sleep(self.chance.random() * self.away_s)
         await self.start([site])
 
     async def _victim(self, target: str, asked: str) -> str | None:
@@ -220,10 +248,13 @@ class ChangedCluster:
         self.told.wrong.append(f"not quiet after {QUIET_S:.0f} s: {', '.join(busy)}")
 
     def compare(self, out: Path) -> None:
-        """What was acknowledged is there, byte for byte."""
+        """What was acknowledged is there, byte for byte, and nothing that was refused."""
         delivered: dict[tuple[str, str, int], int | None] = {}
         for row in read_history(out).deliveries:
-            delivered[row.origin, row.group_name, row.seq] = row.digest
+            key = row.origin, row.group_name, row.seq
+            delivered[key] = row.digest
+            if row.digest is not None and (row.origin, row.digest) in self.refused:
+                self.told.wrong.append(f"refused and delivered: {key}")
         for key, value in self.acknowledged.items():
             if delivered.get(key) != value:
                 self.told.wrong.append(f"acknowledged and not delivered: {key}")
@@ -231,9 +262,9 @@ class ChangedCluster:
 
 @contextlib.asynccontextmanager
 async def changed(
-    daemons: Daemons, senders: Mapping[str, Sequence[str]], seed: int
+    daemons: Daemons, senders: Mapping[str, Sequence[str]], seed: int, *, away_s: float = 0.3
 ) -> AsyncIterator[ChangedCluster]:
-    running = ChangedCluster(daemons, senders, seed)
+    running = ChangedCluster(daemons, senders, seed, away_s=away_s)
     try:
         yield running
     finally:

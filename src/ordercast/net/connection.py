@@ -17,6 +17,7 @@ from ordercast.net.complaints import Refused
 from ordercast.net.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
 from ordercast.net.tls import Session
 from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
+from ordercast.wire.epochs import Fed
 from ordercast.wire.frames import Ack
 
 READ_BYTES: Final = 262_144
@@ -31,11 +32,17 @@ NOT_SENT: Final = "a frame for it was not sent"
 SILENT: Final = "silent"
 
 
+def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
+    """A site that is of this cluster no longer may say how many records it knows, nothing else."""
+    return [Fed(frame.count, ()) for frame in frames if isinstance(frame, Fed)]
+
+
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
     strangers: int = 64  # connections that have not said a valid hello
     strangers_of_host: int = 48  # of them, from one host
     stranger_bytes: int = 32_768  # in a TLS handshake and a hello
+    guests: int = 32  # connected sites that were of this cluster
     congested_bytes: int = 1_048_576  # waiting to be written: no more is asked for
     write_bytes: int = 67_108_864  # waiting to be written: the connection is dropped
 
@@ -91,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self.our_number = self.their_number = 0  # of the hellos
         self.terms: Mapping[str, str] = {}  # that its hello named
         self.parted = False  # with a site that is no peer any more
+        self.guest = False  # heard for one thing only
         self.heard_at = self.wrote_at = self.opened_at = self._loop.time()
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
 
@@ -193,6 +201,8 @@ class Connection(asyncio.BufferedProtocol):
         frames = self._splitter.feed(data)
         self.frames_in += len(frames)
         frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+        if self.guest:
+            frames = of_a_guest(frames)
         if frames:
             assert self.peer is not None
             self._owner.took(self.peer, frames)

@@ -62,6 +62,13 @@ class Dialler:
         if (timer := self._timers.pop(peer.name, None)) is not None:
             timer.cancel()
 
+    def moved(self, peer: Peer) -> None:
+        """It is dialled where it is now, and not late because of where it was."""
+        self.unneeded(peer)
+        if peer.current is None:
+            peer.since, peer.failures = self._loop.time(), 0
+            self.again(peer)
+
     def part(self, peer: Peer) -> None:
         """It is no peer any more."""
         self.unneeded(peer)

@@ -131,7 +131,7 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
         raise Refused(OTHER_CLUSTER, f"{hello.cluster!r}, this one is {ours.cluster!r}")
     if hello.site == site:
         raise Refused(OURSELVES, f"an address leads to {site!r} itself, or another uses its name")
-    if hello.site not in known:
+    if hello.site not in known and (hello.answers or not was_here(hello.terms, ours.terms)):
         raise Refused(
             UNKNOWN_SITE,
             f"{hello.site!r} is not, or no longer, of this cluster; to admit it:"
@@ -145,6 +145,12 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
     check_terms(hello.terms, ours.terms)
     if hello.refusal:
         raise Refused(REFUSES_US, hello.refusal)
+
+
+def was_here(theirs: Mapping[str, str], ours: Mapping[str, str]) -> bool:
+    """Only who was admitted once has been told the founding: it is retired, or was admitted again
+    and we have not heard of it yet."""
+    return ours.get(FOUNDING, "") != "" and theirs.get(FOUNDING) == ours[FOUNDING]
 
 
 def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:

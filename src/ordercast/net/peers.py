@@ -11,10 +11,13 @@ the process that says it (`incarnation`, `boot`, `instance`):
 - When both have dialled there are two good connections. The one dialled by the site whose name
   sorts first is kept; the other is read for a while and closed, so that nothing under way is lost.
 - `gone` tells the one case from the other: the speaker has seen our connection end, we have not.
+
+A guest is a site that was of this cluster, and comes again: somebody must tell it that it is
+retired. It may dial and say how much it knows, nothing else, and is forgotten when it goes.
 """
 
 import random
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +25,7 @@ from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.complaints import Refused
 from ordercast.net.connection import SILENT, Connection, LinkLimits, LinkTimes
-from ordercast.net.hello import Hello
+from ordercast.net.hello import UNKNOWN_SITE, Hello
 
 TOO_MANY: Final = "too many connections without a hello"
 OLDER_START: Final = "an earlier start of the site"
@@ -75,6 +78,7 @@ class Peer:
         self.current: Connection | None = None
         self.retired: list[Connection] = []  # read until they end
         self.barred = ""  # why it is not dialled; it may dial
+        self.guest = False  # on no roster that is known here: a peer while it is connected
         self.dialling = False
         self.wanted = False  # so it is dialled again when lost
         self.redial_at = 0.0
@@ -137,6 +141,22 @@ class Peer:
         if connection.dialled is None:
             raise Unneeded  # the peer has answered our dial before we saw this one
         return SECOND_RETIRED
+
+    def up(self, now: float) -> None:
+        """There is a connection again."""
+        self.connections += 1
+        self.settled = False
+        self.since = now
+
+    def down(self, now: float) -> list[Connection]:
+        """There is none: those that were there, the one that counted first."""
+        assert self.current is not None
+        there = [self.current, *self.retired]
+        self.gone = max(self.gone, *(each.their_number for each in there))
+        self.failures = 0 if self.current.frames_in else self.failures + 1
+        self.current, self.retired = None, []
+        self.since = now
+        return there
 
     # --- dialling again -------------------------------------------------------------------------
 
@@ -205,3 +225,32 @@ def _counts(connection: Connection) -> list[int]:
     return [
         connection.bytes_in, connection.bytes_out, connection.frames_in, connection.frames_out
     ]  # fmt: skip
+
+
+class Peers(dict[Site, Peer]):
+    """Those that were met, and guests while they are connected."""
+
+    def __init__(
+        self, us: Site, names: Iterable[Site], times: LinkTimes, terms: Mapping[str, str]
+    ) -> None:
+        self._us, self._times, self._terms = us, times, dict(terms)
+        super().__init__((name, self._made(name)) for name in names if name != us)
+
+    def _made(self, name: Site) -> Peer:
+        return Peer(name, self._us, self._times, self._terms)
+
+    def add(self, name: Site) -> Peer:
+        return self.setdefault(name, self._made(name))
+
+    def guest(self, name: Site, limits: LinkLimits) -> Peer:
+        """One more, which is kept when it is admitted; refused when there are many."""
+        there = sum(peer.guest for peer in self.values())
+        if there >= limits.guests:
+            raise Refused(UNKNOWN_SITE, f"{name!r} is no longer of this cluster, as {there} others")
+        peer = self._made(name)
+        peer.guest, peer.barred = True, "a guest"
+        return peer
+
+    def links(self, now: float, addresses: Mapping[Site, tuple[str, int]]) -> list[LinkStatus]:
+        met = [peer for _, peer in sorted(self.items()) if not peer.guest]
+        return [peer.status(now, addresses.get(peer.name)) for peer in met]

@@ -36,6 +36,7 @@ from ordercast.net.peers import (
     SECOND_RETIRED,
     LinkStatus,
     Peer,
+    Peers,
     Unneeded,
     check_crowd,
 )
@@ -90,7 +91,7 @@ class Transport:
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
         self._instance = os.urandom(INSTANCE_BYTES)
         self._hellos = 0  # said
-        self._peers = {n: Peer(n, site, self.times, identity.terms) for n in addresses if n != site}
+        self._peers = Peers(site, addresses, self.times, identity.terms)
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # not yet ended
         self._strangers: set[Connection] = set()
@@ -122,21 +123,20 @@ class Transport:
     def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
         """A site that was added or has moved: from now on it is a peer, dialled there. Without
         an address, or with one that is not to be dialled, it is waited for."""
-        known = site in self._peers and address in (None, self.addresses.get(site))
-        if known or site == self.site:
+        there = self._peers.get(site)
+        known = there is not None and address in (None, self.addresses.get(site))
+        if there is not None and there.guest:
+            self.part(site)  # what it said as a guest was not all heard
+        elif known or site == self.site:
             return
-        made = Peer(site, self.site, self.times, self.identity.terms)
-        peer = self._peers.setdefault(site, made)
+        peer = self._peers.add(site)
         if address is not None:
             self.addresses[site] = address
         peer.barred = why_not_dialled(site, address, loopback_only=self._loopback_only)
         if peer.barred:
             self._complain(peer, Refused(NOT_DIALLED, peer.barred))
         if self._server is not None:
-            self._dialler.unneeded(peer)  # it waits for the old address
-            if peer.current is None:
-                peer.since, peer.failures = self._loop.time(), 0
-                self._dialler.again(peer)
+            self._dialler.moved(peer)
 
     def part(self, site: Site) -> None:
         """It is a stranger from now on. What is written goes out; `on_lost` if it was connected."""
@@ -182,10 +182,7 @@ class Transport:
         self._dialler.want(self._peers[peer])
 
     def links(self) -> list[LinkStatus]:
-        now = self._loop.time()
-        return [
-            peer.status(now, self.addresses.get(name)) for name, peer in sorted(self._peers.items())
-        ]
+        return self._peers.links(self._loop.time(), self.addresses)
 
     @property
     def listening(self) -> bool:
@@ -272,7 +269,7 @@ class Transport:
             check_hello(hello, self.identity, self.site, self._peers)
             if connection.dialled not in (None, hello.site):
                 raise Refused(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
-            peer = self._peers[hello.site]
+            peer = self._peers.get(hello.site) or self._peers.guest(hello.site, self.limits)
             role = peer.meet(connection, hello)
         except Unneeded:
             connection.close()
@@ -295,6 +292,8 @@ class Transport:
         else:
             peer.dialling = False
         self._strangers.discard(connection)
+        self._peers.setdefault(peer.name, peer)
+        connection.guest = peer.guest
         connection.admit(hello)
         if role == SECOND_RETIRED:
             self._retire(peer, connection)
@@ -309,11 +308,9 @@ class Transport:
             self._retire(peer, before)
             self._congest(peer, False)
             return
-        peer.connections += 1
-        peer.settled = False
-        peer.since = self._loop.time()
+        peer.up(self._loop.time())
         how = "it dialled" if connection.dialled is None else "dialled"
-        self._complaints.note(peer.name, CONNECTED, f"{how}, boot {hello.boot}")
+        self._note(peer, CONNECTED, f"{how}, boot {hello.boot}")
         self._on_connected(peer.name)
 
     def _retire(self, peer: Peer, connection: Connection) -> None:
@@ -334,15 +331,20 @@ class Transport:
                 self._on_congested(peer.name, congested)
 
     def complain(self, connection: Connection, refused: Refused) -> None:
-        who = connection.peer or connection.dialled or connection.claimed
-        if who is not None and who in self._peers:
-            self._complain(self._peers[who], refused)
-        else:
+        who = connection.peer or connection.dialled or connection.claimed or ""
+        peer = self._peers.get(who)
+        if peer is None or peer.guest:
             self._complaints.say(connection.host, refused)
+        else:
+            self._complain(peer, refused)
 
     def _complain(self, peer: Peer, refused: Refused) -> None:
         peer.last_error = str(refused)
         self._complaints.say(peer.name, refused)
+
+    def _note(self, peer: Peer, what: str, detail: str) -> None:
+        if not peer.guest:  # as of a stranger, only what is wrong is told of it
+            self._complaints.note(peer.name, what, detail)
 
     def ended(self, connection: Connection, error: Exception | None) -> None:
         if connection not in self._connections:
@@ -365,21 +367,17 @@ class Transport:
                 self._lost(peer, "frames on a second connection were lost")
 
     def _lost(self, peer: Peer, why: str) -> None:
-        connection = peer.current
-        if connection is None:
+        if peer.current is None:
             return
-        there = [connection, *peer.retired]
-        peer.current, peer.retired = None, []
-        peer.gone = max(peer.gone, *(each.their_number for each in there))
-        peer.failures = 0 if connection.frames_in else peer.failures + 1
-        peer.since = self._loop.time()
-        for each in there:
+        for each in peer.down(self._loop.time()):
             if not self._closed:
                 each.abort()
         peer.last_error = why
-        self._complaints.note(peer.name, LOST, why)
+        self._note(peer, LOST, why)
         self._dialler.again(peer)  # before the driver hears of it and sends
         self._congest(peer, False)
+        if peer.guest:
+            self._peers.pop(peer.name, None)
         self._on_lost(peer.name)
 
     # --- time -------------------------------------------------------------------------------------
