@@ -127,4 +127,4 @@ def test_every_guarantee_holds_when_nodes_are_abandoned_within_changes(
     assert report["ok"], report
     assert report["informative"]["pending"] == 0, report
     assert len({row.epoch for row in history.deliveries}) >= 6
-    assert len(history.deliveries) > 500
+    assert len(history.deliveries) > 100

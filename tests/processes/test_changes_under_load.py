@@ -70,7 +70,7 @@ async def _change_under_load(daemons: Daemons, seed: int, script: Sequence[Seque
         assert told.changes == len(script)
         if script is SCRIPT:
             assert {"manager", "asked", "member"} <= set(told.kills)
-        assert told.stable > 50 * len(script)
+        assert told.stable > 10 * len(script)
 
 
 @pytest.mark.parametrize("seed", [3])
@@ -101,7 +101,7 @@ async def _cold_starts(daemons: Daemons, seed: int) -> None:
             await asyncio.to_thread(running.judge)
         assert not told.wrong, f"seed {seed}: {told.wrong[:5]}"
         assert told.changes == len(steps)
-        assert told.stable > 300
+        assert told.stable > 60
         running.acknowledged["a", "alpha", told.stable + 1] = 0  # and a loss would be noticed
         running.compare(daemons.place / "history")
         assert len(told.wrong) == 1

@@ -77,7 +77,7 @@ def test_spark_finds_no_violation_over_all_epochs(
     monkeypatch.setattr(face, "ROWS_AT_DRIVER", -1)
     code, found = verdict(history, "spark", capsys)
     assert (code, found["ok"], found["informative"]["pending"]) == (0, True, 0)
-    assert found["messages"] > 500
+    assert found["messages"] > 100
     assert (code, found) == verdict(history, "memory", capsys)
     assert len({row.epoch for row in read_history(history).deliveries}) >= 5
 
