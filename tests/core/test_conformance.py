@@ -207,7 +207,7 @@ def _places(site: Site, batch: Batch) -> list[tuple[Key, int]]:
 @every_protocol
 def test_state_is_bounded_by_the_structure_not_by_the_traffic(protocol: str) -> None:
     sizes = []
-    for messages in (300, 1_500):
+    for messages in (100, 500):
         sites: dict[SiteName, Site] = {}
 
         def make(

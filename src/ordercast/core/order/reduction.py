@@ -75,7 +75,7 @@ class Reduction(Domainwide, ABC):
         self._hold = environment.options.timing.hold
         self._turn_at = NEVER
         self._silent = False  # until all is replayed
-        self._advancing = False
+        self._advancing = self._issuing = False
 
     @abstractmethod
     def swap_object(self) -> SwapObject:
@@ -126,12 +126,18 @@ class Reduction(Domainwide, ABC):
         return not self._silent and (self._closing or len(self._open) < self.ahead)
 
     def _issue(self) -> None:
+        """What there is room for. Where nobody else is asked, one that has its place makes room for
+        the next: that is this loop's, not a call within a call."""
+        if self._issuing:
+            return
+        self._issuing = True
         while self._queue and self._may_issue():
             batch = self._queue.popleft()
             if self.environment.resumes:
                 own = Swap(0, self.noted(batch), name_of(batch), self.site)
                 self.environment.persist(Heard(self.site, own))
             self._swap(batch)
+        self._issuing = False
 
     def _swap(self, batch: Batch) -> None:
         self._open[name_of(batch)] = 0

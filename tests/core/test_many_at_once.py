@@ -1,0 +1,89 @@
+"""Thousands of messages that become possible at once: work by the queue, not by the stack.
+
+A site that is alone in its domain places and delivers everything in one go, so whatever calls
+itself once per message would end in the depth of the interpreter's stack.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.outbox import Accepted, Record
+from ordercast.core.site import Site
+from ordercast.core.structure import Structure
+from ordercast.model.options import MILLISECOND, SECOND, Options
+from ordercast.sim.members import build_forest
+from support.tables import table_of
+
+MESSAGES = 600
+DEEPER = 120  # calls, which is what one message may need
+
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+@contextmanager
+def little_stack() -> Iterator[None]:
+    depth, frame = 0, sys._getframe()
+    while frame.f_back is not None:
+        depth, frame = depth + 1, frame.f_back
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(depth + DEEPER)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def alone(protocol: str, records: list[Record], boot: int = 1) -> Site:
+    table = table_of({"alpha": ["a"]})
+    structure = Structure(1, table, build_forest(table, "auto", protocol))
+    options = Options(on_failure="wait", deliver="agreed")
+    return Site("a", structure, options, protocol=protocol, records=records, boot=boot)
+
+
+def delivered(site: Site) -> list[bytes]:
+    """Everything, and what comes of its alarms."""
+    found: list[bytes] = []
+    for moment in range(1, 50):
+        site.alarm(moment * 100 * MILLISECOND)
+        box = site.drain()
+        site.stored(box.counted)
+        found += [payload for batch in box.deliver for payload in batch.payloads]
+    return found
+
+
+def accepted(protocol: str) -> list[Record]:
+    """What a store has of a site that crashed before anything had a place."""
+    site = alone(protocol, [])
+    site.start(0)
+    records: list[Record] = []
+    for number in range(MESSAGES):
+        site.submit(number, "alpha", [b"%d" % number])
+        records += [record for record in site.drain().persist if type(record) is Accepted]
+    assert len(records) == MESSAGES
+    return records
+
+
+WANTED = [b"%d" % number for number in range(MESSAGES)]
+
+
+@every_protocol
+def test_what_waited_for_its_place_over_a_restart(protocol: str) -> None:
+    records = accepted(protocol)
+    with little_stack():
+        site = alone(protocol, records, boot=2)
+        site.start(SECOND)
+    assert delivered(site) == WANTED
+
+
+@every_protocol
+def test_what_was_sent_in_one_turn(protocol: str) -> None:
+    site = alone(protocol, [])
+    site.start(0)
+    with little_stack():
+        for payload in WANTED:
+            site.submit(0, "alpha", [payload])
+        assert delivered(site) == WANTED
