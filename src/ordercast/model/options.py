@@ -46,6 +46,12 @@ class Options:
     timing: Timing = field(default_factory=Timing)
 
     @property
+    def prompt_stability(self) -> bool:
+        """Somebody waits for it: the application at `safe`, in causal order the next message of an
+        origin to another group."""
+        return self.causal or self.deliver == "safe"
+
+    @property
     def causal_for_good(self) -> bool:
         """Through exclusions too: what is relayed then promises that what came before is stored."""
         return self.causal and self.deliver == "safe"

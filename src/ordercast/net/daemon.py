@@ -84,6 +84,7 @@ async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, give
             stack.callback(layout.close)
             watcher = Watcher(node, tell)
             stack.callback(watcher.close)
+            node.on_failed = stopped.set
             _tell_started(node, tell)
             await stopped.wait()
             _log.info("stopping")
@@ -96,6 +97,8 @@ async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, give
         remove_pid(directory, site)
         tell("stopped", {"site": site, "position": node.stream.delivered, "unflushed": unflushed})
         _log.info("stopped at position %d", node.stream.delivered)
+    if node.failed:
+        raise Error(node.failed)
 
 
 async def _open_faces(

@@ -3,6 +3,9 @@
 Frames and submissions of one turn of the event loop are fed to the site, which is then drained
 once; the outbox's duties are done as `core.outbox` lists them, with one write per peer. What must
 wait until records are durable waits for the store's writer thread, in order, beside new turns.
+
+A mistake in the core that raises leaves it half changed. Nothing of that may get out: the site
+stops then, as in a crash, and what was drained before is in its store.
 """
 
 import asyncio
@@ -10,7 +13,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, runtime_checkable
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
@@ -87,6 +91,29 @@ class Application(Protocol):
     def wants_commit(self) -> bool:
         """Whether there are such rows, also without records of the site."""
 
+    def broken(self, error: Exception) -> None:
+        """The driver has stopped for good."""
+
+
+P = ParamSpec("P")
+
+
+def _or_break(
+    call: Callable[Concatenate["Driver", P], None],
+) -> Callable[Concatenate["Driver", P], None]:
+    """A call into the core: nothing happens any more once the driver is closed, or one raised."""
+
+    @wraps(call)
+    def guarded(self: "Driver", /, *args: P.args, **options: P.kwargs) -> None:
+        if self.closed:
+            return
+        try:
+            call(self, *args, **options)
+        except Exception as error:
+            self.break_off(error)
+
+    return guarded
+
 
 class Driver:
     """`durable`: duty 3 waits for the store; without one (`memory`) it is done at once."""
@@ -114,7 +141,7 @@ class Driver:
         self._share = carrier.share if isinstance(carrier, Sharing) else None
         self._loop = asyncio.get_running_loop()
         self._woken = False
-        self._closed = False
+        self.closed = False
         self._unwritten: deque[tuple[MemberBox, bool]] = (
             deque()
         )  # not revealed yet; written itself?
@@ -130,10 +157,15 @@ class Driver:
 
     def close(self) -> None:
         """Feed and send nothing more; commits under way go on in the store."""
-        self._closed = True
+        self.closed = True
         for timer in (self._alarm, self._again):
             if timer is not None:
                 timer.cancel()
+
+    def break_off(self, error: Exception) -> None:
+        _log.critical("a mistake in the core: this site stops, as in a crash", exc_info=error)
+        self.close()
+        self.application.broken(error)
 
     @property
     def unwritten(self) -> int:
@@ -144,10 +176,11 @@ class Driver:
 
     def wake(self) -> None:
         """Drain at the end of this turn of the loop, once, whatever else comes."""
-        if not self._woken and not self._closed:
+        if not self._woken and not self.closed:
             self._woken = True
             self._loop.call_soon(self._turn)
 
+    @_or_break
     def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         now = time.monotonic_ns()
         receive = self.member.receive
@@ -166,14 +199,17 @@ class Driver:
             _log.error("frame from %s refused: %s", peer, error)
         self.wake()
 
+    @_or_break
     def connected(self, peer: SiteName) -> None:
         self.member.connected(time.monotonic_ns(), peer)
         self.wake()
 
+    @_or_break
     def congested(self, peer: SiteName, congested: bool) -> None:
         self.member.congest(time.monotonic_ns(), peer, congested=congested)
         self.wake()
 
+    @_or_break
     def hold(self, held: bool) -> None:
         self.member.hold(time.monotonic_ns(), held=held)
         self.wake()
@@ -182,6 +218,7 @@ class Driver:
         self.member.ask(time.monotonic_ns(), change, edits)
         self.wake()
 
+    @_or_break
     def _ring(self) -> None:
         self._alarm = None
         self._alarm_at = 0
@@ -194,10 +231,9 @@ class Driver:
 
     # --- the end of a turn ------------------------------------------------------------------------
 
+    @_or_break
     def _turn(self) -> None:
         self._woken = False
-        if self._closed:
-            return
         self.turns += 1
         now = time.monotonic_ns()
         member = self.member
@@ -277,11 +313,15 @@ class Driver:
             self._reveal(unwritten.popleft()[0])
 
     def _reveal(self, box: MemberBox) -> None:
-        if box.then_send and not self._closed:
+        self._leave(box)
+        self._tell(box)
+
+    @_or_break
+    def _leave(self, box: MemberBox) -> None:
+        if box.then_send:
             self._send(box.then_send)
         if box.counted:
             self.member.stored(box.counted)
-        self._tell(box)
 
     def _tell(self, box: MemberBox) -> None:
         if box.deliver:

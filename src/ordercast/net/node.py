@@ -34,6 +34,7 @@ from ordercast.net.driver import Driver
 from ordercast.net.founding import begin, remember
 from ordercast.net.gaps import GapBatch, gap_told, tell_gap
 from ordercast.net.handover import Handover, StateHooks, state_hooks
+from ordercast.net.leaving import unflushed_of
 from ordercast.net.meeting import Meeting
 from ordercast.net.opening import Opening
 from ordercast.net.outgoing import Outgoing
@@ -139,6 +140,9 @@ class Node(Sending, Changing):
         self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
         self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
         self._closed: str | None = None
+        self.failed = ""  # why it stopped by itself
+        self._failing: asyncio.Task[None] | None = None
+        self.on_failed: Callable[[], None] | None = None
         self._looking: asyncio.TimerHandle | None = None
 
     @property
@@ -202,12 +206,15 @@ class Node(Sending, Changing):
 
     async def close(self, *, timeout_s: float = CLOSE_S) -> None:
         """Flush, then stop. An Error tells what was not flushed in time."""
+        if self._failing is not None:
+            await self._failing
+            raise Error(self.failed)
         unflushed: str | None = None
         try:
             await asyncio.wait_for(self.flush(self._flushed), timeout_s)
             await self._rest()
         except TimeoutError:
-            unflushed = self._unflushed()
+            unflushed = unflushed_of(self, self._flushed)
         finally:
             await self.abandon()
         if unflushed is not None:
@@ -222,13 +229,16 @@ class Node(Sending, Changing):
 
     async def abandon(self) -> None:
         """Stop now: connections first, then the store."""
-        self._closed = why = f"site {self.site} is closed"
+        if self._failing is not None and self._failing is not asyncio.current_task():
+            await self._failing
+            return
+        self._closed = why = self.failed or f"site {self.site} is closed"
         self.driver.close()
         if self._looking is not None:
             self._looking.cancel()
         self._meeting.close()
         await self.transport.close()
-        quiet = self.core.quiet() and not self.outgoing.waiting_messages
+        quiet = not self.failed and self.core.quiet() and not self.outgoing.waiting_messages
         await self.store.close(quiet=quiet)
         self.stages.close(why)
         self.stream.close(why)
@@ -237,25 +247,6 @@ class Node(Sending, Changing):
             if not done.done():
                 done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))
         self.asking.close(why)
-
-    def _unflushed(self) -> str:
-        stage = self._flushed
-        left = self.outgoing.waiting_messages
-        behind = {
-            group: last - self.stages.last(stage, group)
-            for group in self.core.window.groups()
-            if (last := self.core.window.last_seq(group)) > self.stages.last(stage, group)
-        }
-        told = ", ".join(f"{count} to {group}" for group, count in sorted(behind.items()))
-        parts = []
-        if left:
-            parts.append(f"{left} messages were never taken into the window and are dropped")
-        if behind:
-            fate = (
-                "may be lost" if stage == "stable" else "are stored, and the next start sends them"
-            )
-            parts.append(f"messages not {stage} yet: {told}; they {fate}")
-        return f"site {self.site} closed before all was flushed: {'; '.join(parts) or 'unknown'}"
 
     # --- changes ----------------------------------------------------------------------------------
 
@@ -378,6 +369,13 @@ class Node(Sending, Changing):
             written.answered, self._answered = self._answered, []
         if self._events:
             written.events, self._events = self._events, []
+
+    def broken(self, error: Exception) -> None:
+        if not self.failed:
+            self.failed = f"site {self.site} has failed, and must be restarted: {error!r}"
+            self._failing = asyncio.get_running_loop().create_task(self.abandon())
+            if self.on_failed is not None:
+                self.on_failed()
 
     def committed(self) -> None:
         for done in self._committing.popleft():

@@ -4,9 +4,10 @@ All sites of the domain in this epoch take part, whoever lives. Each puts in how
 ordered log and its settled prefix reach, by group; who is no member of a group puts in nothing for
 it. Counts only grow while the epoch lasts, so what a round has found stays true.
 
-Whoever has something that is not final asks for a round, towards the first site: at once if the
-application waits (`safe`), else by the trigger of §6, or after `report_delay` (twice that at others
-than the first, so that it can begin by itself). After a round that brought nothing it waits longer.
+Whoever has something that is not final asks for a round, towards the first site: at once if
+somebody waits (`safe`, causal order), else by the trigger of §6, or after `report_delay` (twice
+that at others than the first, so that it can begin by itself). After a round that brought nothing
+it waits longer.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +49,7 @@ class ByRounds:
         self.structure = structure
         self.send = send
         self.clock = clock
-        self.eager = options.deliver == "safe"
+        self.eager = options.prompt_stability
         self.layout = layout_of(site, structure, structured=manner.structured)
         self.seat = Seat(site, self.layout, manner, send, self._own, self._ended, boot)
         self.is_first = self.seat.above is None

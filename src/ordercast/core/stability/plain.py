@@ -3,7 +3,7 @@
 The plainest tracker that is right: n² reports per round of a group of n. It needs no coordinator
 and no tree, and is what the five protocols of [STAB] are measured against.
 
-With `eager` (level `safe`: the application waits) a grown log is reported at the end of the burst;
+With `eager` (`safe`, causal order: somebody waits) a grown log is reported at the end of the burst;
 otherwise, and for settled prefixes, reports wait `report_delay` and go out together, or until
 `report_every` messages are unreported: the windows of the origins wait for them.
 """
@@ -34,7 +34,7 @@ class Plain:
         self.structure = structure
         self.send = send
         self.timing = options.timing
-        self.eager = options.deliver == "safe"
+        self.eager = options.prompt_stability
         self.held = 0  # messages in the log that are not final
         self._members: dict[Group, tuple[Site, ...]] = {}
         self._listeners: dict[Group, tuple[Site, ...]] = {}
