@@ -7,6 +7,7 @@ itself once per message would end in the depth of the interpreter's stack.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import pytest
 
@@ -18,10 +19,17 @@ from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.sim.members import build_forest
 from support.tables import table_of
 
-MESSAGES = 600
+MESSAGES = 400
+GROUPS = ("alpha", "beta")
 DEEPER = 120  # calls, which is what one message may need
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+every_order = pytest.mark.parametrize("causal", [False, True], ids=["total", "causal"])
+every_policy = pytest.mark.parametrize("policy", ["wait", "exclude"])
+
+
+Case: TypeAlias = tuple[str, bool, str]
+"""Protocol, causal order, policy."""
 
 
 @contextmanager
@@ -37,10 +45,11 @@ def little_stack() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def alone(protocol: str, records: list[Record], boot: int = 1) -> Site:
-    table = table_of({"alpha": ["a"]})
+def alone(case: Case, records: list[Record], boot: int = 1) -> Site:
+    protocol, causal, policy = case
+    table = table_of({"alpha": ["a"], "beta": ["a"]})
     structure = Structure(1, table, build_forest(table, "auto", protocol))
-    options = Options(on_failure="wait", deliver="agreed")
+    options = Options(on_failure=policy, deliver="agreed", causal=causal)
     return Site("a", structure, options, protocol=protocol, records=records, boot=boot)
 
 
@@ -55,13 +64,13 @@ def delivered(site: Site) -> list[bytes]:
     return found
 
 
-def accepted(protocol: str) -> list[Record]:
+def accepted(case: Case) -> list[Record]:
     """What a store has of a site that crashed before anything had a place."""
-    site = alone(protocol, [])
+    site = alone(case, [])
     site.start(0)
     records: list[Record] = []
     for number in range(MESSAGES):
-        site.submit(number, "alpha", [b"%d" % number])
+        site.submit(number, GROUPS[number % 2], [b"%d" % number])
         records += [record for record in site.drain().persist if type(record) is Accepted]
     assert len(records) == MESSAGES
     return records
@@ -70,20 +79,25 @@ def accepted(protocol: str) -> list[Record]:
 WANTED = [b"%d" % number for number in range(MESSAGES)]
 
 
+@every_policy
+@every_order
 @every_protocol
-def test_what_waited_for_its_place_over_a_restart(protocol: str) -> None:
-    records = accepted(protocol)
+def test_what_waited_for_its_place_over_a_restart(protocol: str, causal: bool, policy: str) -> None:
+    case = protocol, causal, policy
+    records = accepted(case)
     with little_stack():
-        site = alone(protocol, records, boot=2)
+        site = alone(case, records, boot=2)
         site.start(SECOND)
-    assert delivered(site) == WANTED
+        assert delivered(site) == WANTED
 
 
+@every_policy
+@every_order
 @every_protocol
-def test_what_was_sent_in_one_turn(protocol: str) -> None:
-    site = alone(protocol, [])
+def test_what_was_sent_in_one_turn(protocol: str, causal: bool, policy: str) -> None:
+    site = alone((protocol, causal, policy), [])
     site.start(0)
     with little_stack():
-        for payload in WANTED:
-            site.submit(0, "alpha", [payload])
+        for number, payload in enumerate(WANTED):
+            site.submit(0, GROUPS[number % 2], [payload])
         assert delivered(site) == WANTED
