@@ -19,9 +19,9 @@ from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.sim.members import build_forest
 from support.tables import table_of
 
-MESSAGES = 400
+MESSAGES = 100
 GROUPS = ("alpha", "beta")
-DEEPER = 120  # calls, which is what one message may need
+DEEPER = 80  # calls: what one message may need
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 every_order = pytest.mark.parametrize("causal", [False, True], ids=["total", "causal"])

@@ -83,13 +83,29 @@ def test_who_was_never_told_the_founding_is_a_stranger(run: Runner, founding: st
 
 
 @both_loops
-def test_a_site_that_does_not_know_the_founding_itself_has_no_guests(run: Runner) -> None:
+def test_two_that_do_not_know_the_founding_are_strangers(run: Runner) -> None:
     async def main() -> None:
         a, d = End("a", AB, founded("")), former("d", "")
         async with started(a):
             await come(d, a)
             await until(lambda: a.transport.refusals["unknown site"] > 2, "refused")
             await d.transport.close()
+
+    run(main())
+
+
+@both_loops
+def test_a_newcomer_hears_all_that_a_site_says_which_is_not_in_its_file(run: Runner) -> None:
+    """The manager may be one that was added later: nobody else would tell it anything."""
+
+    async def main() -> None:
+        new, manager = End("a", AB, founded("")), former("u")
+        async with started(new):
+            await come(manager, new)
+            await until(lambda: manager.state("a") == "connected", "taken")
+            manager.transport.send("a", [frame(1), Ask("c", ())])
+            await until(lambda: new.taken == 2, "heard")
+            await manager.transport.close()
 
     run(main())
 
@@ -138,8 +154,7 @@ async def told(site: Node) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-@pytest.mark.parametrize("policy", ["wait", "exclude"])
+@pytest.mark.parametrize(("policy", "tls"), [("wait", False), ("exclude", True)])
 def test_who_was_away_when_it_was_retired_is_told_when_it_comes(
     policy: str, tls: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,5 +190,43 @@ def test_who_was_away_when_it_was_retired_is_told_when_it_comes(
             assert "d" in d.core.layout.roster, "so its store says"
             await told(d)
             assert d.core.quiet()
+
+    run()
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_newcomer_is_told_everything_by_a_manager_that_was_added_itself(
+    tls: bool, tmp_path: Path
+) -> None:
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os", "voters": ["a"]}, tls=tls)
+    first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
+    if tls:
+        add_certificates(NAME, ["d", "e"], tmp_path / "certs")
+
+    async def add(stack: contextlib.AsyncExitStack, a: Node, site: str, address: str) -> Node:
+        node = await stack.enter_async_context(
+            ordercast.Node.open(path, site, dir=tmp_path, address=address)
+        )
+        await a.add_site(site, address)
+        while site not in node.core.layout.roster:
+            await asyncio.sleep(0.01)
+        return node
+
+    @in_loop
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack, asyncio.timeout(WAIT_S):
+            a, _, _ = [
+                await stack.enter_async_context(ordercast.Node.open(path, site, dir=tmp_path))
+                for site in "abc"
+            ]
+            d = await add(stack, a, "d", first)
+            await a.add_voter("d")
+            await a.remove_voter("a")
+            while not d.core.manager.leads:
+                await asyncio.sleep(0.01)
+            e = await add(stack, a, "e", second)
+            await a.join("alpha", "e")
+            while "e" not in e.core.layout.groups["alpha"]:
+                await asyncio.sleep(0.01)
 
     run()

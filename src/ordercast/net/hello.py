@@ -148,9 +148,10 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
 
 
 def was_here(theirs: Mapping[str, str], ours: Mapping[str, str]) -> bool:
-    """Only who was admitted once has been told the founding: it is retired, or was admitted again
-    and we have not heard of it yet."""
-    return ours.get(FOUNDING, "") != "" and theirs.get(FOUNDING) == ours[FOUNDING]
+    """Only who was admitted once has been told the founding: it is retired, or we have not heard of
+    it yet. Who does not know the founding itself knows no roster, and listens to all who do."""
+    there = theirs.get(FOUNDING, "")
+    return there != "" and ours.get(FOUNDING) in ("", there)
 
 
 def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:

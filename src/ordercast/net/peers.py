@@ -13,7 +13,9 @@ the process that says it (`incarnation`, `boot`, `instance`):
 - `gone` tells the one case from the other: the speaker has seen our connection end, we have not.
 
 A guest is a site that was of this cluster, and comes again: somebody must tell it that it is
-retired. It may dial and say how much it knows, nothing else, and is forgotten when it goes.
+retired. It may dial and say how much it knows, nothing else, and is forgotten when it goes. To a
+newcomer, which knows nobody but who is in its cluster file, whoever comes may tell everything: the
+manager may be a site that was added, too.
 """
 
 import random

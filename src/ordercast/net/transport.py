@@ -28,7 +28,7 @@ from ordercast.net.connection import (
     LinkTimes,
 )
 from ordercast.net.dialling import Dialler
-from ordercast.net.hello import INSTANCE_BYTES, Hello, Identity, check_hello, check_terms
+from ordercast.net.hello import FOUNDING, INSTANCE_BYTES, Hello, Identity, check_hello, check_terms
 from ordercast.net.peers import (
     REPLACED,
     RESTARTED,
@@ -293,7 +293,7 @@ class Transport:
             peer.dialling = False
         self._strangers.discard(connection)
         self._peers.setdefault(peer.name, peer)
-        connection.guest = peer.guest
+        connection.guest = peer.guest and bool(self.identity.terms.get(FOUNDING))
         connection.admit(hello)
         if role == SECOND_RETIRED:
             self._retire(peer, connection)
