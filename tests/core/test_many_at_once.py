@@ -101,3 +101,16 @@ def test_what_was_sent_in_one_turn(protocol: str, causal: bool, policy: str) -> 
         for number, payload in enumerate(WANTED):
             site.submit(0, GROUPS[number % 2], [payload])
         assert delivered(site) == WANTED
+
+
+@every_protocol
+def test_what_waited_in_causal_order_for_its_turn_is_of_the_same_burst(protocol: str) -> None:
+    """Each goes to another group than the last, which is to be stable first; nobody is asked."""
+    site = alone((protocol, True, "exclude"), [])
+    site.own.one_group_at_a_time()
+    site.start(0)
+    for number, payload in enumerate(WANTED):
+        site.submit(0, GROUPS[number % 2], [payload])
+    with little_stack():
+        box = site.drain()
+    assert [payload for batch in box.deliver for payload in batch.payloads] == WANTED

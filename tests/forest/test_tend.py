@@ -109,14 +109,14 @@ def test_a_site_that_left_everything_is_bridged() -> None:
 
 
 def test_a_join_in_a_large_balanced_forest_moves_few_sites() -> None:
-    table = random_table(600, 600, 5, 7, spread=8.0)
+    table = random_table(300, 300, 5, 7, spread=8.0)
     build = BUILDERS["balanced"]
     forest = build(table)
     moved = 0
     for number in range(20):
-        group = f"g{number * 29}"
+        group = f"g{number * 14}"
         near = int(table.groups[group][0][1:])
-        site = f"s{(near + 3) % 600}"
+        site = f"s{(near + 3) % 300}"
         if site in table.groups[group]:
             continue
         after = table.with_members(group, [*table.groups[group], site])

@@ -1,6 +1,7 @@
 """The judge of changing clusters is itself judged: nodes that are careless with epochs are found
 out."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def test_a_node_that_is_careless_with_epochs_is_found_out(
         except Exception as error:  # a site that stumbles over its own lie is found out too
             print(f"{case}: {error}")
             return
-        stumbled = [record for record in caplog.records if record.levelname == "ERROR"]
+        stumbled = [record for record in caplog.records if record.levelno >= logging.ERROR]
         if found.wrong or stumbled:
             print(f"{case}: {found.wrong[:1]} {stumbled[:1]}")
             return

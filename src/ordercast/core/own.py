@@ -98,6 +98,7 @@ class OwnMessages:
         self._outbound: deque[Batch] = deque()
         self._released = 0  # batches released and not stable (direct: without a place)
         self._last_way = ""
+        self.left = 0  # batches, in causal order; it only grows
 
     def one_group_at_a_time(self) -> None:
         """Sites may be excluded (docs/epochs.md, causal order); before anything is sent."""
@@ -147,6 +148,7 @@ class OwnMessages:
             self._outbound.popleft()
             self._last_way = way
             self._released += 1
+            self.left += 1
             self.submit(batch)
 
     def _way(self, batch: Batch) -> str:

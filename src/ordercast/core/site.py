@@ -202,8 +202,12 @@ class Site:
         if self.flow.refused:
             self.flow.refused = False
             self._resume()
+        left = self.own.left
         at = NEVER if self.direct is None else self.direct.flush(self.now)
         at = min(at, self.stability.flush(self.now))
+        while self.direct is not None and left != (left := self.own.left):
+            # What waited in causal order has left meanwhile, and is of this burst too.
+            at = min(at, self.direct.flush(self.now), self.stability.flush(self.now))
         if self.heading is not None:
             at = min(at, self.heading.flush(self.now))
         late: Sends = []
