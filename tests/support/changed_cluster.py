@@ -152,6 +152,8 @@ class ChangedCluster:
         await killing
         if len(edits) == 1 and isinstance(edits[0], RetireSite):
             await self._noted(edits[0].site)
+        elif len(edits) == 1 and isinstance(edits[0], AddSite):
+            await self._admitted(edits[0].site)
 
     async def _ask(self, client: Client, edits: tuple[Edit, ...]) -> None:
         """Until it is done, or refused for another reason than that a site is absent."""
@@ -203,6 +205,18 @@ class ChangedCluster:
                 self.told.wrong.append(f"{site} does not know that it is retired")
                 return
             await asyncio.sleep(0.05)
+
+    async def _admitted(self, site: str) -> None:
+        """Who is retired before it hears that it was added waits for that for ever."""
+        until = time.monotonic() + READY_S
+        while True:
+            run = await asyncio.to_thread(self.daemons.run, "status", "cluster.toml", "--json")
+            if json.loads(run.stdout)["sites"].get(site, {}).get("admitted"):
+                return
+            if time.monotonic() > until:
+                self.told.wrong.append(f"{site} does not know that it was added")
+                return
+            await asyncio.sleep(0.1)
 
     # --- daemons ----------------------------------------------------------------------------------
 

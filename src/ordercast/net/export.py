@@ -231,7 +231,7 @@ class _Export:
         if closed and not away:  # it has not heard of it
             yield _event(site, EXCLUDED, self.limits[site], closed, 0, "{}", attempt)
         yield from gaps
-        if source.ended:
+        if source.ended and not (away or closed):  # else it was retired then: it has no more to say
             yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}", attempt)
 
     def _groups_and_epochs(self) -> None:

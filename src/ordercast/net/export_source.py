@@ -17,6 +17,7 @@ from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, payloads_of
 from ordercast.net.openings import OPEN, opened_told
+from ordercast.net.rollbacks import EXCLUDED, RETURNED
 from ordercast.net.rows import (
     ABSENT,
     ACCEPTED,
@@ -217,11 +218,20 @@ class Source:
 
     def last_delivered(self, level: str) -> int:
         """Up to where the log has reached the application."""
-        if level == "agreed" or self.ended:
+        if level == "agreed" or (self.ended and not self._was_left()):
             return self.log.last_position()
         state, anew = self.log.state, self.log.anew
         folded = 0 if anew is None else delivered_by(anew)
         return max(int(state["delivered"]), int(state["confirmed"]), folded)
+
+    def _was_left(self) -> bool:
+        """Retired while it was excluded: what it had not delivered then it never will."""
+        last = list(
+            self.log.rows(
+                "kind", f"events WHERE kind IN ('{EXCLUDED}', '{RETURNED}') ORDER BY n DESC LIMIT 1"
+            )
+        )
+        return last == [(EXCLUDED,)]
 
     def absent(self) -> Iterator[dict[str, Any]]:
         """Who was absent, by and by (`ledger.Ledger` tells it)."""

@@ -23,7 +23,7 @@ class Standing:
     def __init__(self, core: Member, fed_at: Callable[[], int]) -> None:
         self._core = core
         self._fed_at = fed_at
-        self._absent = core.name in core.layout.absent
+        self._absent = self._left() is not None
         self._settled = 0
         self._patience = max(_LEAST, PATIENCE * core.options.timing.suspect)
 
@@ -76,14 +76,18 @@ class Standing:
 
     def news(self) -> tuple[str, int, str] | None:
         """Whether the site is there no longer, or again: an event of its history."""
-        core, layout = self._core, self._core.layout
-        absent = core.name in layout.absent
+        core, left = self._core, self._left()
+        absent = left is not None
         if absent is self._absent:
             return None
         self._absent = absent
-        home = layout.home(core.name)
-        epoch = layout.absent[core.name] if absent else home.epoch if home is not None else 0
+        home = core.layout.home(core.name)
+        epoch = left if left is not None else home.epoch if home is not None else 0
         return EXCLUDED if absent else RETURNED, core.logged, json.dumps({"epoch": epoch})
+
+    def _left(self) -> int | None:
+        """The epoch that was closed without the site, while it is absent or was retired then."""
+        return self._core.layout.absent.get(self._core.name, self._core.flush.left_behind)
 
     def settled(self) -> int:
         """Up to this position of the log nothing will be taken back."""

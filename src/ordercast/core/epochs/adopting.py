@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ordercast.core.epochs.engine import opening
 from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.records import REFUSED, EpochOpened
+from ordercast.core.epochs.returning import tail_of
 from ordercast.core.outbox import Checkpoint, Receipt
 from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.groups import Group, Site
@@ -35,6 +36,9 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
         engine = member.engines.pop(epoch)
         member.window.ended(engine, mine)
         at_home = epoch in before.domains and member.name in before.domains[epoch].sites
+        if at_home and _is_left_behind(member, before):
+            member.flush.tail, member.position = tail_of(engine, epoch), engine.gate.logged
+            continue
         if at_home and member.flush.leave(epoch, engine, mine, unplaced):
             continue
         engine.end(mine)
@@ -59,6 +63,13 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
         if at_home or epoch in again:
             openings[epoch] = first_checkpoint(member, domain, again.get(epoch, ()))
     return openings
+
+
+def _is_left_behind(member: "Member", before: Layout) -> bool:
+    """Who finds itself retired after a leap over many records does not know whether its epoch was
+    closed with it: it delivers no more of what it has."""
+    leap = member.layout.count - before.count
+    return leap > 1 and member.flush.excludes and member.name not in member.layout.roster
 
 
 def _opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:

@@ -36,6 +36,7 @@ class Flusher:
         self._member = member
         self.store, self.excludes, self.attempt = store, excludes, 1
         self.tail: Tail | None = None  # of the epoch that was closed without this site
+        self.left_behind: int | None = None  # that epoch, if the site was retired then
         self.fetched: Shelf = {}
         self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number of each of it
         self.missed = Missed(member)
@@ -330,13 +331,13 @@ class Flusher:
     def come_back(self, unplaced: list[Batch], parked: Sequence[Batch]) -> list[Batch]:
         """All of the old is gone: deliver what was missed, if an epoch was opened for this site
         again. Own messages that are to be placed now, as they were accepted."""
-        member, tail = self._member, self.tail
+        member, tail, self.left_behind = self._member, self.tail, None
         away_since = member.layout.absent.get(member.name)
         if self.stranger():
             self.tail = None
             return [*unplaced, *parked]
         if tail is not None and member.name not in member.layout.roster:
-            self.tail = None  # retired while it was absent
+            self.tail, self.left_behind = None, tail.epoch  # retired while it was absent
             unplaced += tail.kept
         elif tail is not None and away_since != tail.epoch:
             self.tail = None

@@ -66,9 +66,8 @@ class Manager:
         if not self.leads:
             if peer not in layout.roster and frame.count < layout.count:
                 # It is retired, and may know none of the present voters: nobody else tells it.
-                self._member.say(
-                    peer, Feed(layout.count, (), layout.count, (), pack_layout(layout))
-                )
+                self._fed[peer] = frame.count
+                self._feed(peer)
             return
         self._fed[peer] = frame.count
         self.excluding.fed(peer, frame)
@@ -148,7 +147,8 @@ class Manager:
             if site not in self._reports.get(closing.number, {})
         )
         wanted += self.excluding.wanted(site)
-        if known < raft.log.snapshot.upto:
+        lacks = not self.leads and raft.committed < layout.count  # what the manager has told it
+        if known < raft.log.snapshot.upto or lacks:
             feed = Feed(layout.count, (), layout.count, wanted, pack_layout(layout))
         else:
             # Not up to the layout's: another manager may have fed this one more than its log has.
