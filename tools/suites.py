@@ -3,7 +3,7 @@
 A suite is a directory of tests (unit: all those that are in no other) or, for `static`, a few
 commands. Suites that do not exist yet are not run. At the end each one's time stands beside its
 budget: too slow is a warning, what does not fit goes to `make soak`. A suite that takes five
-times its budget hangs, and is stopped. Spark leaves a core idle: light suites run beside it.
+times its budget hangs, and is stopped.
 """
 
 import argparse
@@ -11,13 +11,10 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
@@ -33,7 +30,6 @@ class Suite:
     name: str
     budget_s: int
     commands: Callable[[], list[Command]]  # empty when there is nothing to run yet
-    beside: str = ""  # run while that one does, if it does
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +79,12 @@ def pytest(paths: Sequence[str], *, parallel: bool) -> Command:
 
 SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
 SUITES = (
-    Suite("static", 60, static, beside="spark"),
+    Suite("static", 60, static),
     Suite("unit", 450, unit),
     Suite("schedules", 180, directory("schedules", parallel=True)),
     Suite("processes", 300, directory("processes", parallel=True)),
     Suite("spark", 240, directory("spark")),
-    Suite("docs", 120, directory("docs", "browser"), beside="spark"),
+    Suite("docs", 120, directory("docs", "browser")),
 )
 
 
@@ -100,73 +96,31 @@ def _tests(place: Path) -> bool:
     return _has(place, "test_*.py")
 
 
-_RUNNING: "set[subprocess.Popen[bytes]]" = set()
-
-
-def run(suite: Suite, commands: Sequence[Command], out: IO[str] | None = None) -> Result:
+def run(suite: Suite, commands: Sequence[Command]) -> Result:
     """Run every command, also after one failed: a person wants all the complaints at once."""
     begun = time.monotonic()
     ok = True
     for command in commands:
         name = "pytest" if "pytest" in command else Path(command[0]).name
-        print(f"\n--- {suite.name}: {name}", file=out, flush=True)
+        print(f"\n--- {suite.name}: {name}", flush=True)
         left = begun + HANGS * suite.budget_s - time.monotonic()
-        ok = _finishes(command, max(left, 1.0), out) and ok
+        ok = _finishes(command, max(left, 1.0)) and ok
     return Result(suite, time.monotonic() - begun, ok)
 
 
-class Beside:
-    """A suite in a thread of its own; what it prints is kept until the others have printed."""
-
-    def __init__(self, suite: Suite, commands: Sequence[Command]) -> None:
-        self._out = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 see `result`
-        self._results: list[Result] = []
-        self._thread = threading.Thread(
-            target=lambda: self._results.append(run(suite, commands, self._out)), daemon=True
-        )
-        self._thread.start()
-
-    def result(self) -> Result:
-        self._thread.join()
-        self._out.seek(0)
-        print(self._out.read(), end="", flush=True)
-        self._out.close()
-        return self._results[0]
-
-
-def run_all(chosen: Sequence[tuple[Suite, list[Command]]]) -> list[Result]:
-    there = [(suite, commands) for suite, commands in chosen if commands]
-    names = {suite.name for suite, _ in there}
-    results: list[Result] = []
-    try:
-        for suite, commands in there:
-            if suite.beside in names:
-                continue
-            light = [Beside(other, words) for other, words in there if other.beside == suite.name]
-            results.append(run(suite, commands))
-            results += [each.result() for each in light]
-    finally:
-        for process in list(_RUNNING):  # of threads that nobody waits for any more
-            _stop(process)
-    return results
-
-
-def _finishes(command: Command, limit_s: float, out: IO[str] | None) -> bool:
+def _finishes(command: Command, limit_s: float) -> bool:
     """Whether the command ends well in time; what hangs is stopped with all its children."""
     with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=os.name == "posix",
-        stdout=out, stderr=None if out is None else subprocess.STDOUT,
-    ) as process:  # fmt: skip
-        _RUNNING.add(process)
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=os.name == "posix"
+    ) as process:
         try:
             return process.wait(limit_s) == 0
         except subprocess.TimeoutExpired:
-            print(f"stopped: still running after {limit_s:.0f} s", file=out, flush=True)
+            print(f"stopped: still running after {limit_s:.0f} s", flush=True)
             return False
         finally:
             if process.poll() is None:
                 _stop(process)
-            _RUNNING.discard(process)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
@@ -201,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"there is no suite {name!r} (known: {', '.join(names)})")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or a suite would live on alone
     chosen = [(suite, suite.commands()) for suite in SUITES if suite.name in wanted]
-    results = run_all(chosen)
+    results = [run(suite, commands) for suite, commands in chosen if commands]
     print("\n" + table(results), flush=True)
     return 0 if all(result.ok for result in results) else 1
 

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tools import suites
 from tools.suites import SUITES, Result, Suite
 
@@ -61,37 +59,6 @@ def test_a_suite_that_hangs_is_stopped_with_its_children() -> None:
     done = subprocess.run(python(code), cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert "stopped: still running after 1 s" in done.stdout
     assert done.stdout.endswith("False\n")
-
-
-def test_a_light_suite_runs_beside_its_heavy_one_and_is_printed_behind_it(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Each waits for a file that the other makes: one after the other they would hang."""
-    one, two = tmp_path / "one", tmp_path / "two"
-    wait = (
-        "import pathlib, time\npathlib.Path({!r}).touch()\nwhile not pathlib.Path({!r}).exists(): "
-    )
-    wait += "time.sleep(0.01)\nprint({!r}, flush=True)"
-    heavy = Suite("heavy", 60, list)
-    light = Suite("light", 60, list, beside="heavy")
-    results = suites.run_all(
-        [
-            (light, [python(wait.format(str(one), str(two), "said by light"))]),
-            (heavy, [python(wait.format(str(two), str(one), "said by heavy"))]),
-        ]
-    )
-    assert [(each.suite.name, each.ok) for each in results] == [("heavy", True), ("light", True)]
-    printed = capfd.readouterr().out
-    assert printed.index("said by heavy") < printed.index("--- light") < printed.index("by light")
-
-
-def test_a_light_suite_that_fails_is_a_failure_and_alone_it_runs_as_any() -> None:
-    light = Suite("light", 60, list, beside="heavy")
-    broken = (light, [python("raise SystemExit(1)")])
-    for others in ([(Suite("heavy", 60, list), [python("")])], []):
-        assert [each.ok for each in suites.run_all([broken, *others]) if each.suite is light] == [
-            False
-        ]
 
 
 def test_the_table_shows_time_beside_budget_and_marks_what_is_wrong() -> None:
