@@ -25,7 +25,7 @@ from ordercast.sim.schedules import schedule
 from ordercast.sim.simulate import simulate
 from support.tables import FIGURE_3, table_of
 
-SCHEDULES = range(1, 25)
+SCHEDULES = range(1, 17)
 Name = tuple[SiteName, str, int]
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)

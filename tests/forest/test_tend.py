@@ -54,7 +54,7 @@ def assert_good(tended: Tended, table: GroupTable, build: Builder) -> None:
 
 @pytest.mark.parametrize("name", BUILDERS)
 @given(st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_ten_changes_in_a_row_stay_correct_and_good(name: str, data: st.DataObject) -> None:
     build = BUILDERS[name]
     table = data.draw(tables())

@@ -49,7 +49,7 @@ SCRIPT: Sequence[Sequence[Edit]] = (
 
 @pytest.mark.parametrize(
     ("deliver", "durability", "seed", "script"),
-    [("safe", "sync", 1, SCRIPT), ("agreed", "os", 2, SCRIPT[:6])],
+    [("safe", "sync", 1, SCRIPT), ("agreed", "os", 2, SCRIPT[:4])],
     ids=["safe", "agreed"],
 )
 def test_nothing_acknowledged_is_lost_by_changes_and_kills(
