@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import ConfigError, FrameError, TooLarge
-from ordercast.model.messages import pack_payloads
+from ordercast.model.messages import CLIENT_BYTES, pack_payloads
 from ordercast.net import admin
 from ordercast.net.admin_frames import (
-    CLIENT_BYTES,
     FRAME_BYTES,
     VERSION,
     Failed,
@@ -131,7 +130,7 @@ async def test_garbage_ends_that_connection_and_nothing_else(
 async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         for hello, why in (
-            (Hello(99, "local", "a", CLIENT), "speaks version 3, not 99"),
+            (Hello(99, "local", "a", CLIENT), "speaks version 4, not 99"),
             (Hello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
             (Hello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
         ):

@@ -1,10 +1,11 @@
 """Frames for the tests of the codec: Hypothesis strategies, seeded random ones, plain examples."""
 
 import random
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from ordercast.model.messages import Batch, Key, Placed
+from ordercast.model.messages import CLIENT_BYTES, Batch, Key, Placed, Requests
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,
@@ -50,17 +51,28 @@ destinations = st.one_of(st.tuples(NAMES, NO_SITES), st.tuples(IMPLICIT, MEMBERS
 
 
 @st.composite
+def requests(draw: st.DrawFn, messages: int) -> Requests:
+    cuts = sorted(draw(st.sets(st.integers(1, messages - 1), max_size=3))) if messages > 1 else []
+    counts = [b - a for a, b in pairwise([0, *cuts, messages])]
+    numbers = sorted(draw(st.sets(NUMBERS, min_size=len(counts), max_size=len(counts))))
+    client = draw(st.binary(min_size=CLIENT_BYTES, max_size=CLIENT_BYTES))
+    return Requests(client, tuple(zip(numbers, counts, strict=True)))
+
+
+@st.composite
 def batches(draw: st.DrawFn) -> Batch:
     group, members = draw(destinations)
+    count = draw(st.integers(1, BATCH_MESSAGES))
     return Batch(
         draw(NAMES),
         draw(NUMBERS),
         group,
         draw(NUMBERS),
-        draw(st.integers(1, BATCH_MESSAGES)),
+        count,
         draw(st.binary(max_size=300)),
         draw(pasts),
         members,
+        draw(st.one_of(st.none(), requests(count))),
     )
 
 
@@ -114,7 +126,10 @@ items_of_lane: dict[int, st.SearchStrategy[Item]] = {
     CONTROL: st.one_of(reports, settleds, toms, rounds),
 }
 
-acks = st.lists(st.tuples(st.sampled_from(LANES), COUNTS, COUNTS), max_size=3).map(tuple)
+acks = st.lists(
+    st.tuples(st.sampled_from(LANES), COUNTS, COUNTS).map(lambda a: (a[0], *sorted(a[1:])[::-1])),
+    max_size=3,
+).map(tuple)
 
 
 riding = st.one_of(reports, settleds, rounds)
@@ -169,7 +184,7 @@ def random_frame(rng: random.Random) -> Frame:
     boot, of = rng.randint(1, 300), rng.randint(0, 3)
     lane = rng.choice(LANES)
     acks = tuple(
-        (lane, rng.randint(0, 70_000), rng.randint(0, 99)) for lane in LANES[: rng.randint(0, 3)]
+        (lane, rng.randint(99, 70_000), rng.randint(0, 99)) for lane in LANES[: rng.randint(0, 3)]
     )
     kind = rng.random()
     if kind < 0.1:

@@ -17,6 +17,10 @@ Vector: TypeAlias = tuple[tuple[Group, int, tuple[Site, ...]], ...]
 its members, because a primary that never saw the group must know whether it passes by)."""
 
 
+CLIENT_BYTES = 16
+"""Of a client's id, which the client draws at random."""
+
+
 class Key(NamedTuple):
     """An order key: compares as DESIGN §5 says, a prefix first, the placing site's name last.
 
@@ -36,8 +40,21 @@ class MessageId(NamedTuple):
     seq: int
 
 
+class Requests(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """The requests of a client that a batch is made of: each request's number, and how many of the
+    batch's messages it has. They stand in the order of the messages, and their numbers grow."""
+
+    client: bytes
+    numbers: tuple[tuple[int, int], ...]
+
+    def parts(self) -> list[tuple[int, int]]:
+        """One for each message of the batch: its request's number, and its place in the request."""
+        return [(number, part) for number, count in self.numbers for part in range(count)]
+
+
 class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """`count` messages with seq, seq+1, …; `members` is given for an implicit group only."""
+    """`count` messages with seq, seq+1, …; `members` is given for an implicit group only, and
+    `requests` where a daemon's client has sent it."""
 
     origin: Site
     incarnation: int
@@ -47,6 +64,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     body: bytes
     past: Vector = ()
     members: tuple[Site, ...] = ()
+    requests: Requests | None = None
 
 
 class Placed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):

@@ -20,7 +20,7 @@ from ordercast.model import errors
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error, FrameError
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Placed
+from ordercast.model.messages import CLIENT_BYTES, Placed
 from ordercast.wire.limits import (
     BATCH_MESSAGES,
     BODY_BYTES,
@@ -29,9 +29,8 @@ from ordercast.wire.limits import (
     RECORDS,
 )
 
-VERSION = 3
+VERSION = 4
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
-CLIENT_BYTES = 16  # of a client's id, drawn at random
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
 
 Number: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]

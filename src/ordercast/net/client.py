@@ -18,9 +18,8 @@ import msgspec
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error, FrameError
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import DeliveredBatch
+from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch
 from ordercast.net.admin_frames import (
-    CLIENT_BYTES,
     STAGES,
     VERSION,
     Answer,

@@ -9,7 +9,7 @@ from typing import Any
 from typing import Final as Constant
 
 from ordercast.model.errors import FrameError
-from ordercast.model.messages import Batch, Key, Placed, Vector
+from ordercast.model.messages import CLIENT_BYTES, Batch, Key, Placed, Requests, Vector
 from ordercast.model.names import NAME_PATTERN
 from ordercast.wire.frames import (
     CONTROL,
@@ -291,6 +291,21 @@ def _batch(batch: Batch, where: str) -> None:
         raise FrameError(f"{where}.body has {len(batch.body)} bytes, at most {BODY_BYTES}")
     if batch.past:
         _vector(batch.past, f"{where}.past")
+    if batch.requests is not None:
+        _requests(batch.requests, batch.count, f"{where}.requests")
+
+
+def _requests(requests: Requests, messages: int, where: str) -> None:
+    if len(requests.client) != CLIENT_BYTES:
+        raise FrameError(f"{where}.client has {len(requests.client)} bytes, not {CLIENT_BYTES}")
+    check_length(requests.numbers, 1, BATCH_MESSAGES, f"{where}.numbers")
+    before = left = 0
+    for number, count in requests.numbers:
+        check_number(number, before + 1, f"{where}.numbers: number")
+        check_number(count, 1, f"{where}.numbers: count of {number}")
+        before, left = number, left + count
+    if left != messages:
+        raise FrameError(f"{where}.numbers have {left} messages, the batch {messages}")
 
 
 def _vector(past: Vector, where: str) -> None:
@@ -311,8 +326,8 @@ def _acks(acks: Acks) -> None:
     for lane, got, done in acks:
         if lane not in LANES:
             raise FrameError(f"acks: lane is {lane}, none of {LANES}")
-        check_number(got, 0, "acks: got")
         check_number(done, 0, "acks: done")
+        check_number(got, done, "acks: got")
 
 
 def check_number(value: int, least: int, where: str) -> None:

@@ -30,7 +30,7 @@ from ordercast.wire.plain import is_plain
 WireFrame: TypeAlias = Frame | SiteFrame | Handover | Spreading
 
 MAGIC: Final = b"ocf"
-VERSION: Final = 3
+VERSION: Final = 4
 
 _HEADER = struct.Struct(">III")
 HEADER_BYTES: Final = _HEADER.size

@@ -37,11 +37,12 @@ def is_plain(frame: Data) -> bool:
             or len(batch.body) > BODY_BYTES
             or batch.past
             or batch.members
+            or batch.requests is not None
         ):
             return False
         total += batch.incarnation + batch.seq
     for lane, got, done in frame.acks:
-        if got < 0 or done < 0 or lane not in LANES:
+        if not 0 <= done <= got or lane not in LANES:
             return False
         total += got + done
     return total <= LARGEST_NUMBER
