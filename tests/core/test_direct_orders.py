@@ -119,18 +119,18 @@ def test_a_restarted_root_tells_the_number_of_the_close_again() -> None:
         made.start(0)
         return made
 
-    root, *others = (engine(name) for name in sites)
+    root, *others = (engine(name) for name in ("b", "a", "c"))
     root.close(0, sites)
     offered = root.drain()
     kept = list(offered.persist)
     for member in others:
-        carry(offered, member, "a")
+        carry(offered, member, "b")
         carry(member.drain(), root, member.name)
     kept += root.drain().persist  # and nothing of it is sent
     assert root.sealed
-    again = engine("a", kept, boot=2)
+    again = engine("b", kept, boot=2)
     assert again.sealed
-    carry(again.drain(), others[0], "a")
+    carry(again.drain(), others[0], "b")
     assert others[0].sealed
 
 

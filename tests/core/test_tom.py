@@ -7,7 +7,7 @@ from ordercast.core.order.tom import MOST_BIDS, MOST_FETCHED, Tom
 from ordercast.core.outbox import Headed, Passed
 from ordercast.core.structure import Structure
 from ordercast.forest.star import build_star
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import Options
@@ -168,8 +168,9 @@ def test_a_body_that_comes_late_again_is_dropped() -> None:
 
 def test_a_body_that_does_not_unpack_is_not_taken() -> None:
     sites = stage()
-    ordering(sites, "c").control("z", Body(Batch("z", 1, "rec", 1, 2, b"\x91")))
-    assert ordering(sites, "c").early() == 0
+    body = Body(Batch("z", 1, "rec", 1, 2, b"\x91"))
+    with pytest.raises(PeerMistake, match="has not 2 payloads"):
+        ordering(sites, "c").check_control("z", body)
 
 
 LOGGED_AT_C = [("z", "rec", 1), ("z", "rec", 2), ("y", "rec", 1)]

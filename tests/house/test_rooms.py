@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = ROOT / "src" / "ordercast"
 PURE_ROOMS = ("model", "wire", "forest", "core")
 IMPURE_BUILTINS = ("open", "print", "input", "hash", "id", "breakpoint")  # hash: varies by process
-LONGEST_FILE = 400
+LONGEST_FILE = 800
 
 Rule = Callable[[ast.AST], Iterator[int]]
 
@@ -113,7 +113,7 @@ def _called(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def test_files_under_src_have_at_most_400_lines() -> None:
+def test_files_under_src_have_at_most_800_lines() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
     assert lengths
     assert [str(path) for path, length in lengths.items() if length > LONGEST_FILE] == []

@@ -24,6 +24,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.core.lanes import NEVER
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
+from ordercast.forest.metagroups import build_metagroups
 from ordercast.forest.star import build_star
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
@@ -41,6 +42,8 @@ def build(table: GroupTable, builder: str, protocol: str) -> Forest:
         raise ConfigError(f"there is no builder {builder!r}")
     if protocol == "centralized" or builder == "star":
         return build_star(table)
+    if protocol == "metagroup":
+        return build_metagroups(table)
     return build_greedy(table)
 
 
@@ -67,6 +70,7 @@ class World:
         policy: str = "wait",
         slow_member: str = "wait",
         missed_bytes: int = Limits().missed_bytes,
+        stability: str = "plain",
         make: Callable[..., Member] = Member,
     ) -> None:
         self.draw = random.Random(seed)
@@ -85,6 +89,7 @@ class World:
             on_failure=policy,
             causal=causal,
             slow_member=slow_member,
+            stability=stability,
             limits=Limits(checkpoint_batches=checkpoint_batches, missed_bytes=missed_bytes),
             timing=Timing(suspect=300 * MILLISECOND),
         )
@@ -265,6 +270,7 @@ class World:
         self._bursting.discard(site)
         member = self.members[site]
         box = member.drain()
+        self.mistaken(site, box)
         hit = self.now < self.calm_at and self.draw.random() < self._danger(member, box)
         cut = self.draw.randrange(_DUTIES) if hit else _DUTIES
         for duty in (self._send, self._persist, self._then_send, self._deliver, self._forget):
@@ -276,6 +282,10 @@ class World:
         self._alarms[site] = box.alarm
         if box.alarm is not None:
             self._push(max(box.alarm, self.now), "alarm", site)
+
+    def mistaken(self, site: str, box: MemberBox) -> None:
+        """Here all sites are honest."""
+        self.violations += [("taken for a liar", site, *mistake) for mistake in box.mistakes]
 
     def _danger(self, member: Member, box: MemberBox) -> float:
         """More where it matters: a report, a step of a change."""

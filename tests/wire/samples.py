@@ -127,7 +127,9 @@ items_of_lane: dict[int, st.SearchStrategy[Item]] = {
 }
 
 acks = st.lists(
-    st.tuples(st.sampled_from(LANES), COUNTS, COUNTS).map(lambda a: (a[0], *sorted(a[1:])[::-1])),
+    st.tuples(st.sampled_from(LANES), COUNTS, COUNTS).map(
+        lambda ack: (ack[0], max(ack[1:]), min(ack[1:]))
+    ),
     max_size=3,
 ).map(tuple)
 

@@ -3,6 +3,7 @@ and what an ordering object has of its own."""
 
 from typing import TYPE_CHECKING
 
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site as SiteName
 from ordercast.wire.frames import Item, Report, Settled
 from ordercast.wire.stability import ROUNDS
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 def take_control(site: "Site", peer: SiteName, item: Item) -> None:
     if type(item) is Settled:
+        for group, seq in item.seqs:
+            site.own.check_stable(peer, group, seq)
         for group, seq in item.seqs:
             site.own.stable(group, seq)
     elif type(item) is Report:
@@ -26,4 +29,7 @@ def take_control(site: "Site", peer: SiteName, item: Item) -> None:
         if news:
             site.settle(news)
     elif site.heading is not None:
+        site.heading.check_control(peer, item)
         site.heading.control(peer, item)
+    else:
+        raise PeerMistake(f"a {type(item).__name__} is not of this protocol")

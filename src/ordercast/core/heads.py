@@ -27,6 +27,9 @@ __all__ = ["HeadEnvironment", "HeadOrdering", "Heads", "Held"]
 class HeadOrdering(Ordering, Protocol):
     """An ordering object on a tree whose headers travel without bodies."""
 
+    def check_control(self, peer: SiteName, item: Item) -> None:
+        """As `Ordering.check`, of such an item."""
+
     def control(self, peer: SiteName, item: Item) -> None:
         """An item on the lane CONTROL that is the protocol's own."""
 

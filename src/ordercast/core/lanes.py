@@ -104,12 +104,13 @@ class Incoming:
         """What is next and no longer early; whether there was no room for it."""
         early = self.early
         self.blocked = False
-        while (item := early.get(self.got + 1)) is not None:
+        while (item := early.pop(self.got + 1, None)) is not None:
+            # A mistake is raised here, and the item is gone: the peer must send it again.
             if not take(peer, lane, item):
+                early[self.got + 1] = item
                 self.blocked = True
                 break
             self.got += 1
-            del early[self.got]
         return self.blocked
 
 

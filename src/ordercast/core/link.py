@@ -332,7 +332,7 @@ class Link:
     def repair(self, now: int, frame: Repair) -> None:
         out = self.outgoing[frame.lane]
         first, last = max(frame.first, out.done + 1), min(frame.last, out.sent)
-        if first <= last:
+        if first <= last and len(self._again) < self.limits.link_items:  # however often it asks
             self._again.extend(self._cut(frame.lane, first, last))
             self.urgent = True
             out.resend_at = now + out.wait

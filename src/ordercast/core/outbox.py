@@ -11,7 +11,8 @@ for each drained outbox, in the order in which they were drained:
 4. `forget` — if given, write this checkpoint durably; then everything persisted by this outbox
    and earlier ones may be dropped. The checkpoint, followed by the records of later outboxes,
    restores the site.
-5. `alarm` — call `Site.alarm` at that time (the latest drain's word counts; None: no alarm).
+5. `mistakes` — drop the connection to each of these peers, and say why in one line.
+6. `alarm` — call `Site.alarm` at that time (the latest drain's word counts; None: no alarm).
 
 A driver may crash between any two duties. It must not reorder within a duty, must not do 3 before
 1, and must hand frames to the peer they name; the network may lose, double, delay and reorder them.
@@ -142,3 +143,4 @@ class Outbox(msgspec.Struct):
     forget: Checkpoint | None
     alarm: int | None
     counted: Sequence[Site] = ()  # peers to whom this burst has something to tell of its records
+    mistakes: Sequence[tuple[Site, str]] = ()  # peers that said what they may not, and what

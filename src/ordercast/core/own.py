@@ -17,9 +17,9 @@ from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.outbox import Accepted, Receipt
 from ordercast.core.stability.interface import Stability
 from ordercast.core.structure import Structure
-from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
+from ordercast.model.errors import ConfigError, PeerMistake, TooLarge, WindowFull
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed, Vector, is_whole, pack_payloads
+from ordercast.model.messages import Batch, Placed, Vector, pack_payloads
 from ordercast.model.options import Limits
 from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
 
@@ -41,22 +41,6 @@ def packed(payloads: list[bytes], message_bytes: int) -> bytes:
             f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
         )
     return body
-
-
-def placeable(structure: Structure, batch: Batch) -> bool:
-    """Placed, a batch that does not unpack or goes to a group unknown here would stop every member,
-    also after restarts. It stays where it is: nothing may be acknowledged that no record stands
-    for."""
-    return addressed(structure, batch) and is_whole(batch)
-
-
-def addressed(structure: Structure, batch: Batch) -> bool:
-    """Whether it goes to a group that is known here."""
-    try:
-        structure.primary(batch.group, batch.members)
-    except Error:
-        return False
-    return True
 
 
 class OwnMessages:
@@ -162,6 +146,22 @@ class OwnMessages:
         self._released -= self._until_placed
         self._placed_seq[batch.group] = batch.seq
         self._settle(batch.group)
+
+    def check_stable(self, peer: Site, group: Group, seq: int) -> None:
+        """PeerMistake unless the peer tells origins what is final of the group, and `seq` was given
+        here. Of a list, only as long as a message to it is kept: who tells is known by its
+        members."""
+        if seq <= self._stable_seq.get(group, 0):
+            return
+        if seq > self.last_seq.get(group, 0):
+            raise PeerMistake(f"seq {seq} to {group!r} was not sent")
+        if group in self.structure.groups:
+            teller = self.structure.primary(group)
+        else:
+            kept = next((batch for batch in self.kept if batch.group == group), None)
+            teller = peer if kept is None else self.structure.primary(group, kept.members)
+        if peer != teller:
+            raise PeerMistake(f"it says what is stable of {group!r}, which {teller!r} tells")
 
     def stable(self, group: Group, seq: int) -> None:
         """Everything sent from here to the group up to `seq` is final."""

@@ -5,7 +5,7 @@ A driver calls `submit`, `receive` and `alarm` with integer nanoseconds, any num
 durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -20,13 +20,13 @@ from ordercast.core.observe import Observation, is_quiet, observe
 from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import NOTES, Accepted, Checkpoint, Outbox, Passed, Record
-from ordercast.core.own import OwnMessages, packed, placeable
+from ordercast.core.own import OwnMessages, packed
 from ordercast.core.restart import announce, restore
 from ordercast.core.retention import Retention
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import take_direct, with_tellers
-from ordercast.model.errors import ConfigError, WindowFull
+from ordercast.model.errors import ConfigError, PeerMistake, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
@@ -47,6 +47,11 @@ from ordercast.wire.frames import (
 )
 from ordercast.wire.limits import ITEMS
 from ordercast.wire.stability import COUNTLESS
+
+
+def _not_known(site: SiteName) -> int | None:  # noqa: ARG001
+    """Of a site by itself: nobody tells it incarnations."""
+    return None
 
 
 class Site:
@@ -81,6 +86,8 @@ class Site:
         self.resumes = options.on_failure == "wait"
         self._relay_before_durable = not (self.resumes or info.direct or options.causal_for_good)
         self.replaying = self.resuming = False
+        self.incarnation_of: Callable[[SiteName], int | None] = _not_known
+        self.mistakes: dict[SiteName, str] = {}  # of peers, in this burst
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options, boot, partial(getattr, self, "now")
         )
@@ -147,8 +154,22 @@ class Site:
         self.ordering.submit(batch)
 
     def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
+        """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
         self.now = now
         link = self.links.get(peer) or self.link(peer)
+        try:
+            self._receive(now, link, frame)
+        except PeerMistake as mistake:
+            self.mistakes.setdefault(peer, str(mistake))
+        if link.blocked:
+            self._blocked[peer] = link
+        if link.urgent or link.ack_at <= now:
+            self._touched[peer] = link
+        elif peer not in self._touched:
+            self._alarms.arm(link)
+
+    def _receive(self, now: int, link: Link, frame: Frame) -> None:
+        peer = link.peer
         if frame.boot != link.peer_boot:
             restarted = link.heard(frame.boot)
             if restarted is None:
@@ -163,12 +184,6 @@ class Site:
             self._acknowledged(link, frame.of, frame.acks)
         elif type(frame) is Repair and (frame.lane < link.anew or frame.of == self.boot):
             link.repair(now, frame)
-        if link.blocked:
-            self._blocked[peer] = link
-        if link.urgent or link.ack_at <= now:
-            self._touched[peer] = link
-        elif peer not in self._touched:
-            self._alarms.arm(link)
 
     def alarm(self, now: int) -> None:
         self.now = now
@@ -236,7 +251,14 @@ class Site:
             self.retention.checkpoint() if self.retention.due else None,
             None if at == NEVER else at,
             counted,
+            self._mistaken(),
         )
+
+    def _mistaken(self) -> Sequence[tuple[SiteName, str]]:
+        if not self.mistakes:
+            return ()
+        mistakes, self.mistakes = tuple(self.mistakes.items()), {}
+        return mistakes
 
     def stored(self, counted: Sequence[SiteName]) -> None:
         """An outbox that had counted these is durable, and its `then_send` has left."""
@@ -272,28 +294,25 @@ class Site:
         """Take what had to wait, if there is room now; what comes down first."""
         blocked, self._blocked = self._blocked, {}
         for peer, link in blocked.items():
-            link.resume(self.now, self._take)
+            try:
+                link.resume(self.now, self._take)
+            except PeerMistake as mistake:
+                self.mistakes.setdefault(peer, str(mistake))
             self._touched[peer] = link
             if link.blocked:
                 self._blocked[peer] = link
         self.ordering.resume()
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
-        if self.direct is not None and lane != CONTROL:
-            return take_direct(self, self.direct, peer, lane, item)
-        if lane == DOWN:
-            if not self.flow.room_down():
-                return False
-            if peer == self.parent:
-                self.ordering.receive(peer, item)
-        elif lane == UP:
-            if not self.flow.room_up():
-                return False
-            if type(item) is Submit and not placeable(self.structure, item.batch):
-                return False
-            self.ordering.receive(peer, item)
-        else:
+        if lane == CONTROL:
             take_control(self, peer, item)
+            return True
+        self.ordering.check(peer, item)
+        if self.direct is not None:
+            return take_direct(self, self.direct, peer, lane, item)
+        if not (self.flow.room_down() if lane == DOWN else self.flow.room_up()):
+            return False
+        self.ordering.receive(peer, item)
         return True
 
     def _peer_restarted(self, link: Link) -> None:
@@ -356,6 +375,13 @@ class Site:
 
     def stable(self, group: Group, number: int) -> bool:
         return self.stability.stable(group) >= number
+
+    def check_incarnation(self, batch: Batch) -> None:
+        known = self.incarnation_of(batch.origin)
+        if known is not None and batch.incarnation != known:
+            raise PeerMistake(
+                f"a batch of {batch.origin!r}'s incarnation {batch.incarnation}, which is {known}"
+            )
 
     # --- delivery and stability -------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from ordercast.forest.labels import Labels
 from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
 from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.implicit import implicit_group
 from ordercast.model.names import nearest
 from ordercast.wire.limits import MEMBERS
 
@@ -24,6 +25,7 @@ class Structure:
     _depth: dict[Site, int] = field(default_factory=dict)
     _implicit: dict[tuple[Site, ...], Site] = field(default_factory=dict)
     layouts: dict[tuple[Site, bool], Layout[Site]] = field(default_factory=dict, compare=False)
+    _list_names: dict[tuple[Site, ...], Group] = field(default_factory=dict, compare=False)
 
     @property
     def groups(self) -> Mapping[Group, tuple[Site, ...]]:
@@ -52,6 +54,12 @@ class Structure:
 
     def parent(self, site: Site) -> Site | None:
         return self.forest.parent[site]
+
+    def root(self, site: Site) -> Site:
+        """Of the site's tree."""
+        while (above := self.forest.parent[site]) is not None:
+            site = above
+        return site
 
     def depth(self, site: Site) -> int:
         path = []
@@ -86,6 +94,15 @@ class Structure:
         if len(members) > MEMBERS:
             raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
         return members
+
+    def list_name(self, members: tuple[Site, ...]) -> Group:
+        """The implicit group of listed sites; "" if they are not listed in order, each once."""
+        found = self._list_names.get(members)
+        if found is None:
+            if self.listed(members) != members:
+                return ""
+            found = self._list_names[members] = implicit_group(members)
+        return found
 
     def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
         """Of a named group, or of listed members: the lowest site above them all (on a star, the

@@ -10,17 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ordercast.core.order.interface import DirectOrdering
-from ordercast.core.own import addressed, placeable
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Site as SiteName
-from ordercast.wire.frames import UP, Item, Offer, Timed
-from ordercast.wire.ring import Numbered
-from ordercast.wire.swap import Counted, Follows, Swap
+from ordercast.wire.frames import UP, Item
 
 if TYPE_CHECKING:
     from ordercast.core.site import Site
-
-_WITH_BATCH = (Offer, Timed, Numbered, Swap, Follows, Counted)
 
 
 @dataclass(frozen=True)
@@ -61,23 +56,11 @@ class Tellers(Structure):
 def take_direct(
     site: "Site", ordering: DirectOrdering, peer: SiteName, lane: int, item: Item
 ) -> bool:
-    """Hand up an item of a direct protocol. It is never left to wait; only what cannot be placed
-    anywhere stays where it is."""
-    if isinstance(item, _WITH_BATCH) and not _is_right(site, item):
-        return False
+    """Hand up an item of a direct protocol. It is never left to wait."""
     if lane == UP:
         site.links[peer].incoming[UP].done += 1
     ordering.receive(peer, item)
     return True
-
-
-def _is_right(site: "Site", item: Offer | Timed | Numbered | Swap | Follows | Counted) -> bool:
-    """Who is no member gets a header without its body."""
-    batch = item.batch
-    if batch.body or not isinstance(item, (Follows, Counted)):
-        return placeable(site.structure, batch)
-    members = batch.members or site.structure.groups.get(batch.group, ())
-    return site.name not in members and addressed(site.structure, batch)
 
 
 def with_tellers(structure: Structure) -> Tellers:

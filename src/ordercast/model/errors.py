@@ -39,3 +39,8 @@ class StoreCorrupt(Error):
 
 class FrameError(Error):
     """Bytes that are not a frame of ours: the one error of the codec."""
+
+
+class PeerMistake(Error):
+    """A frame that keeps the rules of the wire and contradicts what this site knows of its sender.
+    It is raised before anything has changed."""

@@ -36,6 +36,9 @@ class Beside(ABC):
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         self.inner.send(peer, frames)
 
+    def refuse(self, peer: Site, why: str) -> None:
+        self.inner.refuse(peer, why)
+
     def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
         self.inner.meet(site, address)
 

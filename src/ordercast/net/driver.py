@@ -21,7 +21,6 @@ from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, 
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import Receipt
 from ordercast.model.epochs import Edit, Finish, Open
-from ordercast.model.errors import Error
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.openings import open_event
@@ -43,6 +42,9 @@ class Carrier(Protocol):
     """What a driver needs of a transport."""
 
     def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None: ...
+
+    def refuse(self, peer: SiteName, why: str) -> None:
+        """The peer has said what it may not: drop the connection, say so in one line, count it."""
 
 
 @runtime_checkable
@@ -184,19 +186,17 @@ class Driver:
     def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         now = time.monotonic_ns()
         receive = self.member.receive
-        try:
-            for frame in frames:
-                if type(frame) is InEpoch:
-                    receive(now, peer, frame)
-                elif isinstance(frame, Handover):
-                    self.application.handed(peer, frame)
-                elif type(frame) is Feed:
+        for frame in frames:
+            if type(frame) is InEpoch:
+                receive(now, peer, frame)
+            elif isinstance(frame, Handover):
+                self.application.handed(peer, frame)
+            elif type(frame) is Feed:
+                if self.member.believes(peer):
                     self.fed_at = now
-                    receive(now, peer, frame)
-                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, Passing)):
-                    receive(now, peer, frame)
-        except Error as error:  # a frame that no site with our configuration would send
-            _log.error("frame from %s refused: %s", peer, error)
+                receive(now, peer, frame)
+            elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, Passing)):
+                receive(now, peer, frame)
         self.wake()
 
     @_or_break
@@ -253,6 +253,8 @@ class Driver:
 
     def _perform(self, now: int, box: MemberBox) -> None:
         self._arm(now, box.alarm)
+        for peer, mistake in box.mistakes:
+            self.carrier.refuse(peer, mistake)
         if not self.durable:
             if self.application.wants_commit():
                 self._note()

@@ -6,6 +6,7 @@ added and retired while the others run, and cut off from each other.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from ordercast.wire.codec import WireFrame
 
 NO_ADDRESS = "127.0.0.1:0"  # nobody dials it
 _LOOK_S = 0.005
+
+_log = logging.getLogger("ordercast.net.local")
 
 
 class LocalCluster:
@@ -210,6 +213,10 @@ class _Wire:
     def _hand_over(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         if self._reaches(peer):
             self._wires[peer]._node.frames(self._node.site, frames)
+
+    def refuse(self, peer: SiteName, why: str) -> None:
+        """Sites of one process run one code: nobody is to be kept out."""
+        _log.error("%s: %s: %s", self._node.site, peer, why)
 
     def meet(self, site: SiteName, address: tuple[str, int] | None = None) -> None:
         """Whoever runs here is found."""

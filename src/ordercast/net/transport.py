@@ -49,6 +49,7 @@ log = logging.getLogger("ordercast.net.transport")
 HUNG_UP: Final = "it hung up before its hello"
 WRONG_ANSWER: Final = "another site answers"
 NOT_DIALLED: Final = "not dialled"
+WRONG_WORD: Final = "it said what it may not"
 NO_PEER: Final = "no site of this cluster, frames for it are dropped"
 
 CERTIFICATES_EVERY_S: Final = 1.0
@@ -176,6 +177,14 @@ class Transport:
             known.current.send(frames)
         else:
             self._dialler.want(known)
+
+    def refuse(self, peer: Site, why: str) -> None:
+        """Drop the connection to a peer whose frames contradict what this site knows of it."""
+        known = self._peers.get(peer)
+        if known is not None and known.current is not None:
+            known.current.fail(Refused(WRONG_WORD, why))
+        else:
+            self._complaints.say(peer, Refused(WRONG_WORD, why))
 
     def connect(self, peer: Site) -> None:
         """Ask for a connection before there is anything to send."""

@@ -97,6 +97,8 @@ class Driver:
             self._perform(now, place, place.site.drain())
 
     def _perform(self, now: int, place: Place, box: Any) -> None:
+        if box.mistakes:  # here all sites are honest
+            raise AssertionError(f"{place.name} takes a peer for a liar: {box.mistakes}")
         alarm = box.alarm
         if alarm is None:
             place.alarm = NEVER

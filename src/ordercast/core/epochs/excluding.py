@@ -49,9 +49,12 @@ class Excluding:
             self._fed[peer] = frame
 
     def receive(self, peer: Site, frame: Logged | Whole) -> None:
-        if isinstance(frame, Logged) and frame.flush == self._flush:
+        flush = self._member.layout.flushing
+        if flush is None or frame.flush != self._flush or peer not in flush.members:
+            return
+        if isinstance(frame, Logged):
             self._reports[peer] = frame
-        elif isinstance(frame, Whole) and frame.flush == self._flush:
+        else:
             self._whole[peer] = None
 
     def wanted(self, site: Site) -> tuple[str, ...]:
@@ -84,7 +87,12 @@ class Excluding:
     def _too_much(self) -> bool:
         """Some site keeps more for absent ones than it may."""
         member = self._member
-        up_to_date = (f.shelved for f in self._fed.values() if f.count >= member.layout.count)
+        layout = member.layout
+        up_to_date = (
+            fed.shelved
+            for site, fed in self._fed.items()
+            if fed.count >= layout.count and layout.home(site) is not None
+        )
         size = max(member.flush.missed.size, *up_to_date, 0)
         return bool(member.layout.absent) and size > member.options.limits.missed_bytes
 
@@ -112,7 +120,11 @@ class Excluding:
         """The one for whom most of the others wait; one at a time, since who names whom may be a
         matter of the link between them."""
         layout, named = self._member.layout, dict[Site, int]()
-        says = {site: fed.slow for site, fed in self._fed.items() if fed.count >= layout.count}
+        says = {
+            site: fed.slow
+            for site, fed in self._fed.items()
+            if fed.count >= layout.count and site in layout.roster
+        }
         says[self._member.name] = self._member.flush.slowness.named()
         for site, slow in says.items():
             for other in slow if site not in layout.absent and site not in silent else ():

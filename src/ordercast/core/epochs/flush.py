@@ -11,6 +11,7 @@ what was fetched, what absent members of its groups will ask for, and own messag
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ordercast.core.claims import check_whole
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.layout import Domain, Flushing
 from ordercast.core.epochs.missed import Missed, Shelf, packed
@@ -19,8 +20,9 @@ from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.epochs.window import not_in_the_past
 from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
-from ordercast.model.errors import NotInMajority
+from ordercast.model.errors import NotInMajority, PeerMistake
 from ordercast.model.groups import Group, Site
+from ordercast.model.implicit import implicit_group, is_implicit
 from ordercast.model.messages import Batch, Placed
 from ordercast.wire.epochs import Fetch, FlushFrame, Logged, Pages, Past, Whole
 
@@ -200,8 +202,8 @@ class Flusher:
         elif isinstance(frame, Fetch):
             self._give(peer, frame)
         elif isinstance(frame, Pages):
-            self._take(frame)
-        else:
+            self._take(peer, frame)
+        elif peer == self._member.name or self._member.believes(peer):
             flush = self._member.layout.flushing
             if flush is not None and flush.number == frame.flush and self._is_meant(flush):
                 self._past = frame
@@ -268,13 +270,16 @@ class Flusher:
         found.update({one.number: one for one in log if one.batch.group == group})
         return found
 
-    def _take(self, frame: Pages) -> None:
+    def _take(self, peer: Site, frame: Pages) -> None:
         flush = self._member.layout.flushing
-        if flush is None or self._member.name not in flush.members:
+        upto = self._asked_of(peer, frame.epoch, frame.group)
+        if flush is None or self._member.name not in flush.members or not upto:
             return
+        for placed in frame.batches:
+            self._check_page(frame.group, placed)
         before = having = self._having(frame.epoch, frame.group)
         for placed in frame.batches:
-            if placed.number == having + 1 and placed.batch.group == frame.group:
+            if placed.number == having + 1 and last_number(placed) <= upto:
                 filled = Filled(frame.epoch, placed)
                 self.fill(filled)
                 self._member.persisting.append(filled)
@@ -282,6 +287,20 @@ class Flusher:
                 self.got += 1
         if having > before:  # else it is asked for again when the manager tells again
             self.advance((frame.epoch, frame.group))
+
+    def _asked_of(self, peer: Site, epoch: int, group: Group) -> int:
+        """The last number of the group that the peer is asked for, as the manager has said; 0: it
+        is not asked."""
+        needs = () if self._past is None else self._past.needs
+        found = (n[2] for n in needs if n[:2] == (epoch, group) and n[4] == peer)
+        return next(found, 0)
+
+    def _check_page(self, group: Group, placed: Placed) -> None:
+        batch = placed.batch
+        listed = implicit_group(batch.members) if batch.members else batch.group
+        if not batch.group == group == listed or is_implicit(group) != bool(batch.members):
+            raise PeerMistake(f"a batch to {batch.group!r} in a page of {group!r}")
+        check_whole(batch)
 
     def fill(self, filled: Filled) -> None:
         epoch, placed = filled.epoch, filled.placed

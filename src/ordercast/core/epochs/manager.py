@@ -28,6 +28,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 from ordercast.wire.epochs import Ask, Fed, Feed
 from ordercast.wire.fitting import fitting
+from ordercast.wire.limits import RECORDS
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -58,25 +59,30 @@ class Manager:
 
     def ask(self, frame: Ask) -> None:
         layout = self._member.layout
-        if self.leads and frame.change not in layout.outcomes:
+        room = len(self._wanted) < RECORDS or frame.change in self._wanted  # who asked asks again
+        if self.leads and room and frame.change not in layout.outcomes:
             self._wanted[frame.change] = frame.edits
 
     def fed(self, peer: Site, frame: Fed) -> None:
         layout = self._member.layout
         if not self.leads:
-            if peer not in layout.roster and frame.count < layout.count:
-                # It is retired, and may know none of the present voters: nobody else tells it.
+            if frame.count < layout.count:
+                # It may know none of the present voters, and believes none that it does not know.
                 self._fed[peer] = frame.count
                 self._feed(peer)
             return
         self._fed[peer] = frame.count
         self.excluding.fed(peer, frame)
         for epoch, group, number, members in frame.counts:
-            self._counts[epoch, group] = (number, members)
+            if epoch in layout.domains and peer in layout.domains[epoch].sites:
+                self._counts[epoch, group] = (number, members)
         self._detector.heard(self._member.now, peer)
         for change, included in frame.closed:
             closing = self._member.layout.closing.get(change)
-            if closing is not None and frame.count >= closing.number:
+            concerned = closing is not None and any(
+                peer in layout.domains[epoch].sites for epoch in closing.epochs
+            )
+            if closing is not None and concerned and frame.count >= closing.number:
                 self._reports.setdefault(closing.number, {})[peer] = included
         if frame.count < self._raft.committed:
             self._feed(peer)

@@ -35,13 +35,25 @@ from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.lanes import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
-from ordercast.model.epochs import Edit, EpochRecord, Finish, Founded, Included, Open, Stored
+from ordercast.model.epochs import (
+    AddVoter,
+    Begin,
+    Edit,
+    EpochRecord,
+    Finish,
+    Founded,
+    Included,
+    Open,
+    Stored,
+)
+from ordercast.model.errors import FrameError, PeerMistake
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.model.options import MILLISECOND, Options
 from ordercast.wire.epoch_checks import check_change
 from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
+from ordercast.wire.voting import Install, Voting
 
 _LONELY = 1_000 * MILLISECOND
 
@@ -86,6 +98,7 @@ class Member:
         self._forget_due = self._held = False
         self._congested: dict[SiteName, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
+        self._mistakes: dict[SiteName, str] = {}  # of peers, in this burst
         first_voters = layout.voters
         voter = restore(self, records)
         self.flush.restarted()
@@ -118,12 +131,18 @@ class Member:
             frozen=self.flush.is_sealed(domain.epoch),
             inside=self.name in domain.sites,
         )
+        if self.flush.excludes:  # a new incarnation comes with new epochs
+            engine.incarnation_of = self._incarnation_of
         self.window.number_on(engine)
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
             engine.congest(self.now, peer, congested=congested)
         self.engines[domain.epoch] = engine
         return engine
+
+    def _incarnation_of(self, site: SiteName) -> int | None:
+        """None: it is retired, or was added later than this site has heard."""
+        return self.layout.roster.get(site)
 
     # --- the application --------------------------------------------------------------------------
 
@@ -171,21 +190,56 @@ class Member:
     # --- frames -----------------------------------------------------------------------------------
 
     def receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
+        """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
         self.now = now
         if isinstance(frame, InEpoch):
             self._in_epoch(now, peer, frame)
             return
         self._stirred = True
+        try:
+            self._receive(now, peer, frame)
+        except (PeerMistake, FrameError) as mistake:
+            self._mistakes.setdefault(peer, str(mistake))
+
+    def _receive(
+        self, now: int, peer: SiteName, frame: Feed | Fed | Ask | FlushFrame | Voting
+    ) -> None:
         if isinstance(frame, Feed):
-            self._take_feed(peer, frame)
+            if self.believes(peer) or self.name not in self.layout.roster:
+                self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
         elif isinstance(frame, Ask):
             self.manager.ask(frame)
         elif isinstance(frame, FlushFrame):
             self.flush.receive(peer, frame)
-        else:
+        elif self._may_vote(peer):
+            if isinstance(frame, Install) and frame.upto > self.raft.committed:
+                self._unpacked(frame.snapshot, frame.upto)
             self.raft.receive(now, peer, frame)
+
+    def believes(self, peer: SiteName) -> bool:
+        """Whether the peer may say what is committed: it is a voter, as far as is known here."""
+        return peer in self.layout.voters
+
+    def _may_vote(self, peer: SiteName) -> bool:
+        """A voter, or one that is becoming one, as far as is known here; or who has this site's
+        vote. Others have no part in the voters' log."""
+        raft = self.raft
+        if peer in self.layout.voters or peer in raft.log.voters or peer == raft.vote:
+            return True
+        begun = [entry.record for entry in raft.log.entries if isinstance(entry.record, Begin)]
+        asked = [closing.edits for closing in self.layout.closing.values()]
+        return any(AddVoter(peer) in edits for edits in (*asked, *(one.edits for one in begun)))
+
+    def _unpacked(self, folded: bytes, count: int) -> Layout:
+        """A layout that a peer has sent, of this cluster and of so many records."""
+        layout = unpack_layout(folded, self.build)
+        if layout.count != count:
+            raise PeerMistake(f"a layout of {layout.count} records, not {count}")
+        if self.layout.founding and layout.founding != self.layout.founding:
+            raise PeerMistake("a layout of another cluster")
+        return layout
 
     def _in_epoch(self, now: int, peer: SiteName, frame: InEpoch) -> None:
         engine = self.engines.get(frame.epoch)
@@ -224,12 +278,13 @@ class Member:
     # --- records ----------------------------------------------------------------------------------
 
     def _take_feed(self, peer: SiteName, frame: Feed) -> None:
+        ahead = frame.count > self.layout.count
+        caught = self._unpacked(frame.folded, frame.count) if frame.folded and ahead else None
         self.manager_at = peer
         self._lonely_at = self.now + _LONELY
-        if frame.folded:
-            if frame.count > self.layout.count:
-                self._catch_up(frame.folded)
-        elif frame.count <= self.layout.count:
+        if caught is not None:
+            self._catch_up(frame.folded, caught)
+        elif not frame.folded and not ahead:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
         self.say(peer, progress(self))
@@ -238,13 +293,13 @@ class Member:
 
     def fold_committed(self, raft: Raft) -> None:
         """The manager folds what it has committed itself."""
-        if raft.log.snapshot.upto > self.layout.count:
-            self._catch_up(raft.log.snapshot.data)
+        snapshot = raft.log.snapshot
+        if snapshot.upto > self.layout.count:
+            self._catch_up(snapshot.data, self._unpacked(snapshot.data, snapshot.upto))
         while self.layout.count < raft.committed:
             self._fold(raft.log.entry(self.layout.count + 1).record)
 
-    def _catch_up(self, folded: bytes) -> None:
-        layout = unpack_layout(folded, self.build)
+    def _catch_up(self, folded: bytes, layout: Layout) -> None:
         self._end_engines(layout)
         self.persisting.append(Caught(folded))
         self._change(layout)
@@ -314,6 +369,7 @@ class Member:
             self._manage(now)
         alarm, late = self._due, self._late
         made: dict[int, Checkpoint] = {}
+        mistakes, self._mistakes = self._mistakes, {}
         send: list[tuple[SiteName, SiteFrame]] = []
         counted: list[tuple[int, SiteName]] = []
         for epoch, engine in self.engines.items():
@@ -328,6 +384,8 @@ class Member:
                 counted += [(epoch, peer) for peer in box.counted]
             if box.forget is not None:
                 made[epoch] = box.forget
+            if box.mistakes:
+                mistakes |= dict(box.mistakes)
             if box.alarm is not None and box.alarm < alarm:
                 alarm = box.alarm
         if self.layout.closing or self._told:
@@ -341,7 +399,10 @@ class Member:
         forget = whole(self, made) if made or self._forget_due else None
         outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
         at = None if alarm >= NEVER else alarm
-        return MemberBox(persist, send, late, deliver, receipts, outcomes, forget, at, counted)
+        return MemberBox(
+            persist, send, late, deliver, receipts, outcomes, forget, at, counted,
+            tuple(mistakes.items()),
+        )  # fmt: skip
 
     def stored(self, counted: Sequence[tuple[int, SiteName]]) -> None:
         """As of a Site; the epoch may have ended meanwhile."""

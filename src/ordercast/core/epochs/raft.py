@@ -15,6 +15,7 @@ empty logs.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ordercast.core.claims import check_ahead
 from ordercast.core.epochs.voters_log import (
     Appendix,
     Ballot,
@@ -23,6 +24,7 @@ from ordercast.core.epochs.voters_log import (
     VotersLog,
 )
 from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, Voters
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND
 from ordercast.wire.fitting import fitting
@@ -373,7 +375,27 @@ class Raft:
 
     # --- frames -----------------------------------------------------------------------------------
 
+    def _check(self, frame: Voting) -> None:
+        """PeerMistake for what no voter says; nothing changes."""
+        check_ahead(frame.term, self.term, "term")
+        if isinstance(frame, Appended):
+            leads = self.role == LEADER and frame.term == self.term
+            if leads and frame.match > self.log.last:
+                raise PeerMistake(f"it has {frame.match} entries of {self.log.last}")
+        elif isinstance(frame, Append) and frame.term >= self.term:
+            before = frame.before_term
+            for index, entry in enumerate(frame.entries, start=frame.before + 1):
+                if not before <= entry.term <= frame.term:
+                    raise PeerMistake(f"entry {index} of term {entry.term} in term {frame.term}")
+                before = entry.term
+                kept = self.log.snapshot.upto < index <= self.committed
+                if kept and self.log.term_of(index) != entry.term:
+                    raise PeerMistake(f"entry {index} is committed, and another one here")
+        elif isinstance(frame, Install) and frame.upto_term > frame.term:
+            raise PeerMistake(f"a snapshot of term {frame.upto_term} in term {frame.term}")
+
     def receive(self, now: int, peer: Site, frame: Voting) -> None:
+        self._check(frame)
         if isinstance(frame, Vote) and frame.trial:
             self._asked(now, peer, frame)
             return

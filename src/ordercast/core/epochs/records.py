@@ -144,3 +144,4 @@ class MemberBox(msgspec.Struct):
     forget: Anew | None
     alarm: int | None
     counted: Sequence[tuple[int, Site]] = ()  # as in an Outbox, with the epoch
+    mistakes: Sequence[tuple[Site, str]] = ()  # likewise

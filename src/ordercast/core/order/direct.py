@@ -12,14 +12,16 @@ from typing import ClassVar, cast
 from msgspec import convert
 from msgspec.structs import replace
 
+from ordercast.core.claims import check_addressed, check_close, check_origin, check_whole
 from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import Tellers
 from ordercast.model.epochs import Included
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key, Placed
-from ordercast.wire.frames import Final, Item
+from ordercast.wire.frames import Final, Item, Offer
 
 Stream = tuple[Site, int, Group]
 Mine = tuple[int, Group, int]
@@ -85,6 +87,25 @@ class Direct:
             for stream, seq in sorted(self._seqs.items())
             if seq > self._inherited.get(stream, 0)
         )
+
+    # --- what a peer may say ----------------------------------------------------------------------
+
+    def check_sent(self, sender: Site, batch: Batch) -> None:
+        """The batch is of the peer that sends it, to a group of this epoch."""
+        check_origin(sender, batch)
+        check_addressed(self.structure, batch)
+        self.check_incarnation(batch)
+        check_whole(batch)
+
+    def check_incarnation(self, batch: Batch) -> None:
+        if batch.incarnation == CLOSING:
+            check_close(self.structure.root_of[self.site], batch)
+        else:
+            self.environment.check_incarnation(batch)
+
+    def check_member(self, batch: Batch) -> None:
+        if self.site not in self.members(batch):
+            raise PeerMistake(f"a batch to {batch.group!r}, of which {self.site} is no member")
 
     # --- own batches, which get their places in any order: the site hears of them in seq order ----
 
@@ -172,6 +193,28 @@ class Domainwide(Direct):
 
     def is_handed(self, batch: Batch) -> bool:
         return (batch.incarnation, batch.group, batch.seq) in self._handed
+
+    def check_offer(self, peer: Site, item: Offer) -> None:
+        """An origin outside the domain hands its batch to the root."""
+        self.check_sent(peer, item.batch)
+        root = self.structure.root_of[self.site]
+        inside = self.structure.root_of.get(peer) == root
+        if inside or self.site != root or self.way(item.batch) != self.site:
+            raise PeerMistake(f"it hands in a batch to {item.batch.group!r} that is not taken here")
+
+    def check_handed(self, peer: Site, item: Final) -> None:
+        """Whoever was handed an own batch says that it has its place."""
+        batch = self._handed.get((item.incarnation, item.group, item.seq))
+        if batch is not None and self.way(batch) != peer:
+            raise PeerMistake(f"it says the place of batch {item.seq} to {item.group!r}")
+
+    def check_passed_on(self, peer: Site, batch: Batch) -> None:
+        """A batch to this site: the peer's own, or one from outside that the root took in."""
+        root = self.structure.root_of[self.site]
+        if self.structure.root_of.get(peer) != root:
+            raise PeerMistake("it is of another domain")
+        outside = self.structure.root_of.get(batch.origin) != root
+        self.check_sent(batch.origin if outside and peer == root else peer, batch)
 
     def placed_elsewhere(self, final: Final) -> None:
         batch = self._handed.pop((final.incarnation, final.group, final.seq), None)

@@ -70,10 +70,17 @@ class Environment(Protocol):
     def stable(self, group: Group, number: int) -> bool:
         """Whether the group's messages up to `number` are known here to be stable."""
 
+    def check_incarnation(self, batch: Batch) -> None:
+        """PeerMistake where the batch is of another incarnation than its origin has now."""
+
 
 class Ordering(Protocol):
     def submit(self, batch: Batch) -> None:
         """Place this site's own batch, or send it where it will be placed."""
+
+    def check(self, peer: Site, item: Item) -> None:
+        """PeerMistake for an item that the peer may not send, or that contradicts what is known
+        here. Nothing changes. It is asked before `receive`, again if the item had to wait."""
 
     def receive(self, peer: Site, item: Item) -> None: ...
 

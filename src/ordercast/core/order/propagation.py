@@ -17,10 +17,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ordercast.core.order.interface import Environment, State
+from ordercast.core.claims import check_addressed, check_close, check_origin, check_whole
+from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Item, Relay, Submit
@@ -37,6 +39,8 @@ class Propagation:
         self.environment = environment
         self.causal = causal
         self._level = -structure.depth(site)
+        self._parent = structure.parent(site)
+        self._root = structure.root(site)
         self._base: tuple[int, ...] = ()  # key path of the last batch from the parent
         self._counter = 0
         self._numbers: dict[Group, int] = {}  # last group number that passed here
@@ -63,6 +67,43 @@ class Propagation:
             self._arrive(self.site, batch)
         else:
             self.environment.send(primary, UP, Submit(batch))
+
+    def check(self, peer: Site, item: Item) -> None:
+        if type(item) is Relay:
+            if peer != self._parent:
+                raise PeerMistake("it hands down a batch and is not the parent")
+            self._check_relay(item.placed)
+            self._check_relayed_body(item.placed.batch)
+        elif type(item) is Submit:
+            batch = item.batch
+            check_origin(peer, batch)
+            if check_addressed(self.structure, batch) != self.site:
+                raise PeerMistake(f"it submits to {batch.group!r}, which is not ordered here")
+            if batch.incarnation == CLOSING:
+                raise PeerMistake("it submits a Close")
+            self.environment.check_incarnation(batch)
+            check_whole(batch)
+        else:
+            raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
+
+    def _check_relay(self, placed: Placed) -> None:
+        """It is the next of its group that comes down here, and behind what came before."""
+        batch = placed.batch
+        primary = check_addressed(self.structure, batch)
+        if primary == self.site or not self._passes_here(batch.group, batch.members):
+            raise PeerMistake(f"a batch to {batch.group!r} does not come down here")
+        if placed.number != self._numbers.get(batch.group, 0) + 1:
+            known = self._numbers.get(batch.group, 0)
+            raise PeerMistake(f"number {placed.number} of {batch.group!r} comes after {known}")
+        if placed.key.path <= self._base:
+            raise PeerMistake(f"key {placed.key.path} comes after {self._base}")
+        if batch.incarnation == CLOSING:
+            check_close(self._root, batch)
+        else:
+            self.environment.check_incarnation(batch)
+
+    def _check_relayed_body(self, batch: Batch) -> None:
+        check_whole(batch)
 
     def receive(self, peer: Site, item: Item) -> None:
         if type(item) is Relay:

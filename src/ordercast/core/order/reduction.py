@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 from msgspec import convert
 
+from ordercast.core.claims import check_addressed, check_ahead, check_whole
 from ordercast.core.order.bodies import name_of
 from ordercast.core.order.chain import Chain, Header
 from ordercast.core.order.debts import Debts
@@ -40,6 +41,7 @@ from ordercast.core.order.swaps import (
 )
 from ordercast.core.outbox import Heard, Note, Passed, Turned
 from ordercast.core.structure import Structure
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.wire.frames import UP, Final, Item, Offer
@@ -61,6 +63,10 @@ class Reduction(Domainwide, ABC):
         self.root = self.structure.root_of[site]
         self.domain = self.structure.domains[self.root]
         self.others = tuple(peer for peer in self.domain if peer != site)
+        parent = self.structure.parent(site)
+        self._near = (*self.structure.children[site], *([] if parent is None else [parent]))
+        limits, origins = environment.options.limits, len(self.structure.table.sites) + 1
+        self._most = self.most_held(limits.window_messages + 1, origins)
         self.swaps = self.swap_object()
         self.chain = Chain()
         self.debts = Debts(environment)
@@ -180,13 +186,55 @@ class Reduction(Domainwide, ABC):
 
     # --- receiving --------------------------------------------------------------------------------
 
+    def check(self, peer: Site, item: Item) -> None:
+        if type(item) is Offer:
+            self.check_offer(peer, item)
+        elif type(item) is Final:
+            self.check_handed(peer, item)
+        elif peer not in self._reached:
+            raise PeerMistake("it is of another domain")
+        elif isinstance(item, (Follows, Counted)):
+            self._check_header(item)
+        elif type(item) is Reached:
+            check_ahead(item.place, self.chain.number, "place")
+        elif isinstance(item, (Swap, Count)):
+            if peer not in self._near:
+                raise PeerMistake("it sends a request and is no neighbour in the tree")
+            if isinstance(item, Swap):
+                self._check_chained(item.batch)
+                check_whole(item.batch)
+                if item.issuer not in self.domain:
+                    raise PeerMistake(f"a request issued by {item.issuer!r}, of another domain")
+            elif item.count > self._most:
+                raise PeerMistake(f"it asks for {item.count} places at once")
+        elif type(item) is Told:
+            check_ahead(item.value, self.chain.number, "place")
+        else:
+            raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
+
+    def _check_header(self, header: Header) -> None:
+        """Members get it with its body, the others without."""
+        batch = header.batch
+        self._check_chained(batch)
+        if self._is_mine(batch) or batch.body:
+            check_whole(batch)
+        if isinstance(header, Counted):
+            check_ahead(header.place, self.chain.number, "place")
+        if len(self.chain) >= self._most:
+            raise PeerMistake(f"{len(self.chain)} headers wait for others before them")
+
+    def _check_chained(self, batch: Batch) -> None:
+        """Any site of the domain may pass it on; it goes to a group of this domain."""
+        check_addressed(self.structure, batch)
+        self.check_incarnation(batch)
+        if self.structure.root_of[self.members(batch)[0]] != self.root:
+            raise PeerMistake(f"a batch to {batch.group!r}, of another domain")
+
     def receive(self, peer: Site, item: Item) -> None:
         if type(item) is Offer:
             self._offered(item.batch)
         elif type(item) is Final:
             self.placed_elsewhere(item)
-        elif peer not in self._reached:
-            return  # of another domain
         elif isinstance(item, (Follows, Counted)):
             self._header(peer, item)
         elif type(item) is Reached:

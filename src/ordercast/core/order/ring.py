@@ -26,10 +26,12 @@ from itertools import islice, pairwise
 from msgspec import convert
 from msgspec.structs import replace
 
+from ordercast.core.claims import check_ahead
 from ordercast.core.order.direct import Domainwide, Mine, Stream
 from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
 from ordercast.core.outbox import Note, Passed, Stamped, Visited
 from ordercast.core.structure import Structure
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND, SECOND
@@ -163,13 +165,42 @@ class Ring(Domainwide):
 
     # --- what passes ------------------------------------------------------------------------------
 
+    def check(self, peer: Site, item: Item) -> None:
+        if type(item) is Offer:
+            self.check_offer(peer, item)
+        elif type(item) is Final:
+            self.check_handed(peer, item)
+        elif peer not in self._ring:
+            raise PeerMistake("it is of another domain")
+        elif isinstance(item, (Numbered, Header)):
+            if item.number > self._passed + AHEAD:
+                raise PeerMistake(f"number {item.number} is given while {self._passed} has passed")
+            if type(item) is Numbered:
+                self.check_passed_on(peer, item.batch)
+                self.check_member(item.batch)
+        elif type(item) is Token:
+            self._check_token(peer, item)
+        elif type(item) is not Call or peer != self._after:
+            raise PeerMistake(f"it sends a {type(item).__name__}")
+
+    def _check_token(self, peer: Site, token: Token) -> None:
+        """All sites had passed its floor when it was here last, and its numbers grow."""
+        if peer != self._before:
+            raise PeerMistake("it sends the token and is not the site before")
+        if token.turn <= self._turn:
+            return  # a repeat
+        check_ahead(token.turn, self._turn, "turn")
+        right = token.floor <= self._passed and token.least <= token.number
+        if not (right and self._seen <= token.number <= token.floor + AHEAD):
+            raise PeerMistake(f"a token of number {token.number} and floor {token.floor}")
+        if any(site not in self._ring for site, _, _ in token.missing):
+            raise PeerMistake("a token in which a site of another domain misses something")
+
     def receive(self, peer: Site, item: Item) -> None:
         if type(item) is Offer:
             self._offered(item.batch)
         elif type(item) is Final:
             self.placed_elsewhere(item)
-        elif peer not in self._ring:
-            return
         elif type(item) is Numbered:
             self._enter(item.number, peer, item.batch)
         elif type(item) is Header:

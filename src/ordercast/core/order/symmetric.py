@@ -21,10 +21,12 @@ from dataclasses import dataclass, field
 
 from msgspec import convert
 
+from ordercast.core.claims import check_ahead
 from ordercast.core.order.direct import Domainwide, Mine, Stream
 from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.outbox import Clocked, Note, Passed, Stamped
 from ordercast.core.structure import Structure
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.wire.frames import DOWN, UP, Final, Item, Null, Offer, Timed, Wanted
@@ -134,9 +136,22 @@ class Symmetric(Domainwide):
 
     # --- merging ----------------------------------------------------------------------------------
 
+    def check(self, peer: Site, item: Item) -> None:
+        if type(item) is Timed:
+            self.check_passed_on(peer, item.batch)
+            self.check_member(item.batch)
+        elif type(item) is Null or type(item) is Wanted:
+            if peer not in self._heard:
+                raise PeerMistake("it is of another domain")
+        elif type(item) is Offer:
+            self.check_offer(peer, item)
+        elif type(item) is Final:
+            self.check_handed(peer, item)
+        else:
+            raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
+        check_ahead(item.clock, max(self._clock, self._heard.get(peer, 0)), "clock")
+
     def receive(self, peer: Site, item: Item) -> None:
-        if isinstance(item, (Timed, Null)) and peer not in self._heard:
-            return  # of another domain
         if type(item) is Timed:
             self._clock = max(self._clock, item.clock)
             if self._hear(peer, item.clock) and Key((item.clock,), peer) > self.last_key:

@@ -25,15 +25,16 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
+from ordercast.core.claims import check_addressed, check_close, check_whole
 from ordercast.core.heads import HeadEnvironment, Held
 from ordercast.core.order.bodies import EarlyBodies, name_of
 from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.order.propagation import Propagation
 from ordercast.core.outbox import Headed, Passed
 from ordercast.core.structure import Structure
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed, is_whole
+from ordercast.model.messages import Batch, Placed
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.frames import CONTROL, DOWN, UP, Item, Relay, Submit
 from ordercast.wire.tom import Bid, Body, Fetch, MessageName
@@ -116,6 +117,45 @@ class Tom(Propagation):
 
     # --- TOM_receive ------------------------------------------------------------------------------
 
+    def _check_relayed_body(self, batch: Batch) -> None:
+        """Headers come down without bodies, which come by themselves."""
+        if batch.body:
+            raise PeerMistake("a header comes down with a body")
+
+    def check_control(self, peer: Site, item: Item) -> None:
+        """As `check`, on the lane CONTROL."""
+        if type(item) is Bid:
+            self._check_bid(peer, item)
+        elif type(item) is Body:
+            batch = item.batch
+            node = check_addressed(self.structure, batch)
+            if peer != batch.origin and peer != node:
+                raise PeerMistake(f"it sends a body of {batch.origin!r}'s")
+            if batch.incarnation == CLOSING:
+                check_close(self._root, batch)
+            else:
+                self.environment.check_incarnation(batch)
+            check_whole(batch)
+        elif type(item) is not Fetch:
+            raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
+        elif len(item.wanted) > MOST_FETCHED:
+            raise PeerMistake(f"it fetches {len(item.wanted)} bodies at once")
+
+    def _check_bid(self, peer: Site, bid: Bid) -> None:
+        """A bid goes from hop to hop along the tree: it comes from its origin's side, and leaves
+        to another."""
+        labels = self._labels
+        if bid.origin not in labels.label or bid.to not in labels.label:
+            raise PeerMistake(f"a bid of {bid.origin!r} for {bid.to!r}")
+        if labels.next_hop(self.site, bid.origin) != peer:
+            raise PeerMistake(f"a bid of {bid.origin!r}, which is not on its side of the tree")
+        hop = labels.next_hop(self.site, bid.to)
+        if hop == peer or (hop is None and bid.to != self.site):
+            raise PeerMistake(f"a bid for {bid.to!r}, to which there is no way by here")
+        named = self.structure.groups.get(bid.group)
+        if named is not None and self.structure.primary(bid.group) != bid.to:
+            raise PeerMistake(f"a bid for {bid.to!r}, which does not order {bid.group!r}")
+
     def control(self, peer: Site, item: Item) -> None:
         if type(item) is Bid:
             if item.to == self.site:
@@ -123,7 +163,7 @@ class Tom(Propagation):
             else:
                 self._bid(item)
         elif type(item) is Body:
-            if is_whole(item.batch):
+            if peer == item.batch.origin or name_of(item.batch) in self._missing:
                 self._keep(item.batch)
         elif type(item) is Fetch:
             for name in item.wanted:
@@ -174,7 +214,8 @@ class Tom(Propagation):
         relay = Relay(_header(placed)) if item.placed.batch.body else item
         if mine:
             self._heard[batch.origin, batch.incarnation, batch.group] = batch.seq + batch.count - 1
-            if not batch.body and (body := self._bodies.take(name)) is not None:
+            body = None if batch.body else self._bodies.take(name)
+            if body is not None and body.count == batch.count:
                 entry = _completed(entry, body)
         if not entry.from_parent:
             self._bodies_here[name] = batch
@@ -197,9 +238,13 @@ class Tom(Propagation):
             self._release()
 
     def _keep(self, batch: Batch) -> None:
-        """A body: it completes a head that waits for it, or waits for its header."""
-        head = self._missing.pop(name_of(batch), None)
+        """A body: it completes a head that waits for it, or waits for its header. One that does not
+        fit its header is dropped: the ordering node has the right one."""
+        head = self._missing.get(name_of(batch))
         if head is not None:
+            if head.entry.placed.batch.count != batch.count:
+                return
+            del self._missing[name_of(batch)]
             head.entry = _completed(head.entry, batch)
             self._fetch_wait = FETCH_AFTER
             if self._fetched.pop(name_of(batch), 0) is None and not self._fetched:

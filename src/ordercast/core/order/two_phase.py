@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 
 from msgspec import convert
 
+from ordercast.core.claims import check_ahead
 from ordercast.core.order.direct import Direct, Mine, Stream
 from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.outbox import Decided, Note, Passed, Promised
 from ordercast.core.structure import Structure
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.wire.frames import DOWN, UP, Final, Item, Offer, Proposal
@@ -112,6 +114,25 @@ class TwoPhase(Direct):
         self.has_place(batch)
 
     # --- a member ---------------------------------------------------------------------------------
+
+    def check(self, peer: Site, item: Item) -> None:
+        if type(item) is Offer:
+            self.check_sent(peer, item.batch)
+            self.check_member(item.batch)
+        elif type(item) is Proposal:
+            own = self._own.get((item.incarnation, item.group), {}).get(item.seq)
+            if own is not None and peer not in own.members:
+                raise PeerMistake(f"it proposes for {item.group!r} and is no member")
+        elif type(item) is Final:
+            stream, number = (peer, item.incarnation, item.group), (item.clock, item.site)
+            waiting = self._waiting.get((stream, item.seq))
+            if waiting is not None and not waiting.fixed:
+                fixed_by = item.site in self.members(waiting.batch)
+                if not fixed_by or number < waiting.number:
+                    raise PeerMistake(f"{number} is none of the numbers proposed for its batch")
+        else:
+            raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
+        check_ahead(item.clock, self._clock, "clock")
 
     def receive(self, peer: Site, item: Item) -> None:
         if type(item) is Offer:

@@ -208,6 +208,8 @@ class ByRounds:
             return False
         logged, settled = entry[:2]
         mine = self._logs.get(group)
+        if mine is not None and logged > mine[0]:
+            return False  # nobody's round has more of this log than there is
         if mine is not None and mine[:2] == (logged, settled):
             self._not_final.pop(group, None)
         elif self.eager and mine is not None and self._was_behind(group):

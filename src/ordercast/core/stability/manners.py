@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.core.stability.rounds import Layout, Part
+from ordercast.core.stability.rounds import Ack, Info, Layout, Message, Part
 from ordercast.model.groups import Site
 
 Neighbours: TypeAlias = Callable[[Layout[Site], Site], tuple[Site, ...]]
+Speaks: TypeAlias = Callable[[Layout[Site], Site, Site, Message[Any]], bool]
+"""(layout, site, peer, message): whether the peer may say this to the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,8 @@ class Manner:
     name: str
     structured: bool  # START and INFO travel down the tree, requests for rounds up
     neighbours: Neighbours  # of a site: whom it may hear from, or tell something
+
+    speaks: Speaks  # who may say which message of a round to whom
 
     @property
     def part(self) -> type[Part[Any, Any]]:
@@ -43,10 +47,31 @@ def _on_the_tree(layout: Layout[Site], site: Site) -> tuple[Site, ...]:
     return tuple(found)
 
 
+def _first_asks(layout: Layout[Site], site: Site, peer: Site, message: Message[Any]) -> bool:
+    """The first site begins and ends rounds; the others answer it."""
+    return layout.first == (site if isinstance(message, Ack) else peer)
+
+
+def _anyone(layout: Layout[Site], site: Site, peer: Site, message: Message[Any]) -> bool:  # noqa: ARG001
+    """Everybody tells its own array."""
+    return isinstance(message, Info)
+
+
+def _one_before(layout: Layout[Site], site: Site, peer: Site, message: Message[Any]) -> bool:  # noqa: ARG001
+    return layout.after[peer] == site
+
+
+def _kin(layout: Layout[Site], site: Site, peer: Site, message: Message[Any]) -> bool:
+    """Down the tree the parent speaks; up it children, and among siblings the elder."""
+    if not isinstance(message, Ack):
+        return layout.parent.get(site) == peer
+    return layout.parent.get(peer) == site or layout.elder.get(site) == peer
+
+
 MANNERS = (
-    Manner("coordp", structured=False, neighbours=_the_first),
-    Manner("full_dist", structured=False, neighbours=_all_others),
-    Manner("train", structured=False, neighbours=_on_the_circle),
-    Manner("s_coordp", structured=True, neighbours=_on_the_tree),
-    Manner("s_train", structured=True, neighbours=_on_the_tree),
+    Manner("coordp", structured=False, neighbours=_the_first, speaks=_first_asks),
+    Manner("full_dist", structured=False, neighbours=_all_others, speaks=_anyone),
+    Manner("train", structured=False, neighbours=_on_the_circle, speaks=_one_before),
+    Manner("s_coordp", structured=True, neighbours=_on_the_tree, speaks=_kin),
+    Manner("s_train", structured=True, neighbours=_on_the_tree, speaks=_kin),
 )

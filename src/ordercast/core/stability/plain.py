@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from ordercast.core.stability.progress import Progress
 from ordercast.core.structure import Structure
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.options import Options
 from ordercast.wire.frames import Item, Report
@@ -91,6 +92,8 @@ class Plain:
     def receive(self, peer: Site, item: Item) -> list[Group]:
         news: list[Group] = []
         if type(item) is Report:
+            for group, _, _ in item.counts:
+                self._check(peer, group)
             for group, logged, settled in item.counts:
                 heard = self._heard.get(group)
                 if heard is None:
@@ -106,6 +109,14 @@ class Plain:
                 if self._recount(group):
                     news.append(group)
         return news
+
+    def _check(self, peer: Site, group: Group) -> None:
+        """Members report, to each other and to the primary. A list of sites may be new here."""
+        members = self._members.get(group)
+        if members is None and group in self.structure.groups:
+            raise PeerMistake(f"it reports of {group!r}, which is no concern of {self.site}")
+        if members is not None and peer not in members:
+            raise PeerMistake(f"it reports of {group!r} and is no member")
 
     def _recount(self, group: Group) -> bool:
         """The least that other members have said; an absent entry of a member is 0."""

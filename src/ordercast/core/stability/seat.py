@@ -36,6 +36,7 @@ class Seat(Environment[Site, LogArray]):
         """`logs`: how far this site's go now. `ended`: a round has, with this."""
         self.site = site
         self.layout = layout
+        self._manner = manner
         self._down_the_tree = manner.structured
         self._send = send
         self._logs = logs
@@ -73,11 +74,9 @@ class Seat(Environment[Site, LogArray]):
 
     def receive(self, peer: Site, item: RoundItem) -> None:
         message = self._differences.taken(peer, item) if peer in self.neighbours else None
-        if message is None:
+        if message is None or not self._manner.speaks(self.layout, self.site, peer, message):
             return
         if self._down_the_tree and not isinstance(message, Ack):
-            if peer != self.above:
-                return
             self._pass_on(message)
         self.part.receive(peer, message)
         self._hear()

@@ -1,0 +1,54 @@
+"""What a peer may say of a batch: checks that raise `PeerMistake` before anything changes.
+
+A site believes a peer about the peer's own batches, and about others' only where the structure of
+the epoch makes the peer pass them on. Whoever takes an item asks these questions first.
+"""
+
+from ordercast.core.structure import Structure
+from ordercast.model.errors import Error, PeerMistake
+from ordercast.model.groups import Site
+from ordercast.model.messages import Batch, is_whole
+
+JUMP = 1 << 40
+"""A peer's clock or number may be this far ahead of what is known here. More would use up the
+numbers that the wire carries, and no run reaches it."""
+
+
+def check_origin(peer: Site, batch: Batch) -> None:
+    """The batch is the peer's own."""
+    if batch.origin != peer:
+        raise PeerMistake(f"it sends a batch of {batch.origin!r} as its own")
+
+
+def check_addressed(structure: Structure, batch: Batch) -> Site:
+    """The batch goes to a group of this epoch, or to a list of sites under its right name. Its
+    primary."""
+    try:
+        if batch.members and batch.group != structure.list_name(batch.members):
+            raise PeerMistake(f"{batch.group!r} is not the name of its list of sites")
+        return structure.primary(batch.group, batch.members)
+    except PeerMistake:
+        raise
+    except Error as error:
+        raise PeerMistake(str(error)) from None
+
+
+def check_whole(batch: Batch) -> None:
+    """The body can be delivered. A body that does not unpack would stop every member, also after
+    restarts."""
+    if not is_whole(batch):
+        raise PeerMistake(
+            f"the body of {batch.origin!r}'s batch {batch.seq} to {batch.group!r} has not"
+            f" {batch.count} payloads"
+        )
+
+
+def check_close(root: Site, batch: Batch) -> None:
+    """The Close of an epoch is of the root of its tree."""
+    if batch.origin != root:
+        raise PeerMistake(f"a Close of {batch.origin!r}; the root is {root!r}")
+
+
+def check_ahead(number: int, known: int, what: str) -> None:
+    if number > known + JUMP:
+        raise PeerMistake(f"{what} {number} is far ahead of {known}")
