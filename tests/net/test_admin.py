@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordercast.model.epochs import JoinGroup
 from ordercast.model.errors import ConfigError, FrameError, TooLarge
 from ordercast.model.messages import CLIENT_BYTES, pack_payloads
 from ordercast.net import admin
 from ordercast.net.admin_frames import (
     FRAME_BYTES,
     VERSION,
+    Change,
     Failed,
     Hello,
     Refused,
@@ -390,6 +392,13 @@ def test_any_bytes_are_a_request_or_refused(body: bytes) -> None:
         decode_request(body)
     except msgspec.DecodeError:
         return
+
+
+def test_a_change_with_no_edit_is_no_request() -> None:
+    change = Change(1, "c", (JoinGroup("g", "a"),))
+    assert decode_request(msgspec.msgpack.encode(change)) == change
+    with pytest.raises(msgspec.ValidationError):
+        decode_request(msgspec.msgpack.encode(msgspec.structs.replace(change, edits=())))
 
 
 def test_a_frame_too_long_is_never_gathered() -> None:

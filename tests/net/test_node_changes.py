@@ -136,6 +136,7 @@ async def test_what_cannot_be_is_refused_and_nothing_happens() -> None:
             (a.switch_protocol("nope"), "there is no protocol 'nope'"),
             (a.use_builder("nope"), "nope"),
             (a.change(JoinGroup("alpha", "c"), AddGroup("alpha", ("a",))), "is there already"),
+            (a.change(), "^change: there is no edit in it$"),
         ]:
             with pytest.raises(ConfigError, match=why) as caught:
                 await wrong

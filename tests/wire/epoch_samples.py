@@ -101,7 +101,7 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     "Fetch": st.builds(Fetch, NUMBERS, ANY_GROUPS, COUNTS),
     "Pages": st.builds(Pages, NUMBERS, ANY_GROUPS, COUNTS, few(samples.placed_batches)),
     "Whole": st.builds(Whole, NUMBERS),
-    "Ask": st.builds(Ask, CHANGES, few(edits)),
+    "Ask": st.builds(Ask, CHANGES, few(edits, 1)),
     "Vote": st.builds(Vote, COUNTS, COUNTS, COUNTS, st.booleans()),
     "Voted": st.builds(Voted, COUNTS, st.booleans(), st.booleans(), STORES),
     "Append": st.builds(Append, COUNTS, COUNTS, COUNTS, few(entries), COUNTS, COUNTS),
@@ -226,7 +226,7 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
         number(rng, 1), "alpha", 1, (Placed(Key((0, 1), "a"), 2, samples.random_batch(rng)),)
     ),
     "Whole": lambda rng: Whole(number(rng, 1)),
-    "Ask": lambda rng: Ask("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
+    "Ask": lambda rng: Ask("change 1", (random_edit(rng), *several(rng, random_edit))),  # type: ignore[arg-type]
     "Vote": lambda rng: Vote(number(rng), number(rng), number(rng), rng.random() < 0.5),
     "Voted": lambda rng: Voted(number(rng), True, False, rng.getrandbits(63)),
     "Append": lambda rng: Append(

@@ -167,6 +167,7 @@ def fed(record: EpochRecord) -> Feed:
         (Fed(0, (("c", (("a", 1, "@", 1),)),)), "'@' is not a group's name"),
         (Fed(0, (("c", (("a", 1, "alpha", 0),)),)), "closed: seq of 'a' is 0"),
         (Ask("", ()), "change: a text of 0 characters"),
+        (Ask("c", ()), "change: there is no edit in it"),
         (Ask("two\nlines", ()), r"change: 'two\\nlines' is not printable"),
         (asked(JoinGroup("alpha", "")), r"edits\[0\].site: '' is not a site's name"),
         (asked(JoinGroup("", "a")), r"edits\[0\].group: '' is not a group's name"),
@@ -239,6 +240,15 @@ def test_a_change_is_judged_before_it_is_asked_for() -> None:
     check_change("c", [AddGroup("g", ("a",)), UseProtocol("ring")])
     with pytest.raises(FrameError, match=r"edits\[0\].group: 'no name' is not a group's name"):
         check_change("c", [AddGroup("no name", ("a",))])
+    with pytest.raises(FrameError, match="change: there is no edit in it"):
+        check_change("c", [])
+
+
+def test_a_change_with_no_edit_that_stands_in_a_log_still_travels() -> None:
+    """It could be asked for once; a frame that is refused would be sent again for ever."""
+    begun = Begin("c", ())
+    for frame in (Feed(0, (begun,), 1, ()), Append(1, 0, 0, (Entry(1, begun),), 0, 0)):
+        assert decode_frame(encode_frame(frame)) == frame
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -255,8 +255,6 @@ class Client(Changing):
 
     async def change(self, *edits: Edit, name: str = "") -> None:
         """Change the cluster (`Changing`): returns when the daemon's site has seen it done."""
-        if not edits:
-            raise ConfigError("change: there is no edit in it")
         name = name or new_change_name()
         try:
             check_change(name, edits)  # the daemon drops who says what no frame carries

@@ -58,6 +58,14 @@ def check_any_frame(frame: object) -> None:
 
 def check_change(change: str, edits: Sequence[Edit]) -> None:
     """Whether a change may be asked for at all: names, and how much it is."""
+    _begun(change, edits)
+    if not edits:
+        raise FrameError("change: there is no edit in it")
+
+
+def _begun(change: str, edits: Sequence[Edit]) -> None:
+    """As it stands in a log. One with no edit could be asked for once: it is passed on as it is,
+    and the fold refuses it."""
     _text(change, "change", least=1)
     check_length(edits, 0, RECORDS, "edits")
     members = 0
@@ -203,7 +211,7 @@ def _entry(entry: Entry, where: str) -> None:
 
 def _record(record: EpochRecord, where: str) -> None:
     if isinstance(record, Begin):
-        check_change(record.change, record.edits)
+        _begun(record.change, record.edits)
     elif isinstance(record, Finish):
         _text(record.change, f"{where}.change", least=1)
         check_included(record.lasts, f"{where}.lasts")

@@ -17,10 +17,11 @@ from ordercast.core.epochs.layout import (
     in_force,
     living,
     manner,
-    reopened,
+    opened,
 )
 from ordercast.model.epochs import (
     AddGroup,
+    Counts,
     Edit,
     Flush,
     Lapse,
@@ -84,8 +85,9 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
             fresh.pop(site, None)
             touched[site] = None
     for site, incarnation, store in record.back:
-        if incarnation > layout.roster.get(site, incarnation):
-            if site not in layout.absent or site not in absent:
+        known = layout.roster.get(site, incarnation)
+        if incarnation > known:
+            if site not in layout.absent or site not in absent or incarnation > known + 1:
                 continue  # without its store it has no part in what is closed: first it must go
             fresh[site] = (incarnation, store)
         if site in layout.roster:
@@ -206,14 +208,15 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
             epoch += 1
             builder, wanted = manner(layout, old, names, live, ())
             protocol, usual = in_force(layout, absent, wanted)
-            domains[epoch] = reopened(
-                epoch, names, live, sites, builder, protocol, flush.epochs, build, usual
-            )
+            domains[epoch] = opened(
+                epoch, names, live, sites, builder, protocol, flush.epochs, build, usual,
+                somehow=True,
+            )  # fmt: skip
     lasts = dict(layout.lasts)
     for origin, incarnation, group, seq in record.lasts:
         stream = (origin, incarnation, group)
         lasts[stream] = max(seq, lasts.get(stream, 0))
-    pasts = {**layout.pasts, **{(e, g): (n, m) for e, g, n, m in record.counts}}
+    pasts = {**layout.pasts, **counted_in(layout, record.counts)}
     frozen = _frozen(layout, flush, old, pasts)
     manners = {g: domain.manner for domain in old for g in domain.structure.groups if g in frozen}
     anew = [s for s in flush.members if s in flush.fresh or s in layout.lapsed]
@@ -234,6 +237,13 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         rejoining={**layout.rejoining, **joined},
     )
     return pruned(done)
+
+
+def counted_in(
+    layout: Layout, counts: Counts
+) -> dict[tuple[int, Group], tuple[int, tuple[Site, ...]]]:
+    """Of epochs that there have been: what is said of others would be kept for ever."""
+    return {(e, g): (n, members) for e, g, n, members in counts if e <= layout.last_epoch}
 
 
 def _frozen(

@@ -51,7 +51,7 @@ def adopt(member: "Member", layout: Layout) -> dict[int, Checkpoint]:
     for engine in member.engines.values():
         for peer in [peer for peer in engine.links if peer not in layout.roster]:
             engine.part_from(peer)
-    again = _sort_out(member, unplaced)
+    again = sort_out(member, unplaced)
     openings: dict[int, Checkpoint] = {}
     member.into_open = {epoch: again[epoch] for epoch in again if epoch in member.engines}
     for epoch, domain in layout.domains.items():
@@ -100,7 +100,7 @@ def _opened(member: "Member", before: Layout, domain: Domain) -> EpochOpened:
     )  # fmt: skip
 
 
-def _sort_out(member: "Member", unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
+def sort_out(member: "Member", unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
     """Own batches by the epoch that will take them; the others are refused. In causal order
     nothing overtakes one that waits for absent sites."""
     again: dict[int, list[Batch]] = {}

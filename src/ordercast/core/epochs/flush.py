@@ -15,7 +15,7 @@ from ordercast.core.claims import check_whole
 from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.layout import Domain, Flushing
 from ordercast.core.epochs.missed import Missed, Shelf, packed
-from ordercast.core.epochs.records import Aside, Confirmed, Filled
+from ordercast.core.epochs.records import Aside, Confirmed, Filled, unasked
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.epochs.window import not_in_the_past
@@ -377,8 +377,7 @@ class Flusher:
         return not_in_the_past(self._member, waited)
 
     def _agree(self, tail: Tail) -> None:
-        member, confirmed = self._member, self.confirmed
-        assert confirmed is not None
+        member, confirmed = self._member, self.confirmed or unasked(tail)
         counts = {(epoch, group): number for epoch, group, number, _ in confirmed.counts}
         fetched = {
             epoch: [placed for batches in groups.values() for placed in batches.values()]

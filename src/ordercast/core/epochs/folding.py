@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ordercast.core.epochs.absence import (
+    counted_in,
     fold_flush,
     fold_lapse,
     fold_open,
@@ -15,6 +16,7 @@ from ordercast.core.epochs.absence import (
     require_present,
 )
 from ordercast.core.epochs.layout import (
+    NO_EDIT,
     Build,
     Closing,
     Groups,
@@ -22,7 +24,7 @@ from ordercast.core.epochs.layout import (
     in_force,
     living,
     manner,
-    reopened,
+    opened,
 )
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
@@ -67,8 +69,8 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
     if isinstance(record, Finish):
         return _finish(layout, record, build)
     if isinstance(record, Admit):
-        if record.incarnation <= layout.roster.get(record.site, record.incarnation):
-            return layout
+        if record.incarnation != layout.roster.get(record.site, record.incarnation) + 1:
+            return layout  # they go up one by one: none comes to an end of the numbers
         return replace(layout, roster={**layout.roster, record.site: record.incarnation})
     if isinstance(record, Flush):
         return fold_flush(layout, record)
@@ -77,12 +79,16 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
     if isinstance(record, Lapse):
         return fold_lapse(layout, record)
     if isinstance(record, Founded):
-        return replace(layout, stores=dict(record.voters))
+        if layout.stores:
+            return layout  # founded before
+        return replace(layout, stores={v: s for v, s in record.voters if v in layout.roster})
     if isinstance(record, Stored):
         known = record.site in layout.stores or record.site not in layout.roster
         return layout if known else replace(layout, stores=_with_store(layout, record))
     if isinstance(record, Voters):
-        return replace(layout, voters=tuple(sorted(voter for voter, _ in record.voters)))
+        if not any(store for _, store in record.voters):
+            return layout  # nobody would be left whose word counts (`voters_log`)
+        return replace(layout, voters=tuple(sorted(dict(record.voters))))
     return layout
 
 
@@ -99,7 +105,8 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
     try:
         closing = plan_change(layout, record.edits)
         begun = replace(layout, closing={**layout.closing, record.change: closing})
-        _finish(begun, Finish(record.change, ()), build)  # its end must not fail: try it now
+        # Its end should not fail: try it now.
+        _finished(begun, Finish(record.change, ()), closing, closing.edits, build)
     except Busy:
         return layout  # not now: the manager will propose it again
     except ConfigError as error:
@@ -109,6 +116,8 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
 
 def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     """What must be closed for the edits; ConfigError, in one line, when they are impossible now."""
+    if not edits:
+        raise ConfigError(NO_EDIT)
     require_present(layout, edits)
     _, nominal = edited(layout, edits)
     groups = living(nominal, layout.absent)
@@ -259,7 +268,37 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
     closing = layout.closing.get(record.change)
     if closing is None:
         return layout  # finished before
-    roster, nominal = edited(layout, closing.edits)
+    try:
+        done = _finished(layout, record, closing, closing.edits, build)
+        _require_room(done)
+    except ConfigError as error:
+        # What it closed is closed: that opens again as it was.
+        done = _finished(layout, record, closing, (), build, somehow=True)
+        return _with_outcome(done, record.change, f"refused when all had closed: {error}")
+    return _with_outcome(done, record.change, "")
+
+
+def _require_room(layout: Layout) -> None:
+    """Epochs that go on are just what the groups make of them, now and after the flush. Changes see
+    to that when they begin; what was begun or decided since may be in the way."""
+    flush = layout.flushing
+    flushed = () if flush is None else flush.epochs
+    for absent, apart in ((layout.absent, ()), (flush.absent if flush else {}, flushed)):
+        groups = living(layout.groups, absent)
+        parts = layout.parts(groups)
+        for epoch, domain in layout.domains.items():
+            there = domain.structure.groups
+            if epoch not in apart and (
+                tuple(there) not in parts or any(groups[name] != there[name] for name in there)
+            ):
+                raise ConfigError(f"another decision was made for {', '.join(there)} meanwhile")
+
+
+def _finished(
+    layout: Layout, record: Finish, closing: Closing, edits: tuple[Edit, ...], build: Build,
+    *, somehow: bool = False,
+) -> Layout:  # fmt: skip
+    roster, nominal = edited(layout, edits)
     groups = living(nominal, layout.absent)
     old = [layout.domains[epoch] for epoch in closing.epochs]
     domains = {e: domain for e, domain in layout.domains.items() if e not in closing.epochs}
@@ -271,12 +310,13 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
         if names in there:
             continue
         epoch += 1
-        builder, wanted = manner(layout, old, names, groups, closing.edits)
+        builder, wanted = manner(layout, old, names, groups, edits)
         protocol, usual = in_force(layout, away, wanted)
-        domains[epoch] = reopened(
-            epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual
-        )
-    pasts = {**layout.pasts, **{(e, g): (n, m) for e, g, n, m in record.counts}}
+        domains[epoch] = opened(
+            epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual,
+            somehow=somehow,
+        )  # fmt: skip
+    pasts = {**layout.pasts, **counted_in(layout, record.counts)}
     for place, (number, members) in pasts.items():  # who joins a group has nothing of its past
         before = layout.groups.get(place[1], ())
         if not members and any(s not in before for s in nominal.get(place[1], ())):
@@ -287,13 +327,13 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
         groups=nominal,
         domains=domains,
         last_epoch=epoch,
-        addresses={site: at for site, at in _addresses(layout, closing.edits) if site in roster},
+        addresses={site: at for site, at in _addresses(layout, edits) if site in roster},
         closing={name: c for name, c in layout.closing.items() if name != record.change},
         lasts={**layout.lasts, **{(o, i, g): seq for o, i, g, seq in record.lasts}},
         pasts=pasts,
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )
-    return _with_outcome(pruned(done), record.change, "")
+    return pruned(done)
 
 
 def _addresses(layout: Layout, edits: tuple[Edit, ...]) -> list[tuple[Site, str]]:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ordercast.core.order.fit import require_fit
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.forest.joined import under_one_root
+from ordercast.forest.star import build_star
 from ordercast.model.epochs import Edit, UseBuilder, UseProtocol
 from ordercast.model.errors import (
     ConfigError,
@@ -29,7 +31,8 @@ Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
 """(the groups of one domain, builder, protocol) -> its forest, the same at every site."""
 
 ALL = 1 << 62  # as a number: above every one
-STAND_IN = "centralized"
+STAR, STAND_IN = "star", "centralized"
+NO_EDIT = "change: there is no edit in it"
 
 Groups: TypeAlias = dict[Group, tuple[Site, ...]]
 Stream: TypeAlias = tuple[Site, int, Group]
@@ -215,7 +218,7 @@ def reopened(
 ) -> Domain:  # fmt: skip
     # Built without the others: the roster may be another when the layout is unpacked later.
     table = GroupTable.of({name: groups[name] for name in names})
-    forest = under_one_root(build(table, builder, protocol))
+    forest = under_one_root(_built(table, builder, protocol, build))
     structure = widened(Structure(epoch, table, forest), roster)
     inside = dict.fromkeys(site for name in names for site in groups[name])
     for site in list(inside):  # relays that are no members
@@ -226,13 +229,40 @@ def reopened(
     return Domain(epoch, builder, protocol, structure, tuple(sorted(inside)), after, usual)
 
 
+def _built(table: GroupTable, builder: str, protocol: str, build: Build) -> Forest:
+    try:
+        return build(table, builder, protocol)
+    except ConfigError:
+        if (builder, protocol) != (STAR, STAND_IN):
+            raise
+        return build_star(table)  # the last resort is there for everyone
+
+
+def opened(
+    epoch: int, names: tuple[Group, ...], groups: Mapping[Group, tuple[Site, ...]],
+    roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
+    usual: str = "", *, somehow: bool,
+) -> Domain:  # fmt: skip
+    """A domain that its sites can work in; ConfigError where the protocol has no forest for it.
+    `somehow`: what it follows has ended, and nobody can refuse it: then one site places all."""
+    try:
+        domain = reopened(epoch, names, groups, roster, builder, protocol, after, build, usual)
+        require_fit(protocol, domain.structure, domain.sites)
+    except ConfigError:
+        if not somehow:
+            raise
+        return reopened(epoch, names, groups, roster, STAR, STAND_IN, after, build)
+    return domain
+
+
 def widened(structure: Structure, sites: Iterable[Site]) -> Structure:
     """The same for sites outside, which send to it: also one that was added later."""
     table, forest = structure.table, structure.forest
     outside = [site for site in sites if site not in forest.parent]
     if not outside:
         return structure
-    table = GroupTable.of(table.groups, sites=sorted((*table.sites, *outside)))
+    # Not checked again: one that is retired may be called as another, but for the case of letters.
+    table = replace(table, sites=tuple(sorted((*table.sites, *outside))))
     parent = {**forest.parent, **dict.fromkeys(outside)}
     return Structure(structure.epoch, table, replace(forest, parent=parent))
 

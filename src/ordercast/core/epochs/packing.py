@@ -3,6 +3,7 @@
 import msgspec
 
 from ordercast.core.epochs.layout import (
+    NO_EDIT,
     Build,
     Closing,
     Domain,
@@ -189,8 +190,10 @@ def unpack_layout(data: bytes, build: Build) -> Layout:
         {
             c.change: Closing(c.edits, c.epochs, frozenset(c.sites), c.number)
             for c in packed.closing
+            if c.edits
         },
-        packed.outcomes,
+        # A change with no edit was once begun. It closes nothing, and can be refused at any time.
+        packed.outcomes | {c.change: NO_EDIT for c in packed.closing if not c.edits},
         {(origin, incarnation, group): seq for origin, incarnation, group, seq in packed.lasts},
         packed.addresses,
         packed.founding,

@@ -250,7 +250,7 @@ class Raft:
             known = before.get(record.site)
             return known is None or not (known and record.store)
         after = dict(record.voters)
-        return bool(after) and len(before.items() ^ after.items()) == 1
+        return any(after.values()) and len(before.items() ^ after.items()) == 1
 
     def _beats(self, now: int) -> None:
         self._beat += 1

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ordercast.core.epochs.returning import Rollback, Tail
+from ordercast.core.epochs.returning import Rollback, Tail, last_number
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Note, Passed, Receipt, Record
 from ordercast.model.epochs import Counts, EpochRecord
@@ -64,6 +64,18 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
     epochs: tuple[int, ...]
     counts: Counts
     lapsed: bool = False  # the site was absent for too long, and has only what it had
+
+
+def unasked(tail: Tail) -> Confirmed:
+    """Of a site that was let back without its word: it keeps what it has delivered, and delivers
+    no more of what it has."""
+    counts, position = dict[Group, int](), tail.position
+    for placed in tail.log:
+        position += placed.batch.count
+        if position <= tail.delivered:
+            counts[placed.batch.group] = last_number(placed)
+    told = tuple((tail.epoch, group, number, ()) for group, number in counts.items())
+    return Confirmed(0, (tail.epoch,), told, lapsed=True)
 
 
 class Aside(msgspec.Struct, frozen=True, array_like=True):

@@ -7,7 +7,7 @@ A restart takes the last `Anew` and what was persisted after it, changes of epoc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ordercast.core.epochs.adopting import adopt, first_checkpoint
+from ordercast.core.epochs.adopting import adopt, first_checkpoint, sort_out
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
@@ -25,6 +25,7 @@ from ordercast.core.epochs.records import (
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Record
 from ordercast.model.epochs import Finish, Open
+from ordercast.model.errors import Error
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -40,8 +41,7 @@ def restore(member: "Member", records: Sequence[MemberRecord]) -> list[VoterReco
         elif isinstance(record, Noted):
             past.later.setdefault(record.epoch, []).append(record.note)
         elif isinstance(record, Accepted):
-            domain = member.domain(record.batch.group, record.batch.members)
-            past.later.setdefault(domain.epoch, []).append(record)
+            past.accepted(record)
         elif isinstance(record, Filled):
             member.flush.fill(record)
         elif isinstance(record, Confirmed):
@@ -78,6 +78,16 @@ class _Past:
         member.flush.restore(anew.aside)
         self.states = {state.epoch: state.checkpoint for state in anew.engines}
         self.later = {}
+
+    def accepted(self, record: Accepted) -> None:
+        """A change that came in the same burst, and left its epoch open, may stand before it."""
+        batch = record.batch
+        try:
+            epoch = self.member.domain(batch.group, batch.members).epoch
+        except Error:
+            sort_out(self.member, [batch])
+        else:
+            self.later.setdefault(epoch, []).append(record)
 
     def make_engines(self) -> None:
         member = self.member

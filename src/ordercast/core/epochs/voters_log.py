@@ -101,9 +101,11 @@ class VotersLog:
 
 
 def _next_stores(stores: dict[Site, int], entry: Entry) -> dict[Site, int]:
-    record = entry.record
-    if isinstance(record, (Founded, Voters)):
-        return dict(sorted(record.voters))
-    if isinstance(record, Admit) and record.site in stores:
-        return {**stores, record.site: record.store}
-    return stores
+    """What would leave nobody whose word counts has no effect: nothing could be decided after it.
+    Nor is founded what has been."""
+    record, after = entry.record, stores
+    if isinstance(record, Voters) or (isinstance(record, Founded) and not any(stores.values())):
+        after = dict(sorted(record.voters))
+    elif isinstance(record, Admit) and record.site in stores:
+        after = {**stores, record.site: record.store}
+    return after if any(after.values()) else stores

@@ -1,0 +1,21 @@
+"""Whether a protocol runs on a structure: what its objects refuse when they are made, known before
+an epoch is opened with it."""
+
+from collections.abc import Iterable
+
+from ordercast.core.order.centralized import require_centre
+from ordercast.core.order.metagroup import require_managers
+from ordercast.core.order.tom import require_prefix
+from ordercast.core.structure import Structure
+from ordercast.model.groups import Site
+
+
+def require_fit(protocol: str, structure: Structure, sites: Iterable[Site]) -> None:
+    """ConfigError, in one line, unless every one of the sites can take part."""
+    if protocol == "metagroup":
+        for site in sites:
+            require_managers(structure, site)
+    elif protocol in ("tom", "centralized"):
+        require = require_prefix if protocol == "tom" else require_centre
+        for group in structure.groups:
+            require(structure, group)
