@@ -17,7 +17,14 @@ from ordercast.core.order.interface import CLOSING
 from ordercast.model.epochs import EpochRecord
 from ordercast.model.errors import FrameError
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import CLIENT_BYTES, Batch, Key, Placed, Requests, pack_payloads
+from ordercast.model.messages import (
+    CLIENT_BYTES,
+    Batch,
+    Key,
+    Requests,
+    Vector,
+    pack_payloads,
+)
 from ordercast.wire.checks import LANE_ITEMS, RIDE
 from ordercast.wire.codec import decode_frame, encode_frame
 from ordercast.wire.epoch_checks import check_any_frame
@@ -201,7 +208,7 @@ class Drawer:
         body = pack_payloads([b"forged"] * count)
         if rng.random() < 0.1:
             body = rng.choice((b"", b"\xc1", pack_payloads([b"x"] * 5)))
-        past = ()
+        past: Vector = ()
         if rng.random() < 0.1:
             past = ((rng.choice(tuple(self.victim.layout.groups)), self.number() or 1, ()),)
         requests = None
@@ -209,7 +216,3 @@ class Drawer:
             requests = Requests(bytes(CLIENT_BYTES), ((self.number() or 1, count),))
         seq = rng.choice((1, 1, 2, 3, rng.randint(1, 30), self.number() or 1))
         return Batch(origin, incarnation, group, seq, count, body, past, members, requests)
-
-
-def placed_by(drawer: Drawer, number: int) -> Placed:
-    return Placed(drawer.key(), number, drawer.batch())

@@ -12,6 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from ordercast.core.epochs.member import Member
@@ -19,6 +20,7 @@ from ordercast.core.epochs.records import MemberBox
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.epochs import AddVoter, JoinGroup, LeaveGroup
+from ordercast.model.implicit import implicit_group
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.epochs import Ask
 from support.drawn_frames import Drawer
@@ -115,6 +117,9 @@ class LyingWorld(World):
             stability=case.stability,
             make=make,
         )
+        for many in range(1, len(SITES) + 1):  # the liar may send to any list
+            for members in combinations(SITES, many):
+                self.listed[implicit_group(members)] = members
         if not case.insider:  # nothing runs there but the liar
             del self.members[OUTSIDER]
             self.down.add(OUTSIDER)
