@@ -70,6 +70,9 @@ SHOWS_IN = {
     "wrong_gap": "agreement",
     "false_end": "agreement",
     "knew_more": "causal_order",
+    "resent": "resent",
+    "resent_elsewhere": "resent",
+    "resent_unplaced": "resent",
 }
 
 

@@ -27,7 +27,16 @@ CONTRACT_KEYS = [
     "truncated",
     "witnesses",
 ]
-CHECKS = ["integrity", "agreement", "lost", "fifo", "pairwise_order", "acyclic_order", "positions"]
+CHECKS = [
+    "integrity",
+    "agreement",
+    "lost",
+    "fifo",
+    "pairwise_order",
+    "acyclic_order",
+    "positions",
+    "resent",
+]
 
 
 def case(file: str, title: str) -> History:
@@ -148,6 +157,51 @@ def test_a_gap_that_names_no_message_is_refused(detail: str) -> None:
     history = History(events=[Event("a", 3, "gap", 1, 1, 1, 0, detail)])
     with pytest.raises(ConfigError, match=r"gap 3 of site 'a': field 'detail'"):
         check_history(history)
+
+
+def asked(*runs: str | None) -> History:
+    """In each run one message, for which the same client asked with the same request."""
+    asked_for = {"client": "ab" * 16, "request": 4, "part": 0}
+    history = History(groups=[GroupRow(1, "g", "a")])
+    for seq, run in enumerate(runs, 1):
+        sent = Sent("o", 1, "g", seq, 0, 0, seq, 1, None, run)
+        row = Delivered("a", runs[:seq].count(run), 1, 1, "g", "o", 1, seq, 0, run=run)
+        history.sent.append(replace(sent, **asked_for))
+        history.deliveries.append(replace(row, **asked_for))
+    return history
+
+
+def test_a_request_is_its_own_in_every_run() -> None:
+    assert check_history(asked("one", "two", "three")).ok
+    assert check_history(asked(None, "two")).ok
+    found = check_history(asked("one", "two", "two", "one")).as_json()
+    assert found["checks"]["resent"] == 2
+    assert found["witnesses"]["resent"] == {
+        "run": "one",
+        "client": "ab" * 16,
+        "request": 4,
+        "part": 0,
+        "messages": [["o", 1, "g", 1], ["o", 1, "g", 4]],
+        "site": "a",
+        "positions": [1, 2],
+    }
+
+
+@pytest.mark.parametrize("field", ["request", "part"])
+def test_a_client_without_a_request_is_refused(field: str) -> None:
+    history = asked("one")
+    history.sent[0] = replace(history.sent[0], **{field: None})
+    with pytest.raises(ConfigError, match=rf"sent: field '{field}': null in some row that names"):
+        check_history(history)
+    history.sent[0] = replace(history.sent[0], client=None)  # then nothing is said of a request
+    assert check_history(history).ok
+
+
+def test_requests_of_an_id_that_was_sent_twice_all_count() -> None:
+    history = asked("one")
+    again = [replace(history.sent[0], request=5), replace(history.sent[0], seq=2, request=5)]
+    history.sent += again
+    assert check_history(history).checks["resent"] == 1
 
 
 def test_a_message_sent_twice_matches_either_digest() -> None:

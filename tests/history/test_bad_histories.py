@@ -85,6 +85,8 @@ def test_a_column_of_another_type(folder: Path, table: str, column: str) -> None
         ("deliveries", "position", pa.string()),
         ("deliveries", "digest", pa.string()),
         ("deliveries", "epoch", pa.uint64()),
+        ("deliveries", "client", pa.binary()),
+        ("sent", "request", pa.string()),
         ("sent", "size", pa.int64()),
     ],
 )

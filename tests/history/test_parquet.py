@@ -17,7 +17,7 @@ from ordercast.check.report import check_history
 from ordercast.history.digest import history_hash
 from ordercast.history.reader import read_history
 from ordercast.history.rows import Delivered, History, Meta
-from ordercast.history.tables import TABLES
+from ordercast.history.tables import REQUEST, TABLES
 from ordercast.history.writer import write_history
 from ordercast.model.errors import ConfigError
 from support.faults import any_history
@@ -66,18 +66,32 @@ def test_meta_survives(tmp_path: Path) -> None:
 
 def test_files_are_sorted_compressed_and_have_the_documented_columns(tmp_path: Path) -> None:
     history = some_history()
+    assert any(row.client for row in history.sent)
     random.Random(1).shuffle(history.deliveries)
     write_history(history, tmp_path / "h")
+    used = ("digest", *(column.name for column in REQUEST))
     for name, table in TABLES.items():
         (path,) = (tmp_path / "h" / name).iterdir()
         file = pq.ParquetFile(path)
-        expected = [c for c in table.columns if not c.optional or c.name == "digest"]
+        expected = [c for c in table.columns if not c.optional or c.name in used]
         assert file.schema_arrow.names == [column.name for column in expected]
         assert [str(kind) for kind in file.schema_arrow.types] == [c.type for c in expected]
         assert file.metadata.row_group(0).column(0).compression == "ZSTD"
     rows = pq.read_table(tmp_path / "h" / "deliveries").to_pylist()
     order = [(row["site"], row["position"]) for row in rows]
     assert order == sorted(order)
+
+
+def test_columns_of_requests_are_left_out_where_no_client_sent_anything(tmp_path: Path) -> None:
+    nobody = dict.fromkeys((column.name for column in REQUEST), None)
+    history = some_history()
+    history.sent = [replace(row, **nobody) for row in history.sent]
+    history.deliveries = [replace(row, **nobody) for row in history.deliveries]
+    write_history(history, tmp_path / "h")
+    for name in ("sent", "deliveries"):
+        columns = pq.read_schema(tmp_path / "h" / name / "part-00000.parquet").names
+        assert not {column.name for column in REQUEST} & set(columns)
+    assert sorted_rows(read_history(tmp_path / "h")) == sorted_rows(history)
 
 
 def test_nothing_but_the_history_is_left_behind(tmp_path: Path) -> None:

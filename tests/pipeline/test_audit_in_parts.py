@@ -110,7 +110,19 @@ def test_rows_may_come_in_any_number_of_batches() -> None:
     for seed in range(60):
         history = any_history(seed)
         whole = audit_in_loop(history, cuts=2).report
-        assert audit_in_loop(history, cuts=2, shares=3, batches=3).report == whole
+        apart = audit_in_loop(history, cuts=2, shares=3, batches=3, request_shares=5).report
+        assert apart == whole
+
+
+def test_witnesses_of_requests_are_the_same_in_both_engines() -> None:
+    shown = 0
+    for seed in range(200):
+        history = any_history(seed)
+        found = audit_in_loop(history, shares=2, request_shares=3).report
+        expected = in_memory(history)["witnesses"].get("resent")
+        assert found["witnesses"].get("resent") == expected, f"seed {seed}"
+        shown += expected is not None and "site" in expected
+    assert shown >= 5
 
 
 def test_a_cut_that_many_messages_cross_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

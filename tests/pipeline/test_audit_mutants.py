@@ -18,6 +18,7 @@ import ordercast.pipeline.auditing as room
 from ordercast.check.report import check_history
 from ordercast.history.rows import Delivered, GroupRow, History, Sent
 from support.faults import any_history
+from support.fuzz import named, together
 from support.known import DATA, known_cases
 from support.parts import audit_in_loop
 
@@ -182,6 +183,42 @@ MUTANTS = (
         "mixed = np.arange(len(seq)).astype(np.uint64)",
     ),
     Mutant(
+        "by_request",
+        "requests of what was rolled back count",
+        'rows = rows[(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)]',
+        "pass",
+    ),
+    Mutant(
+        "by_request",
+        "requests of sends do not count",
+        '(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)',
+        '(columns["kind"][rows] == DELIVERED) & is_live(facts, *place)',
+    ),
+    Mutant(
+        "by_request",
+        "a request may be in two shares",
+        'mixed = (hashes[own["client"]] + own["request"].astype(np.uint64)) * _MIX',
+        'mixed = own["message"].astype(np.uint64) * _MIX',
+    ),
+    Mutant(
+        "by_request",
+        "requests of all runs are compared",
+        'own["run"] = streams.run[streams.of(own["message"])]',
+        'own["run"] = np.zeros(len(own["message"]), np.int64)',
+    ),
+    Mutant(
+        "by_request",
+        "the parts of a request are one",
+        'by = ("run", *ASKED)',
+        'by = ("run", *ASKED[:2])',
+    ),
+    Mutant(
+        "requests",
+        "every piece numbers its clients anew",
+        "number = self._known.setdefault(name, len(self.names))",
+        "number = len(self.names)",
+    ),
+    Mutant(
         "numbers",
         "incarnations are not in order",
         "return sorted(found.values())",
@@ -245,6 +282,9 @@ def judges() -> Iterator[bool]:
         yield agrees(history, random.Random(1), after)
     for history in KNOWN:
         yield agrees(history, random.Random(1))
+    yield agrees(
+        together(named(any_history(seed), f"r{seed}") for seed in range(9)), random.Random(1)
+    )
     for seed in range(60, HISTORIES):
         yield agrees(any_history(seed), random.Random(seed))
 

@@ -17,6 +17,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline import audit
 from ordercast.pipeline.auditing import face
 from ordercast.pipeline.auditing.face import AuditResult
+from ordercast.pipeline.auditing.on_spark import SparkWork
+from ordercast.pipeline.auditing.tasks import Task
 from support.faults import any_history
 from support.fuzz import named, together
 from support.large import move, ring_of_four, rows_at, steady, wide_ring
@@ -125,6 +127,65 @@ def test_lost_rows_and_swaps_far_apart_are_counted_exactly(in_parts: Audit) -> N
     assert found.checks["positions"] >= 1
 
 
+def asked_for(history: History, clients: int = 40) -> History:
+    """The same history, of clients that asked for up to three messages at a time."""
+    asked = {
+        sent.id: {
+            "client": f"{n % clients:032x}",
+            "request": n // clients // 3,
+            "part": n // clients % 3,
+        }
+        for n, sent in enumerate(history.sent)
+    }
+    history.sent = [replace(row, **asked[row.id]) for row in history.sent]
+    history.deliveries = [replace(row, **asked[row.id]) for row in history.deliveries]
+    return history
+
+
+def again(history: History, one: int, other: int) -> None:
+    """What one message was asked for is what another one was asked for."""
+    first, second = history.sent[one], history.sent[other].id
+    asked = {"client": first.client, "request": first.request, "part": first.part}
+    for rows in (history.sent, history.deliveries):
+        rows[:] = [replace(row, **asked) if row.id == second else row for row in rows]  # type: ignore[misc]
+
+
+def test_requests_that_became_two_messages_are_found_wherever_these_are(in_parts: Audit) -> None:
+    history = asked_for(steady(3_000))
+    assert in_parts(history, 1_000).ok
+    for one, other in ((5, 2_900), (6, 2_000), (6, 1_000), (40, 41)):
+        again(history, one, other)
+    found = in_parts(history, 1_000)
+    assert without_time(found.as_json()) == without_time(check_history(history).as_json())
+    assert found.checks == {**dict.fromkeys(found.checks, 0), "resent": 3}
+    rows = found.violations.select("check", "client", "request", "part").collect()
+    assert {row["check"] for row in rows} == {"resent"}
+    expected = {(s.client, s.request, s.part) for s in (history.sent[n] for n in (5, 6, 40))}
+    assert sorted(tuple(row)[1:] for row in rows) == sorted(expected)
+
+
+@pytest.mark.parametrize("columns", ["none", "null", "filled"])
+def test_a_history_without_clients_costs_no_job_more(
+    spark: SparkSession, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither without the columns nor with empty ones; with clients, it is the same jobs."""
+    history = asked_for(steady(300)) if columns == "filled" else steady(300)
+    given = frames(spark, history)
+    if columns == "none":
+        asked = ("client", "request", "part")
+        given |= {name: given[name].drop(*asked) for name in ("sent", "deliveries")}
+    divided: list[int] = []
+    plan = SparkWork._plan
+
+    def watched(work: SparkWork, task: Task) -> Any:
+        divided.append(task.request_shares)
+        return plan(work, task)
+
+    monkeypatch.setattr(SparkWork, "_plan", watched)
+    assert audit(spark, **given).ok
+    assert divided == [1 if columns == "filled" else 0]
+
+
 def test_clocks_do_not_matter(in_parts: Audit) -> None:
     history = steady(2_000)
     rng = random.Random(5)
@@ -185,6 +246,21 @@ def test_an_empty_history_is_in_order(spark: SparkSession) -> None:
             "events",
             lambda d: d.withColumn("kind", f.lit("ende")),
             "events: field 'kind': 'ende' is not a kind of event.*did you mean 'end'",
+        ),
+        (
+            "deliveries",
+            lambda d: d.withColumn("client", f.lit("c")),
+            "deliveries: field 'request': null in some row that names a client",
+        ),
+        (
+            "sent",
+            lambda d: d.withColumn("client", f.expr("if(seq = 2, 'c', null)")).drop("request"),
+            "sent: field 'request': null in some row that names a client",
+        ),
+        (
+            "sent",
+            lambda d: d.withColumn("client", f.lit(5)),
+            "sent: field 'client': type int instead of string",
         ),
         (
             "epochs",

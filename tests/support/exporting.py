@@ -8,7 +8,7 @@ from ordercast.core.epochs.records import EpochOpened, Kept
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.history.reader import read_history
 from ordercast.history.rows import History
-from ordercast.model.messages import Batch, Key, Placed, pack_payloads
+from ordercast.model.messages import Batch, Key, Placed, Requests, pack_payloads
 from ordercast.net.export import Exported, export
 from ordercast.net.openings import open_event
 from ordercast.net.store import Store, Written
@@ -53,10 +53,13 @@ class Cluster:
             )  # fmt: skip
             write(store, events=[open_event(opened)], at_ns=100 * self.epoch)
 
-    def batch(self, origin: str, group: str, *payloads: bytes) -> Batch:
+    def batch(
+        self, origin: str, group: str, *payloads: bytes, requests: Requests | None = None
+    ) -> Batch:
         seq = self.seqs.get((origin, group), 0) + 1
         self.seqs[origin, group] = seq + len(payloads) - 1
-        return Batch(origin, 1, group, seq, len(payloads), pack_payloads(list(payloads)))
+        body = pack_payloads(list(payloads))
+        return Batch(origin, 1, group, seq, len(payloads), body, requests=requests)
 
     def accept(self, batch: Batch, at_ns: int = 1, after: int = 0) -> None:
         if batch.origin in self.stores:
@@ -73,8 +76,10 @@ class Cluster:
             record = Kept(self.epoch, Passed(placed, "b", True), mine)
             write(self.stores[site], record, at_ns=at_ns, **given)
 
-    def send(self, origin: str, group: str, *payloads: bytes) -> Placed:
-        batch = self.batch(origin, group, *payloads)
+    def send(
+        self, origin: str, group: str, *payloads: bytes, requests: Requests | None = None
+    ) -> Placed:
+        batch = self.batch(origin, group, *payloads, requests=requests)
         self.accept(batch)
         placed = self.place(batch)
         for site in self.groups[group]:

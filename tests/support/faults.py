@@ -171,6 +171,22 @@ def knew_more(rng: random.Random, history: History) -> bool:
     return True
 
 
+def resent(rng: random.Random, history: History) -> bool:
+    """A client's request becomes a second message of the same origin, delivered where the first
+    one was."""
+    return _resend(rng, history, lambda message: message.origin, delivered=True)
+
+
+def resent_elsewhere(rng: random.Random, history: History) -> bool:
+    """The second message is of another origin."""
+    return _resend(rng, history, lambda message: f"{message.origin}{message.origin}", True)
+
+
+def resent_unplaced(rng: random.Random, history: History) -> bool:
+    """The second message was accepted, and delivered nowhere."""
+    return _resend(rng, history, lambda message: message.origin, delivered=False)
+
+
 FAULTS: tuple[Fault, ...] = (
     duplicate,
     hole,
@@ -190,13 +206,16 @@ FAULTS: tuple[Fault, ...] = (
     wrong_gap,
     false_end,
     knew_more,
+    resent,
+    resent_elsewhere,
+    resent_unplaced,
 )
 
 
 def broken_history(rng: random.Random) -> tuple[History, list[str]]:
     """A right history with one to three faults in it, and their names."""
     history = right_history(rng)
-    chosen = rng.sample(FAULTS, rng.choice((1, 1, 2, 3)))
+    chosen = rng.sample(FAULTS, rng.choice((1, 2, 2, 3)))
     return history, [fault.__name__ for fault in chosen if fault(rng, history)]
 
 
@@ -209,6 +228,27 @@ def any_history(seed: int) -> History:
     if kind == 1:
         return noise(rng)
     return broken_history(rng)[0]
+
+
+def _resend(
+    rng: random.Random, history: History, origin: Callable[[MessageId], str], delivered: bool
+) -> bool:
+    if not history.sent:
+        return False
+    one = rng.choice(history.sent)
+    asked = {"client": "ab" * 16, "request": rng.randint(1, 9), "part": rng.randint(0, 2)}
+    if one.client is not None:
+        asked = {"client": one.client, "request": one.request, "part": one.part}
+    first = one.id
+    history.sent[:] = [replace(s, **asked) if s.id == first else s for s in history.sent]
+    sender = origin(first)
+    own = [s.seq for s in history.sent if s.id[:3] == (sender, *first[1:3])]
+    second = {"origin": sender, "seq": max(own, default=0) + 1, "digest": None, **asked}
+    time = max(s.sent_ns for s in history.sent) + 1
+    history.sent.append(replace(one, sent_ns=time, **second))
+    for row in [row for row in history.deliveries if row.id == first and delivered]:
+        _append(history, replace(row, **second))
+    return True
 
 
 def _row(site: str, epoch: int, message: MessageId) -> Delivered:

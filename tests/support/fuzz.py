@@ -2,12 +2,14 @@
 
 A right history is one total order per epoch, restricted to each site's groups, with everything
 that is no violation: crashes, exclusions with and without return, rollbacks, catch-up, snapshots,
-joiners, truncated beginnings, gaps, several epochs, domains, incarnations. `faults.py` plants.
+joiners, truncated beginnings, gaps, several epochs, domains, incarnations, clients. `faults.py`
+plants.
 """
 
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -22,9 +24,11 @@ from ordercast.history.rows import (
 )
 from ordercast.model.messages import MessageId
 
+AnyRow = TypeVar("AnyRow", Sent, Delivered)
 FATES = ("steady", "steady", "steady", "crash", "cut off", "return", "snapshot", "join")
 OUTSIDER = "z"  # an origin in no group
 DIGESTS = 1_000
+CLIENTS = ("00" * 16, "7f" * 16, "ee" * 16)
 
 
 @dataclass
@@ -87,7 +91,33 @@ def right_history(rng: random.Random) -> History:
     epochs = list(range(1, rng.randint(1, 3) * len(domains) + 1))
     for number, own in enumerate(domains):
         _Domain(rng, history, f"d{number}", own, epochs[number :: len(domains)]).make()
+    _name_clients(random.Random(rng.random()), history)
     return history
+
+
+def _name_clients(rng: random.Random, history: History) -> None:
+    """In half of the histories clients asked for most of the messages, for one or several at a
+    time; some rows do not say so."""
+    if rng.random() < 0.5:
+        return
+    asked: dict[MessageId, dict[str, str | int]] = {}
+    last = dict.fromkeys(CLIENTS, 0)
+    streams: dict[tuple[str, int, str], list[MessageId]] = {}
+    for sent in history.sent:
+        streams.setdefault(sent.id[:3], []).append(sent.id)
+    for messages in streams.values():
+        while messages:
+            client = rng.choice((*CLIENTS, None))
+            part, messages = messages[: (size := rng.randint(1, 3))], messages[size:]
+            if client is not None:
+                last[client] += rng.randint(1, 2)
+                for place, message in enumerate(part):
+                    asked[message] = {"client": client, "request": last[client], "part": place}
+    history.sent = [msgspec.structs.replace(row, **asked.get(row.id, {})) for row in history.sent]
+    history.deliveries = [
+        msgspec.structs.replace(row, **asked.get(row.id, {})) if rng.random() < 0.9 else row
+        for row in history.deliveries
+    ]
 
 
 class _Domain:
@@ -369,7 +399,17 @@ def noise(rng: random.Random) -> History:
             place = (rng.randint(0, 6), rng.randint(0, 3), rng.randint(0, epochs))
             history.events.append(Event(site, n, kind, *place, 0, detail))
     rng.shuffle(history.deliveries)
+    if rng.random() < 0.7:
+        history.sent = [_asked_at_random(rng, row) for row in history.sent]
+        history.deliveries = [_asked_at_random(rng, row) for row in history.deliveries]
     return history
+
+
+def _asked_at_random(rng: random.Random, row: AnyRow) -> AnyRow:
+    if rng.random() < 0.6:
+        return row
+    asked = {"client": rng.choice(CLIENTS), "request": rng.randint(1, 3), "part": rng.randint(0, 1)}
+    return msgspec.structs.replace(row, **asked)
 
 
 def named(history: History, run: str) -> History:

@@ -4,10 +4,12 @@ A file holds cases, each under a line `=== title`. Lines of a case:
 
     group 2 alpha: a b -c             the members in epoch 2 (default 1); -c: nominal, not live
     level 1 agreed                    what epoch 1 delivers (default safe)
-    send m1 x alpha after=3/1 at=7    a message by name; also inc=, seq=, digest=
+    send m1 x alpha after=3/1 at=7    a message by name; also inc=, seq=, digest=, and what
+                                      client asked for it: asked=client/request/part
     unsent m9 x alpha                 a name for a message that is in no table
     a: m1 m2 [m3] . m4                rows in order; [m3]: a gap; the dot leaves a position out
-    a epoch=2 attempt=2 from=5: m5!   more rows: from position 5; m5! has another digest
+    a epoch=2 attempt=2 from=5: m5!   more rows: from position 5; m5! has another digest,
+                                      m5? does not say who asked for it
     event a rollback position=4       also attempt=, epoch=, message= (for a gap)
     end a b                           an event `end` at each
     expect fifo 1                     a count; what is not expected is 0
@@ -20,6 +22,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ordercast.history.rows import Delivered, EpochRow, Event, GroupRow, History, Sent, gap_detail
 from ordercast.model.messages import MessageId
@@ -35,6 +39,7 @@ class Case:
     expected: dict[str, int] = field(default_factory=dict)
     witnesses: dict[str, dict[str, Any]] = field(default_factory=dict)
     ids: dict[str, MessageId] = field(default_factory=dict)
+    asked: dict[str, dict[str, str | int]] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
 
     def named(self, value: Any) -> Any:
@@ -112,7 +117,15 @@ def _read_send(case: Case, text: str) -> Sent:
     at = int(options.get("at", len(case.history.sent)))
     digest = None if options.get("digest") == "none" else 7
     case.ids[name] = MessageId(origin, incarnation, group, seq)
-    return Sent(*case.ids[name], *after, at, 8, digest)
+    case.asked[name] = _read_asked(options.get("asked", ""))
+    return replace(Sent(*case.ids[name], *after, at, 8, digest), **case.asked[name])
+
+
+def _read_asked(text: str) -> dict[str, str | int]:
+    if not text:
+        return {}
+    client, request, part = text.split("/")
+    return {"client": client, "request": int(request), "part": int(part)}
 
 
 def _read_rows(case: Case, line: str) -> None:
@@ -129,13 +142,14 @@ def _read_rows(case: Case, line: str) -> None:
             place = {"position": position, "attempt": attempt, "epoch": epoch}
             _tell(case, site, "gap", {**place, "message": word.strip("[]")})
             continue
-        group, origin, incarnation, seq = _by_group(case.ids[word.strip("!")])
+        name = word.strip("!?")
+        group, origin, incarnation, seq = _by_group(case.ids[name])
         digest = 8 if word.endswith("!") else 7
-        case.history.deliveries.append(
-            Delivered(
-                site, position, attempt, epoch, group, origin, incarnation, seq, position, digest
-            )
+        row = Delivered(
+            site, position, attempt, epoch, group, origin, incarnation, seq, position, digest
         )
+        asked = {} if word.endswith("?") else case.asked[name]
+        case.history.deliveries.append(replace(row, **asked))
     case.positions[site] = position
 
 

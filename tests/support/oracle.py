@@ -39,6 +39,7 @@ CHECKS = (
     "pairwise_order",
     "acyclic_order",
     "positions",
+    "resent",
     "causal_order",
 )
 
@@ -349,6 +350,19 @@ class Run:
             or not all(follows(position) for position in delivered)
             or not all(follows(gap) for gap in gaps if gap > max(starts))
         )
+
+    def asked_twice(self) -> dict[tuple[str, int, int], set[Id]]:
+        """The messages of each part of a request that has several."""
+        rows: list[Sent | Delivered] = [*self.history.sent, *self.rows]
+        asked = {(row.client, row.request, row.part) for row in rows if row.client is not None}
+        messages = {
+            one: {row.id for row in rows if (row.client, row.request, row.part) == one}
+            for one in asked
+        }
+        return {one: own for one, own in messages.items() if len(own) > 1}  # type: ignore[misc]
+
+    def resent(self) -> int:
+        return len(self.asked_twice())
 
     def direct_past(self, message: Id) -> set[Id]:
         if message not in self.sent:

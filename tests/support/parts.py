@@ -68,8 +68,10 @@ def audit_in_loop(
     after: Sequence[int] = (),
     where: Cuts | None = None,
     causal: bool = True,
+    request_shares: int = 2,
 ) -> Audited:
-    """Audit a history with so many cuts at random places of every site, or at given ones."""
+    """Audit a history with so many cuts at random places of every site, or at given ones. What
+    clients asked for is divided into `request_shares`, if they did."""
     rows = gathered(history, shares, batches)
     contents = Contents(rows.glossaries())
     small = split_small(history.groups, history.events, history.epochs, contents.runs)
@@ -82,7 +84,8 @@ def audit_in_loop(
         where = cuts_after([list(after)] * sites)
     elif where is None:
         where = random_cuts(rng or random.Random(1), history, sites, cuts)
-    task = Task(facts, numbers.arrays, sites_run, where, causal)
+    asked = request_shares if contents.asked else 0
+    task = Task(facts, numbers.arrays, sites_run, where, causal, request_shares=asked)
     outcome = judge(work, task, logs)
     counts = outcome.total.counts
     report = {

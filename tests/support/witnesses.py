@@ -102,6 +102,24 @@ def _shows_causal(run: Run, witness: dict[str, Any]) -> bool:
     )
 
 
+def _shows_resent(run: Run, witness: dict[str, Any]) -> bool:
+    asked = run.asked_twice()
+    smallest = min(asked)
+    one, other = sorted(asked[smallest])[:2]
+    first = {
+        site: [
+            min((row.position for row in run.rows if row.site == site and row.id == m), default=0)
+            for m in (one, other)
+        ]
+        for site in sorted({row.site for row in run.rows})
+        if {one, other} <= {row.id for row in run.rows if row.site == site}
+    }
+    place = {"site": min(first), "positions": first[min(first)]} if first else {}
+    shown: dict[str, Any] = {"messages": [list(one), list(other)], **place}
+    shown |= zip(("client", "request", "part"), smallest, strict=True)
+    return {name: value for name, value in witness.items() if name != "run"} == shown
+
+
 def _position(run: Run, site: str, message: Id) -> int:
     place = run.place(site, message)
     assert place is not None
@@ -116,5 +134,6 @@ _SHOWS: dict[str, Callable[[Run, dict[str, Any]], bool]] = {
     "pairwise_order": _shows_pairwise,
     "acyclic_order": _shows_cycle,
     "positions": _shows_positions,
+    "resent": _shows_resent,
     "causal_order": _shows_causal,
 }

@@ -13,6 +13,7 @@ from ordercast.check.integrity import check_integrity
 from ordercast.check.lost import check_lost
 from ordercast.check.pairwise_order import check_pairwise_order
 from ordercast.check.positions import check_positions
+from ordercast.check.resent import check_resent
 from ordercast.check.runs import split_runs
 from ordercast.check.verdict import Verdict, combine
 from ordercast.check.view import View
@@ -28,6 +29,7 @@ CHECKS: Mapping[str, Check] = {
     "pairwise_order": check_pairwise_order,
     "acyclic_order": check_acyclic_order,
     "positions": check_positions,
+    "resent": check_resent,
 }
 ON_REQUEST: Mapping[str, Check] = {"causal_order": check_causal_order}
 

@@ -72,6 +72,7 @@ class View:
         self.last_epoch = _last_epochs(history.groups)
         self.messages: list[MessageId] = []
         self.sent: list[Sent | None] = []
+        self.sent_again: list[tuple[MessageNumber, Sent]] = []  # more rows of the same id
         self.other_digests: dict[MessageNumber, set[int | None]] = {}
         self.annulled = 0
         self.unagreed = 0
@@ -107,7 +108,8 @@ class View:
         kept = self.sent[number]
         assert kept is not None
         self.other_digests.setdefault(number, {kept.digest}).add(row.digest)
-        self.sent[number] = min(kept, row, key=send_key)
+        first = self.sent[number] = min(kept, row, key=send_key)
+        self.sent_again.append((number, row if first is kept else kept))
 
     def _number_rows(self, site: SiteView, numbers: dict[MessageId, MessageNumber]) -> None:
         messages = self.messages

@@ -82,6 +82,7 @@ MEANING = {
     "pairwise_order": "no two sites have got two messages in different orders",
     "acyclic_order": "all nine orders fit into one",
     "positions": "no site's numbering has a hole, also over the crash",
+    "resent": "nothing that a client asked for became two messages",
 }
 
 

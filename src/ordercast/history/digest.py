@@ -3,10 +3,13 @@
 import hashlib
 
 import msgspec
+from msgspec.structs import astuple
 
-from ordercast.history.rows import History
+from ordercast.history.rows import Delivered, History, Row, Sent
 
 _DIGEST_BYTES = 8
+_NOBODYS = (None, None, None)  # client, request and part: the last fields of a row
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def digest(payload: bytes) -> int:
@@ -23,10 +26,16 @@ def history_hash(history: History) -> str:
     which they were written; and MessagePack rows end by themselves, so no two histories share an
     input.
     """
-    encode = msgspec.msgpack.Encoder().encode
     total = hashlib.sha256()
     for name, rows in history.tables().items():
-        total.update(encode([name, len(rows)]))
-        for row in sorted(map(encode, rows)):
+        total.update(_encode([name, len(rows)]))
+        for row in sorted(map(_encoded, rows)):
             total.update(row)
     return total.hexdigest()
+
+
+def _encoded(row: Row) -> bytes:
+    """Without client, request and part where it has none of them: older rows keep their hash."""
+    if isinstance(row, Sent | Delivered) and (row.client, row.request, row.part) == _NOBODYS:
+        return _encode(astuple(row)[: -len(_NOBODYS)])
+    return _encode(row)

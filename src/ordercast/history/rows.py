@@ -41,7 +41,8 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An accepted message; (after_position, after_attempt) is its origin's last delivery then."""
+    """An accepted message; (after_position, after_attempt) is its origin's last delivery then.
+    `client`, `request` and `part` say which part of whose request it is, if a daemon's client's."""
 
     origin: str
     incarnation: int
@@ -53,6 +54,9 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     size: int
     digest: int | None = None
     run: str | None = None
+    client: str | None = None
+    request: int | None = None
+    part: int | None = None
 
     @property
     def id(self) -> MessageId:
@@ -74,6 +78,9 @@ class Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     digest: int | None = None
     order_key: bytes | None = None
     run: str | None = None
+    client: str | None = None
+    request: int | None = None
+    part: int | None = None
 
     @property
     def id(self) -> MessageId:
@@ -154,6 +161,11 @@ def gap_message(event: Event, where: str = "events") -> MessageId:
             f"{where}: gap {event.n} of site {event.site!r}: field 'detail':"
             f' {event.detail!r} is not {{"message": [origin, incarnation, group, seq]}}'
         ) from None
+
+
+def no_request(table: str, field: str) -> ConfigError:
+    """Of a row that names a client, but not what the client asked for."""
+    return ConfigError(f"{table}: field {field!r}: null in some row that names a client")
 
 
 def require_kind(kind: str, where: str) -> None:

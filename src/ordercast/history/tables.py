@@ -44,6 +44,13 @@ def _columns(**types: str) -> tuple[Column, ...]:
     )
 
 
+# Last in a row, so that rows without a client have the hash they had before there were clients.
+REQUEST = (
+    Column("client", STRING, optional=True),
+    Column("request", INT64, optional=True),
+    Column("part", INT64, optional=True),
+)
+
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
@@ -66,7 +73,8 @@ TABLES: Mapping[str, Table] = {
                 sent_ns=INT64,
                 size=INT32,
                 digest=f"{INT64}?",
-            ),
+            )
+            + REQUEST,
             attrgetter("origin", "sent_ns", "group_name", "incarnation", "seq"),
         ),
         Table(
@@ -84,7 +92,8 @@ TABLES: Mapping[str, Table] = {
                 delivered_ns=INT64,
                 digest=f"{INT64}?",
                 order_key=f"{BINARY}?",
-            ),
+            )
+            + REQUEST,
             attrgetter("site", "position", "attempt"),
         ),
         Table(

@@ -111,7 +111,7 @@ class _Export:
         limit, latest = self.limits[source.site], 0
         tell = _TELL_EVERY
         with self.history.table("sent") as table:
-            for at_ns, after, attempt, batch, payloads, refused in source.sends.accepted():
+            for at_ns, after, attempt, batch, payloads, refused, asked in source.sends.accepted():
                 # Refused: an excluded site may have delivered it, before it was.
                 self.forgotten.holds(batch, sent=not (refused and self.excludes))
                 if refused:
@@ -126,7 +126,7 @@ class _Export:
                         "group_name": batch.group, "seq": _range(batch.seq, count),
                         "after_position": after, "after_attempt": attempt if after else 0,
                         "sent_ns": latest, "size": [len(payload) for payload in payloads],
-                        "digest": [digest(payload) for payload in payloads],
+                        "digest": [digest(payload) for payload in payloads], **asked._asdict(),
                     },
                 )  # fmt: skip
                 self.epochs.note(batch.group, batch.members)
@@ -178,12 +178,12 @@ class _Export:
             self.done.annulled += table.rows
 
     def _rows(self, table: TableStream, site: Site, item: Logged, hidden: Collection[int]) -> None:
-        batch, payloads = item.placed.batch, item.payloads
+        batch, payloads, asked = item.placed.batch, item.payloads, item.asked
         positions, seqs = _range(item.position, batch.count), _range(batch.seq, batch.count)
         if hidden:
             kept = [n for n, position in enumerate(positions) if position not in hidden]
             positions, seqs = [positions[n] for n in kept], [seqs[n] for n in kept]
-            payloads = [payloads[n] for n in kept]
+            payloads, asked = [payloads[n] for n in kept], asked.only(kept)
         table.extend(
             len(positions),
             {
@@ -191,7 +191,7 @@ class _Export:
                 "group_name": batch.group, "origin": batch.origin,
                 "incarnation": batch.incarnation, "seq": seqs, "delivered_ns": item.at_ns,
                 "digest": [digest(payload) for payload in payloads],
-                "order_key": order_key(item.placed.key),
+                "order_key": order_key(item.placed.key), **asked._asdict(),
             },
         )  # fmt: skip
 

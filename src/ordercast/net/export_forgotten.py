@@ -3,6 +3,8 @@
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from ordercast.history.rows import Sent
 from ordercast.history.stream import HistoryStream
 from ordercast.history.tables import TABLES
@@ -72,8 +74,12 @@ class Forgotten:
         if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
             return
         self._done.forgotten += batch.count
-        for seq, payload in enumerate(item.payloads, batch.seq):
-            self._rows.append(Sent(origin, incarnation, group, seq, 0, 0, 0, len(payload)))
+        client, requests, parts = item.asked
+        for n, payload in enumerate(item.payloads):
+            row = Sent(origin, incarnation, group, batch.seq + n, 0, 0, 0, len(payload))
+            if requests is not None and parts is not None:
+                row = replace(row, client=client, request=requests[n], part=parts[n])
+            self._rows.append(row)
         if len(self._rows) >= _PIECE:
             self.write()
 

@@ -42,6 +42,21 @@ from ordercast.net.store_file import (
 )
 
 
+class Asked(NamedTuple):
+    """Of each message of a batch: which part of which request of the client; columns of a history,
+    None throughout where no daemon's client has sent it."""
+
+    client: str | None = None
+    request: list[int] | None = None
+    part: list[int] | None = None
+
+    def only(self, kept: list[int]) -> "Asked":
+        """Of these messages alone."""
+        if self.request is None or self.part is None:
+            return self
+        return Asked(self.client, [self.request[n] for n in kept], [self.part[n] for n in kept])
+
+
 class Logged(NamedTuple):
     """A batch of the site's ordered log; its first message at `position`."""
 
@@ -51,6 +66,7 @@ class Logged(NamedTuple):
     placed: Placed
     payloads: list[bytes]
     attempt: int
+    asked: Asked
 
 
 class Taken(NamedTuple):
@@ -63,6 +79,7 @@ class Taken(NamedTuple):
     batch: Batch
     payloads: list[bytes]
     refused: bool
+    asked: Asked
 
 
 class Pinned:
@@ -133,8 +150,8 @@ class Pinned:
     def _logged(self, row: Row, position: int) -> Logged:
         assert self._db is not None
         placed = logged_in(self._db, row, self.path)
-        payloads = self._payloads(row, placed.batch)
-        return Logged(position, row.epoch, row.at_ns, placed, payloads, row.attempt)
+        payloads, asked = self._payloads(row, placed.batch), self._asked(row, placed.batch)
+        return Logged(position, row.epoch, row.at_ns, placed, payloads, row.attempt, asked)
 
     def accepted(self) -> Iterator[Taken]:
         told = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
@@ -142,8 +159,11 @@ class Pinned:
         for row, record in self._records(ACCEPTED):
             if isinstance(record, Accepted):
                 batch = record.batch
-                payloads, gone = self._payloads(row, batch), row.n in refused
-                yield Taken(row.at_ns, row.after_position, row.attempt, batch, payloads, gone)
+                payloads, asked = self._payloads(row, batch), self._asked(row, batch)
+                yield Taken(
+                    row.at_ns, row.after_position, row.attempt, batch, payloads, row.n in refused,
+                    asked,
+                )  # fmt: skip
 
     def _records(self, kind: int) -> Iterator[tuple[Row, MemberRecord]]:
         assert self._db is not None
@@ -174,6 +194,18 @@ class Pinned:
             return payloads_of(batch)
         except FrameError as error:
             raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None
+
+    def _asked(self, row: Row, batch: Batch) -> Asked:
+        if batch.requests is None:
+            return Asked()
+        parts = batch.requests.parts()
+        if len(parts) != batch.count:
+            raise StoreCorrupt(
+                f"{self.path}: row {row.n} of table batches: its requests have {len(parts)}"
+                f" messages, the batch {batch.count}"
+            )
+        numbers, places = [number for number, _ in parts], [place for _, place in parts]
+        return Asked(batch.requests.client.hex(), numbers, places)
 
 
 class Source:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ordercast.pipeline.auditing.findings import Finding
 from ordercast.pipeline.auditing.listing import SCHEMA, Namer
 from ordercast.pipeline.auditing.packing import divide, join, unpack
+from ordercast.pipeline.auditing.requests import Clients
 from ordercast.pipeline.auditing.scatter import GLOSSARY, Glossary, Legend, scatter
 from ordercast.pipeline.auditing.tasks import PART_COLUMNS, Task
 
@@ -48,12 +49,18 @@ class DriverWork:
         self.passes += 1
         found: list[Finding] = []
         parts: dict[int, list[bytes]] = {}
+        requests: dict[int, list[bytes]] = {}
         for values in self._gathered.shares.values():
-            rows, finding = task.judge_messages(join(map(self._legend.read, values)))
+            clients = Clients()
+            columns = join(self._legend.read(value, clients) for value in values)
+            rows, finding = task.judge_messages(columns)
             found.append(finding)
+            for share, packed in task.divide_requests(columns, clients):
+                requests.setdefault(share, []).append(packed)
             for part, packed in divide(rows, "part", PART_COLUMNS) if rows else ():
                 parts.setdefault(part, []).append(packed)
         found += [task.judge_part(join(map(unpack, values))) for values in parts.values()]
+        found += map(task.judge_requests, requests.values())
         return found
 
     def list_violations(self, task: Task, namer: Namer) -> pa.Table:

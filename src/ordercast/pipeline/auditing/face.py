@@ -149,7 +149,10 @@ def audit_tables(
             cuts = work.find_cuts(shares, sites_run, facts)
         else:
             work, cuts = DriverWork(divided, names), whole(shares)
-        task = Task(facts, numbers.arrays, sites_run, cuts, causal)
+        shares_of_requests = -(-contents.asked // ROWS_PER_PART)  # none, if nobody asked
+        task = Task(
+            facts, numbers.arrays, sites_run, cuts, causal, request_shares=shares_of_requests
+        )
         outcome = judge(work, task, logs)
     finally:
         divided.close()

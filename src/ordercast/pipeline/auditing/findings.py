@@ -12,7 +12,7 @@ import numpy as np
 
 from ordercast.pipeline.auditing.numbers import Ints
 
-Key = list[int]
+Key = list[Any]  # integers, and names
 
 
 class Witnessed(msgspec.Struct):
@@ -37,12 +37,19 @@ class Finding(msgspec.Struct):
     counts: dict[str, int] = {}
     checks: dict[str, Witnessed] = {}
     tables: dict[str, list[bytes]] = {}
+    names: list[str] = []  # of clients, which have numbers nowhere else
 
     def count(self, name: str, number: int) -> None:
         self.counts[name] = self.counts.get(name, 0) + int(number)
 
     def check(self, name: str) -> Witnessed:
         return self.checks.setdefault(name, Witnessed())
+
+    def number(self, names: Iterable[str]) -> Ints:
+        """Where these names are among `names`."""
+        before = len(self.names)
+        self.names.extend(names)
+        return np.arange(before, len(self.names))
 
     def table(self, name: str, *columns: Ints) -> None:
         if len(columns[0]):

@@ -18,7 +18,11 @@ REASONS = (REPEATED, NEVER_SENT, NOT_A_MEMBER, OTHER_DIGEST, "in two epochs")
 IN_TWO_EPOCHS = 1 << REASONS.index("in two epochs")
 BECAUSE = (agreement.ENDED, agreement.LATER_EPOCH, agreement.LATER_MESSAGE)
 
-_COLUMNS = ("check", "site", "position", "attempt", "epoch", "message", "other_site", "reason")
+_COLUMNS = (
+    "check", "site", "position", "attempt", "epoch", "message", "other_site", "reason",
+    "client", "request", "part",
+)  # fmt: skip
+_NUMBERS = ("position", "attempt", "epoch", "request", "part")
 NONE = -(1 << 62)  # nothing to say in this column
 
 SCHEMA = pa.schema(
@@ -35,12 +39,15 @@ SCHEMA = pa.schema(
         ("seq", pa.int64()),
         ("other_site", pa.string()),
         ("reason", pa.string()),
+        ("client", pa.string()),
+        ("request", pa.int64()),
+        ("part", pa.int64()),
     ]
 )
 DDL = (
     "check string, run string, site string, position long, attempt long, epoch long,"
     " origin string, incarnation long, group_name string, seq long, other_site string,"
-    " reason string"
+    " reason string, client string, request long, part long"
 )
 
 
@@ -68,14 +75,17 @@ class Namer:
     def rows(self, finding: Finding) -> pa.RecordBatch:
         packed = finding.tables.get("violations", [b""] * len(_COLUMNS))
         columns = (np.frombuffer(piece, np.int64).tolist() for piece in packed)
-        named = [self._row(row) for row in zip(*columns, strict=True)]
+        named = [self._row(row, finding.names) for row in zip(*columns, strict=True)]
         return pa.RecordBatch.from_pylist(named, schema=SCHEMA)
 
-    def _row(self, row: Sequence[int]) -> dict[str, Any]:
-        check, site, position, attempt, epoch, message, other, reason = row
+    def _row(self, row: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+        check, site, position, attempt, epoch, message, other, reason, client, *asked = row
         found: dict[str, Any] = {"check": NAMES[check], "reason": _reason(NAMES[check], reason)}
-        for name, value in (("position", position), ("attempt", attempt), ("epoch", epoch)):
+        numbers = (position, attempt, epoch, *asked)
+        for name, value in zip(_NUMBERS, numbers, strict=True):
             found[name] = None if value == NONE else value
+        if client != NONE:
+            found["client"] = names[client]
         if site != NONE:
             found["run"] = self.numbers.run_of_site(site)
             found["site"] = self.numbers.sites[site][1]

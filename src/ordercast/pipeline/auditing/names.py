@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ordercast.check.runs import split_runs
-from ordercast.history.rows import EpochRow, Event, GroupRow, History, Sent
+from ordercast.history.rows import EpochRow, Event, GroupRow, History, Sent, no_request
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.auditing.numbers import Numbers, Run, Stream, number
 from ordercast.pipeline.auditing.rows import DELIVERED, SENT
@@ -20,10 +20,14 @@ class Contents:
     def __init__(self, glossaries: Iterable[Glossary]) -> None:
         self.site_rows: dict[SiteName, int] = {}
         self.seqs: dict[StreamName, tuple[int, int]] = {}
+        self.asked = 0  # rows that name a client
         for glossary in glossaries:
             if glossary.null:
                 table = _TABLE[glossary.kind]
                 raise ConfigError(f"{table}: field {glossary.null!r}: null in some row")
+            if glossary.no_request:
+                raise no_request(_TABLE[glossary.kind], glossary.no_request)
+            self.asked += glossary.asked
             for site, rows in zip(glossary.sites, glossary.rows, strict=True):
                 counted = rows if glossary.kind == DELIVERED else 0
                 self.site_rows[site] = self.site_rows.get(site, 0) + counted
@@ -79,7 +83,9 @@ def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Legend:
         for offset, stream in zip(numbers.arrays.offsets[:-1], numbers.streams, strict=True)
     }
     bases, sites, kinds = {}, {}, {}
+    asked = False
     for glossary in glossaries:
+        asked = asked or glossary.asked > 0
         if glossary.digest in kinds:
             continue
         kinds[glossary.digest] = glossary.kind
@@ -93,4 +99,4 @@ def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Legend:
         sites[glossary.digest] = np.array(
             [numbers.site_number[place[run], name] for run, name in glossary.sites], np.int64
         )
-    return Legend(bases, sites, kinds)
+    return Legend(bases, sites, kinds, asked)

@@ -41,6 +41,7 @@ class StreamArrays(NamedTuple):
     """What the workers know of the streams, indexed by stream."""
 
     offsets: Ints  # of its first message; one more entry: the number of messages
+    run: Ints
     incarnation: Ints
     family: Ints
     group: Ints
@@ -153,6 +154,7 @@ def _arrays(
     rank[by_id] = np.arange(len(streams))
     return StreamArrays(
         offsets=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64),
+        run=np.array([stream.run for stream in streams], np.int64),
         incarnation=np.array([stream.incarnation for stream in streams], np.int64),
         family=np.array(
             [families.setdefault(stream[:3], len(families)) for stream in streams], np.int64

@@ -29,6 +29,7 @@ from ordercast.pipeline.auditing.listing import DDL, Namer
 from ordercast.pipeline.auditing.numbers import Columns, Ints
 from ordercast.pipeline.auditing.packing import divide, join, pack, unpack
 from ordercast.pipeline.auditing.places import starts
+from ordercast.pipeline.auditing.requests import Clients
 from ordercast.pipeline.auditing.rows import DELIVERED, SENT, is_live
 from ordercast.pipeline.auditing.scatter import SAMPLE, Glossary, Legend, scatter
 from ordercast.pipeline.auditing.tasks import PART_COLUMNS, Task
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_SHARE = 300_000
 ROWS_PER_BATCH = 400_000  # scattered at a time
-_ASIDE = -1  # the key under which findings travel
+_ASIDE = -1  # the key under which findings travel; shares of requests have keys below it
 _BYTES = pa.schema([("key", pa.int32()), ("value", pa.binary())])
 _BYTES_DDL = "key int, value binary"
 
@@ -158,7 +159,8 @@ class SparkWork:
         found = shares.applyInArrow(_message_step(task, self._legend), _BYTES_DDL)
         if not task.needs_parts:
             return found
-        parts = found.repartition(task.cuts.parts + 1, "key").groupBy("key")
+        keys = task.cuts.parts + 1 + task.request_shares
+        parts = found.repartition(keys, "key").groupBy("key")
         return parts.applyInArrow(_part_step(task), _BYTES_DDL)
 
     def list_violations(self, task: Task, namer: Namer) -> "DataFrame":
@@ -183,11 +185,15 @@ class SparkWork:
 
 def _message_step(task: Task, legend: Legend) -> Callable[[pa.Table], pa.Table]:
     def step(table: pa.Table) -> pa.Table:
-        pieces = map(legend.read, table.column("value").to_pylist())
-        rows, finding = task.judge_messages(join(pieces))
+        clients = Clients()
+        pieces = (legend.read(value, clients) for value in table.column("value").to_pylist())
+        columns = join(pieces)
+        rows, finding = task.judge_messages(columns)
         found = [(_ASIDE, encode(finding))]
         if rows:
             found += divide(rows, "part", PART_COLUMNS)
+        for share, packed in task.divide_requests(columns, clients):
+            found.append((_ASIDE - 1 - share, packed))
         return _table(found)
 
     return step
@@ -195,10 +201,13 @@ def _message_step(task: Task, legend: Legend) -> Callable[[pa.Table], pa.Table]:
 
 def _part_step(task: Task) -> Callable[[pa.Table], pa.Table]:
     def step(table: pa.Table) -> pa.Table:
-        if table.column("key")[0].as_py() == _ASIDE:
+        key = table.column("key")[0].as_py()
+        if key == _ASIDE:
             return table
-        columns = join(map(unpack, table.column("value").to_pylist()))
-        return _table([(_ASIDE, encode(task.judge_part(columns)))])
+        values = table.column("value").to_pylist()
+        if key < _ASIDE:
+            return _table([(_ASIDE, encode(task.judge_requests(values)))])
+        return _table([(_ASIDE, encode(task.judge_part(join(map(unpack, values)))))])
 
     return step
 

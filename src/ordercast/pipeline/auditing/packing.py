@@ -5,7 +5,7 @@ columns of a history are constant or narrow. Spark's cost is per row and column,
 moving packed rows takes a tenth of the time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -63,7 +63,12 @@ def join(pieces: Iterable[Columns]) -> Columns:
 
 def divide(columns: Columns, by: str, names: Sequence[str]) -> Iterable[tuple[int, bytes]]:
     """The rows with each value of the column `by`, packed."""
-    keys = columns[by]
+    for key, own in by_key(columns[by]):
+        yield key, pack({name: columns[name][own] for name in names})
+
+
+def by_key(keys: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each key with its rows."""
     if not len(keys):
         return
     least = int(keys.min())
@@ -71,4 +76,4 @@ def divide(columns: Columns, by: str, names: Sequence[str]) -> Iterable[tuple[in
     order = np.argsort(narrow, kind="stable")  # sorts 16 bits without comparing
     begins = starts(keys[order])
     for own in np.split(order, begins[1:]):
-        yield int(keys[own[0]]), pack({name: columns[name][own] for name in names})
+        yield int(keys[own[0]]), own

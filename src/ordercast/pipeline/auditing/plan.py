@@ -14,6 +14,7 @@ import numpy as np
 
 from ordercast.pipeline.auditing import borders, causal
 from ordercast.pipeline.auditing.by_part import MOST_LOOKED, show_cycle, tell_inversions
+from ordercast.pipeline.auditing.by_request import place_of_both
 from ordercast.pipeline.auditing.facts import SiteLog
 from ordercast.pipeline.auditing.findings import Finding, Total, Witnessed
 from ordercast.pipeline.auditing.numbers import Ints
@@ -73,7 +74,17 @@ def judge(work: Work, task: Task, logs: Mapping[int, SiteLog]) -> Outcome:
     checks = dict(total.checks)
     if apart is not None:
         checks["causal_order"] = apart
+    if checks.get("resent", Witnessed()).key is not None:
+        _find_both(work, again, checks["resent"])
     return _conclude(again, causal_task, total, checks, logs, crossing_tangled)
+
+
+def _find_both(work: Work, task: Task, resent: Witnessed) -> None:
+    """Where the two messages of the witness were delivered by one site."""
+    LOGGER.info("looking for a request that became two messages")
+    one, other = resent.shown[-2:]
+    found = Total(work.run(replace(task, sought=np.array([one, other], np.int64))))
+    resent.shown = [*resent.shown, *place_of_both(found.table("both", 3), one, other)]
 
 
 def _give_up_cuts(work: Work, task: Task, total: Total) -> tuple[Task, Total]:
@@ -98,6 +109,7 @@ def _judge_causal_apart(
 ) -> tuple[Task | None, Witnessed | None]:
     """Causal order with parts merged where something may have happened before an earlier part."""
     found = None
+    task = replace(task, request_shares=0)  # judged already
     while ranges := [*causal.ranges_to_merge(total), *_crossed(total)]:
         task = replace(task, cuts=task.cuts.merge(ranges))
         LOGGER.info("judging causal order in %d parts", task.cuts.parts)

@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.auditing.numbers import Columns, Ints, Run
-from ordercast.pipeline.auditing.packing import divide, pack, unpack
+from ordercast.pipeline.auditing.packing import by_key, pack, unpack
+from ordercast.pipeline.auditing.requests import Clients, read_requests, unasked
 from ordercast.pipeline.auditing.rows import DELIVERED, SENT
 
 StreamName = tuple[Run, str, str, int]  # run, group, origin, incarnation
@@ -25,6 +27,12 @@ SiteName = tuple[Run, str]
 GLOSSARY, SAMPLE = -1, -2  # instead of a share
 _PLACED = ("stream", "seq", "site", "position", "attempt", "epoch")
 _PACKED = (*_PLACED, "ns", "digest", "has_digest")
+_OPTIONAL = {
+    column.name
+    for table in ("deliveries", "sent")
+    for column in TABLES[table].columns
+    if column.optional
+}
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MOST = np.iinfo(np.int64).max
 
@@ -52,6 +60,8 @@ class Glossary(msgspec.Struct):
     first: list[int]
     last: list[int]
     null: str = ""  # a column with a null where there may be none
+    asked: int = 0  # rows that name a client
+    no_request: str = ""  # a column with a null in a row that names a client
 
 
 def scatter(
@@ -82,6 +92,8 @@ def scatter(
         table = table.append_column("run", pa.nulls(table.num_rows, pa.string()))
     sites, columns["site"] = _number(table, ("run", _SOURCES[kind]["site"]))
     streams, columns["stream"] = _number(table, ("run", "group_name", "origin", "incarnation"))
+    requests = read_requests(table)
+    columns |= requests.columns
     glossary = Glossary(
         digest=_digest([kind, sites, streams]),
         kind=kind,
@@ -90,20 +102,24 @@ def scatter(
         streams=streams,
         first=_extremes(np.minimum, _MOST, columns["stream"], columns["seq"], len(streams)),
         last=_extremes(np.maximum, -_MOST, columns["stream"], columns["seq"], len(streams)),
+        asked=requests.rows,
+        no_request=requests.null,
     )
     yield GLOSSARY, msgspec.msgpack.encode(glossary)
     mixed = _mixed(streams, columns["stream"], columns["seq"])
     if sample_every and kind == DELIVERED:
         rows = np.flatnonzero((mixed >> np.uint64(8)) % np.uint64(sample_every) == 0)
         sample = pack({name: columns[name][rows] for name in _PLACED})
-        yield SAMPLE, msgspec.msgpack.encode((glossary.digest, sample))
-    columns["share"] = (mixed % np.uint64(shares)).astype(np.int64)
-    for share, packed in divide(columns, "share", _PACKED):
-        yield share, msgspec.msgpack.encode((glossary.digest, packed))
+        yield SAMPLE, msgspec.msgpack.encode((glossary.digest, sample, []))
+    names = (*_PACKED, *requests.columns)
+    for share, rows in by_key((mixed % np.uint64(shares)).astype(np.int64)):
+        own = {name: columns[name][rows] for name in names}
+        clients = requests.renumber(own)
+        yield share, msgspec.msgpack.encode((glossary.digest, pack(own), clients))
 
 
 def _first_null(table: pa.Table) -> str:
-    names = (name for name in table.column_names if name not in ("run", "digest"))
+    names = (name for name in table.column_names if name not in _OPTIONAL)
     return next((name for name in names if table.column(name).null_count), "")
 
 
@@ -151,26 +167,32 @@ def _mixed(streams: list[StreamName], stream: Ints, seq: Ints) -> npt.NDArray[np
 
 @dataclass(frozen=True)
 class Legend:
-    """By glossary: what to add to a seq to get the message, and the numbers of the sites."""
+    """By glossary: what to add to a seq to get the message, and the numbers of the sites. `asked`:
+    whether any row names a client."""
 
     bases: Mapping[int, Ints]
     sites: Mapping[int, Ints]
     kinds: Mapping[int, int]
+    asked: bool
 
-    def read(self, data: bytes) -> Columns:
-        """All columns of a piece."""
-        columns = self._read(data, _PACKED)
+    def read(self, data: bytes, clients: Clients) -> Columns:
+        """All columns of a piece; its clients get their numbers from `clients`."""
+        columns, names = self._read(data, None)
         columns["has_digest"] = columns["has_digest"] != 0
+        if names:
+            columns["client"] = clients.numbers(names)[columns["client"]]
+        elif self.asked:  # nobody's in this piece, but somebody's in others
+            columns |= unasked(len(columns["message"]))
         return columns
 
     def read_places(self, data: bytes) -> Columns:
         """Only what says which message is where; of sends, nothing."""
-        columns = self._read(data, _PLACED)
+        columns, _ = self._read(data, _PLACED)
         rows = columns["kind"] == DELIVERED
         return columns if rows.all() else {name: c[rows] for name, c in columns.items()}
 
-    def _read(self, data: bytes, names: Sequence[str]) -> Columns:
-        digest, packed = _PIECE.decode(data)
+    def _read(self, data: bytes, names: Sequence[str] | None) -> tuple[Columns, list[str | None]]:
+        digest, packed, clients = _PIECE.decode(data)
         if digest not in self.kinds:
             raise ConfigError("the tables change while they are read: cache or write them first")
         columns = unpack(packed, names)
@@ -178,7 +200,7 @@ class Legend:
         columns["message"] = self.bases[digest][stream] + seq
         columns["site"] = self.sites[digest][columns["site"]]
         columns["kind"] = np.full(len(seq), self.kinds[digest], np.int64)
-        return columns
+        return columns, clients
 
 
-_PIECE = msgspec.msgpack.Decoder(tuple[int, bytes])
+_PIECE = msgspec.msgpack.Decoder(tuple[int, bytes, list[str | None]])

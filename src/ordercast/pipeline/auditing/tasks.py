@@ -4,7 +4,7 @@
 `judge_part` sees all rows of a part. A task is plain data and travels to the workers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,7 @@ from ordercast.pipeline.auditing.by_part import (
     tell_positions,
     tell_reach,
 )
+from ordercast.pipeline.auditing.by_request import divide_requests, judge_requests, tell_both
 from ordercast.pipeline.auditing.causal import judge_causal, tell_sends
 from ordercast.pipeline.auditing.cuts import Cuts
 from ordercast.pipeline.auditing.facts import Facts
@@ -30,6 +31,7 @@ from ordercast.pipeline.auditing.findings import Finding
 from ordercast.pipeline.auditing.listing import Listing
 from ordercast.pipeline.auditing.numbers import Columns, Ints, StreamArrays
 from ordercast.pipeline.auditing.places import starts
+from ordercast.pipeline.auditing.requests import Clients
 from ordercast.pipeline.auditing.rows import Deliveries, Sends, read_deliveries, read_sends
 from ordercast.pipeline.auditing.survey import Known, survey
 
@@ -54,10 +56,12 @@ class Task:
     hubs: Mapping[int, Hubs] = field(default_factory=dict)
     crossing: Crossing | None = None
     lists: bool = False  # tell every violation, too
+    request_shares: int = 0  # into how many what clients asked for is divided; 0: nobody did
+    sought: Ints | None = None  # tell where these messages are instead of judging
 
     @property
     def needs_parts(self) -> bool:
-        return self.wanted is None
+        return self.wanted is None and self.sought is None
 
     def judge_messages(self, columns: Columns) -> tuple[Columns, Finding]:
         finding = Finding()
@@ -65,10 +69,27 @@ class Task:
         if self.wanted is not None:
             survey(deliveries, self.facts, self.streams, self.wanted, finding)
             return {}, finding
+        if self.sought is not None:
+            tell_both(deliveries, self.sought, finding)
+            return {}, finding
         sends = read_sends(columns)
         if not self.reach:
             self._judge(deliveries, sends, finding)
         return self._rows(deliveries, sends, finding), finding
+
+    def divide_requests(self, columns: Columns, clients: Clients) -> Iterator[tuple[int, bytes]]:
+        """What clients asked for, by share of the requests; of the rows of `judge_messages`."""
+        if self.request_shares and self.needs_parts and not self.reach:
+            yield from divide_requests(columns, clients, self.facts, self.request_shares)
+
+    def judge_requests(self, values: Iterable[bytes]) -> Finding:
+        """`values` are all of one share of the requests."""
+        finding = Finding()
+        listing = Listing() if self.lists else None
+        judge_requests(values, self.streams, finding, listing)
+        if listing is not None:
+            listing.tell(finding)
+        return finding
 
     def _judge(self, deliveries: Deliveries, sends: Sends, finding: Finding) -> None:
         finding.count("rows", len(deliveries))

@@ -115,6 +115,20 @@ def _causal(numbers: Numbers, shown: list[int]) -> tuple[Run, Witness]:
     }
 
 
+def _resent(numbers: Numbers, shown: list[Any]) -> tuple[Run, Witness]:
+    client, request, part, one, other, *where = shown
+    witness: Witness = {
+        "client": client,
+        "request": request,
+        "part": part,
+        "messages": [_message(numbers, one), _message(numbers, other)],
+    }
+    if where:
+        site, *positions = where
+        witness |= {"site": _site(numbers, site), "positions": positions}
+    return numbers.run_of_message(one), witness
+
+
 def _pair(numbers: Numbers, shown: list[int]) -> tuple[Run, Witness]:
     one, other, x, y, *at = shown
     return numbers.run_of_site(one), {
@@ -144,5 +158,6 @@ _SHOWN: Mapping[str, Callable[[Numbers, list[Any]], tuple[Run, Witness]]] = {
     "lost": _lost,
     "fifo": _fifo,
     "acyclic_order": _cycle,
+    "resent": _resent,
     "causal_order": _causal,
 }
