@@ -19,7 +19,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import MemberBox
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
-from ordercast.model.epochs import AddVoter, JoinGroup, LeaveGroup
+from ordercast.model.epochs import AddGroup, AddVoter, JoinGroup, LeaveGroup
 from ordercast.model.implicit import implicit_group
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.epochs import Ask
@@ -145,13 +145,22 @@ class LyingWorld(World):
             victim = rng.choice(others)
             member = self.members[victim]
             frame = Drawer(rng, member, self.case.liar, list(SITES)).frame()
-            if isinstance(frame, Ask) and any(isinstance(e, AddVoter) for e in frame.edits):
-                continue  # any site may ask for that, and a voter is believed
+            if isinstance(frame, Ask) and self._makes_one_of_us(frame):
+                continue  # any site may ask for that
             member.receive(self.now, self.case.liar, frame)
             if rng.random() < 0.7:
                 self.drain(victim)
             if rng.random() < 0.2:
                 self.run(self.now + rng.randrange(3 * MILLISECOND))
+
+    def _makes_one_of_us(self, frame: Ask) -> bool:
+        """A voter is believed, and so is a member."""
+        return any(
+            isinstance(edit, AddVoter)
+            or (isinstance(edit, JoinGroup) and edit.site == OUTSIDER)
+            or (isinstance(edit, AddGroup) and OUTSIDER in edit.members)
+            for edit in frame.edits
+        )
 
 
 def run_case(seed: int, frames: int = FRAMES) -> Result:

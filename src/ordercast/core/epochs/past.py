@@ -29,10 +29,15 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
     flush = layout.flushing
     assert flush is not None
     found = _longest(layout, flush, reports)
+    ever = {site: None for members in layout.groups.values() for site in members}
     shorter: dict[Place, None] = {}
     for (epoch, group), (number, members) in layout.pasts.items():
-        holders = [s for s in sorted(reports) if (epoch, group) in reports[s].holds]
         nominal = members or layout.groups.get(group, ())
+        holders = [
+            site
+            for site in sorted(reports)
+            if (epoch, group) in reports[site].holds and site in (nominal or ever)
+        ]
         holders += [  # of a domain that goes on; who reports would say so
             site
             for site in layout.counted.get(epoch, ())
@@ -131,13 +136,14 @@ def _tells(
 ) -> bool:
     """Whether the site's log says what the past of the group is."""
     if epoch in flush.epochs:
-        return True
+        domain = layout.domains[epoch]
+        return site in domain.sites and site in (members or domain.structure.groups.get(group, ()))
     if (epoch, group) in layout.pasts:
         return False  # it was told
     if group in layout.frozen:
         return layout.frozen[group][0] == epoch and site in layout.frozen[group][1]
     # A list of sites all of which were absent: nobody else knows of it.
-    return bool(members) and not any(s in layout.counted.get(epoch, ()) for s in members)
+    return site in members and not any(s in layout.counted.get(epoch, ()) for s in members)
 
 
 def _concerns(
