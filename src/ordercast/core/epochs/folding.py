@@ -291,9 +291,10 @@ def _require_parts(layout: Layout, absent: Mapping[Site, int], epochs: Iterable[
     groups = living(layout.groups, absent)
     parts = dict.fromkeys(layout.parts(groups))
     for epoch in epochs:
-        there = layout.domains[epoch].structure.groups
-        if tuple(there) not in parts or any(groups[name] != there[name] for name in there):
-            raise ConfigError(f"another decision was made for {', '.join(there)} meanwhile")
+        open_now = layout.domains[epoch].structure.groups
+        if tuple(open_now) not in parts or any(groups[name] != open_now[name] for name in open_now):
+            first = next(iter(open_now))
+            raise ConfigError(f"another decision was made meanwhile for the domain of {first!r}")
 
 
 def _finished(
