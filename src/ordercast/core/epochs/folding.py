@@ -4,7 +4,7 @@ A change that is impossible has no effect but its outcome, which says why. `fold
 sites that have heard the same records agree.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ordercast.core.epochs.absence import (
@@ -282,16 +282,19 @@ def _require_room(layout: Layout) -> None:
     """Epochs that go on are just what the groups make of them, now and after the flush. Changes see
     to that when they begin; what was begun or decided since may be in the way."""
     flush = layout.flushing
-    flushed = () if flush is None else flush.epochs
-    for absent, apart in ((layout.absent, ()), (flush.absent if flush else {}, flushed)):
-        groups = living(layout.groups, absent)
-        parts = layout.parts(groups)
-        for epoch, domain in layout.domains.items():
-            there = domain.structure.groups
-            if epoch not in apart and (
-                tuple(there) not in parts or any(groups[name] != there[name] for name in there)
-            ):
-                raise ConfigError(f"another decision was made for {', '.join(there)} meanwhile")
+    _require_parts(layout, layout.absent, layout.domains)
+    if flush is not None:
+        _require_parts(layout, flush.absent, [e for e in layout.domains if e not in flush.epochs])
+
+
+def _require_parts(layout: Layout, absent: Mapping[Site, int], epochs: Iterable[int]) -> None:
+    groups = living(layout.groups, absent)
+    parts = dict.fromkeys(layout.parts(groups))
+    for epoch in epochs:
+        open_now = layout.domains[epoch].structure.groups
+        if tuple(open_now) not in parts or any(groups[name] != open_now[name] for name in open_now):
+            first = next(iter(open_now))
+            raise ConfigError(f"another decision was made meanwhile for the domain of {first!r}")
 
 
 def _finished(
