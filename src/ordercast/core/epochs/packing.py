@@ -14,7 +14,7 @@ from ordercast.core.epochs.layout import (
 )
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import Counts, Edit, Included
-from ordercast.model.errors import FrameError
+from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import is_name
 
@@ -147,6 +147,7 @@ def _read(data: bytes) -> _Layout:
     placed = [group for domain in packed.domains for group in domain.groups]
     members = [site for sites in packed.groups.values() for site in sites]
     closing = [epoch for closing in packed.closing for epoch in closing.epochs]
+    flush = packed.flushing
     if (
         packed.count < -1
         or not all(is_name(site) for site in packed.roster)
@@ -158,6 +159,10 @@ def _read(data: bytes) -> _Layout:
         or any(not 0 < epoch <= packed.last_epoch for epoch in epochs)
         or any(epoch not in epochs for epoch in closing)
         or any(domain.usual not in PROTOCOLS for domain in packed.domains if domain.usual)
+        or any(domain.protocol not in PROTOCOLS for domain in packed.domains)
+        or not all(is_name(voter) for voter in packed.voters)
+        or not all(site in packed.absent for site in packed.lapsed)
+        or any(epoch not in epochs for epoch in (flush.epochs if flush else ()))
         or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
     ):
         raise FrameError("not a layout: its parts contradict each other")
@@ -165,7 +170,14 @@ def _read(data: bytes) -> _Layout:
 
 
 def unpack_layout(data: bytes, build: Build) -> Layout:
-    packed = _read(data)
+    """FrameError as above, or where a domain's builder or protocol is not to be had here."""
+    try:
+        return _unpacked(_read(data), build)
+    except ConfigError as error:
+        raise FrameError(f"not a layout: {error}") from None
+
+
+def _unpacked(packed: _Layout, build: Build) -> Layout:
     sites = tuple(sorted(packed.roster))
     groups = living(packed.groups, packed.absent)
     flush = packed.flushing
