@@ -21,6 +21,7 @@ from ordercast.model.options import MILLISECOND
 from ordercast.sim.faults import Fault
 from ordercast.sim.networks import LanSpec
 from ordercast.wire.frames import Item, Null, Offer
+from schedules.mutants import believe
 
 # Members of two groups that share two sites; anybody sends to anything.
 OVERLAP = GroupTable.of(
@@ -63,6 +64,7 @@ class BrokenDirect(Site):
         broken = ProtocolInfo(options["protocol"], self.ordering_kind, direct=True)
         with patch.object(site_module, "protocol_named", lambda _: broken):
             super().__init__(*args, **options)
+        believe(self)
 
     @classmethod
     def protocol(cls) -> str:

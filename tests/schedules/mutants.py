@@ -39,6 +39,12 @@ TWO_LEVELS = GroupTable.of(
 MUTANTS: "dict[str, type[Broken]]" = {}
 
 
+def believe(site: Site) -> None:
+    """Let the site take whatever its peers say. The checks of that would catch a mutant first, and
+    nobody would see that the guarantees catch it too."""
+    site.ordering.check = lambda peer, item: None  # type: ignore[method-assign] # noqa: ARG005
+
+
 def mutant(cls: "type[Broken]") -> "type[Broken]":
     MUTANTS[cls.__name__] = cls
     return cls

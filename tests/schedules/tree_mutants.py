@@ -18,7 +18,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.wire.frames import DOWN, Item, Relay
-from schedules.mutants import TWO_LEVELS, Broken
+from schedules.mutants import TWO_LEVELS, Broken, believe
 
 
 class BrokenTree(Broken):
@@ -31,6 +31,7 @@ class BrokenTree(Broken):
             info = replace(info, make=self.tree_kind)
         with patch.object(site_module, "protocol_named", lambda _: info):
             super().__init__(name, structure, *args, **options)
+        believe(self)
 
 
 TREE_MUTANTS: dict[str, type[BrokenTree]] = {}

@@ -16,8 +16,8 @@ def take_control(site: "Site", peer: SiteName, item: Item) -> None:
     if type(item) is Settled:
         for group, seq in item.seqs:
             site.own.check_stable(peer, group, seq)
-        for group, seq in item.seqs:
-            site.own.stable(group, seq)
+        for group, seq in item.seqs:  # a store that lost its end has given less than others know
+            site.own.stable(group, min(seq, site.own.last_seq.get(group, 0)))
     elif type(item) is Report:
         news = site.stability.receive(peer, item)
         if news:
