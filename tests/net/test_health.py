@@ -22,7 +22,7 @@ GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 LINK = {
     "peer": "b", "state": "connected", "address": "127.0.0.1:1", "since_s": 3.0, "heard_s": 0.1,
     "connections": 2, "bytes_in": 10, "bytes_out": 20, "frames_in": 1, "frames_out": 2,
-    "waiting_bytes": 0, "last_error": "",
+    "waiting_bytes": 0, "last_error": "", "mistakes": 0,
 }  # fmt: skip
 
 

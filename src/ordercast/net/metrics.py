@@ -45,6 +45,7 @@ _STABILITY_COUNTERS = (
 )
 _LINK_COUNTERS = (
     ("link_connections", "Connections made to or by the peer", "connections", ()),
+    ("link_mistakes", "Times that the peer said what it may not", "mistakes", ()),
     ("link_bytes", "Bytes over the link", "bytes", ("in", "out")),
     ("link_frames", "Frames over the link", "frames", ("in", "out")),
 )

@@ -68,6 +68,7 @@ class LinkStatus:
     frames_out: int
     waiting_bytes: int  # to be written
     last_error: str
+    mistakes: int = 0  # times that the peer said what it may not, and was dropped
 
 
 class Peer:
@@ -96,6 +97,7 @@ class Peer:
         self.since = 0.0
         self.connections = 0
         self.last_error = ""
+        self.mistakes = 0
         self._before = [0, 0, 0, 0]  # bytes and frames, in and out, of connections that have ended
 
     # --- which connection counts ------------------------------------------------------------------
@@ -213,6 +215,7 @@ class Peer:
             frames_out=frames_out,
             waiting_bytes=0 if current is None else current.waiting,
             last_error=self.last_error,
+            mistakes=self.mistakes,
         )
 
     def _state(self) -> str:

@@ -181,6 +181,8 @@ class Transport:
     def refuse(self, peer: Site, why: str) -> None:
         """Drop the connection to a peer whose frames contradict what this site knows of it."""
         known = self._peers.get(peer)
+        if known is not None:
+            known.mistakes += 1
         if known is not None and known.current is not None:
             known.current.fail(Refused(WRONG_WORD, why))
         else:
