@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
+from ordercast.model.messages import Requests
 
 BATCH_BYTES = 65_536  # of payloads that gather
 TURN_BYTES = BATCH_BYTES - 4_096
@@ -14,6 +15,12 @@ batch holds, else the message behind a full one would begin another before the t
 
 Request: TypeAlias = tuple[bytes, int]
 """A client's id and the number it gave to what it sends: the same one is taken once."""
+
+Given: TypeAlias = tuple[Group, int, int]
+"""The group, first seq and count of a batch."""
+
+Taken: TypeAlias = tuple[bytes, int, Group, int, int]
+"""A request, and the group, first seq and count that it became."""
 
 
 class Waiting:
@@ -29,6 +36,13 @@ class Waiting:
         self.payloads = payloads
         self.size = size
         self.request: Request | None = None
+
+    def requests(self) -> Requests | None:
+        """As the batch tells it that is made of this."""
+        if self.request is None:
+            return None
+        client, number = self.request
+        return Requests(client, ((number, len(self.payloads)),))
 
 
 class Quick:

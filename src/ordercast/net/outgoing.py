@@ -15,19 +15,15 @@ While the site takes nothing (`standing`) all wait in line, until it does, or it
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
 
 from ordercast.core.epochs.member import Member
 from ordercast.model.errors import Error, NotInMajority, TooLarge, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.net.filling import BATCH_BYTES, InLine, Quick, Request, Waiting
+from ordercast.net.filling import BATCH_BYTES, Given, InLine, Quick, Request, Taken, Waiting
 from ordercast.net.given import OVERHEAD, as_bytes, measured
 from ordercast.net.standing import Standing
-
-Taken: TypeAlias = tuple[bytes, int, Group, int, int]
-"""A request, and the group, first seq and count that it became."""
 
 
 class Outgoing:
@@ -48,6 +44,7 @@ class Outgoing:
         self._last_listed: dict[Group, int] = {}  # and to an implicit one
         self._lists: dict[Group, tuple[SiteName, ...]] = {}  # the members of those
         self._waiting: deque[Waiting] = deque()
+        self.asked: dict[Request, Given] = {}  # what clients' requests among these will become
         self._filling: dict[Group, Waiting] = {}
         self._quick: Quick | None = None
         self._is_quick = limits.message_bytes >= BATCH_BYTES  # else every size is looked at
@@ -161,7 +158,7 @@ class Outgoing:
         self._core.domain(group, members)  # refuses what no one order covers
         last = self._last_listed
         if group not in last:
-            last[group] = self._own.last_seq(group)
+            last[group] = self._own.next_seq(group) - 1
             self._lists[group] = members
         return group, self._take(last, group, members, payloads, size, request, granted)
 
@@ -184,6 +181,8 @@ class Outgoing:
         self._begin(group, members, payloads, size).request = request
         self._messages += count
         self._bytes += size
+        if request is not None:
+            self.asked[request] = (group, last[group] + 1, count)
         seq = last[group] = last[group] + count
         return seq
 
@@ -216,7 +215,7 @@ class Outgoing:
         """The rare cases: a group not sent to before, what is no bytes, what is too large."""
         if group not in self._last:
             self._core.domain(group, ())  # refuses what there is not
-            self._last[group] = self._own.last_seq(group)
+            self._last[group] = self._own.next_seq(group) - 1
         payload = as_bytes(payload)
         if len(payload) > self._message_bytes:
             raise TooLarge(f"a message of {len(payload)} bytes; the limit is {self._message_bytes}")
@@ -302,10 +301,11 @@ class Outgoing:
             batch = waiting[0]
             count = len(batch.payloads)
             try:
+                requests = batch.requests()
                 if batch.members:
-                    _, seq = self._core.submit_to(now, batch.members, batch.payloads)
+                    _, seq = self._core.submit_to(now, batch.members, batch.payloads, requests)
                 else:
-                    seq = self._core.submit(now, batch.group, batch.payloads)
+                    seq = self._core.submit(now, batch.group, batch.payloads, requests)
             except WindowFull:
                 waiting.extendleft(reversed(frozen))
                 return taken, False
@@ -318,6 +318,7 @@ class Outgoing:
             self._messages -= count
             self._bytes -= batch.size
             if batch.request is not None:
+                self.asked.pop(batch.request, None)
                 taken.append((*batch.request, batch.group, seq, count))
         self._waiting = frozen
         return taken, True
@@ -341,7 +342,7 @@ class Outgoing:
             for group, seq in list(last.items()):
                 if self._open(group, self._lists.get(group, ())) is None:
                     continue  # its past, which tells the last that was taken, is yet to come
-                taken = self._own.last_seq(group)  # all that was sent, but for what was refused
+                taken = self._own.next_seq(group) - 1  # the last sent that was not refused
                 if group in apart or taken + waits[group] != seq:
                     refused[group] = taken + 1
                 if group in refused or (last is self._last and group not in groups):
@@ -369,6 +370,8 @@ class Outgoing:
             if batch.group in groups:
                 self._messages -= len(batch.payloads)
                 self._bytes -= batch.size
+                if batch.request is not None:
+                    self.asked.pop(batch.request, None)
             else:
                 self._waiting.append(batch)
         self.may_have_room()
@@ -380,7 +383,7 @@ class Outgoing:
         if self._open(group, self._lists.get(group, ())) is None:
             return None
         last = self._last.get(group) or self._last_listed.get(group, 0)
-        return max(last, self._own.last_seq(group))
+        return last if last >= self._own.next_seq(group) else self._own.last_seq(group)
 
     def last_seqs(self) -> dict[Group, int]:
         """Given to the last message of each group sent to in this run."""
