@@ -20,6 +20,7 @@ from ordercast.wire.frames import DOWN, Data
 from ordercast.wire.limits import BATCH_MESSAGES
 from support.epochs import World
 
+Id = tuple[str, int, str, int]
 ALL = ("a", "b", "c")
 CLIENT = b"0123456789abcdef"
 TREES = [name for name, info in PROTOCOLS.items() if not info.direct and name != "metagroup"]
@@ -236,8 +237,8 @@ def test_what_clients_repeat_after_crashes_is_delivered_once(seed: int, disk: in
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def bodies(world: World, rolled_back: list[tuple[object, bytes]]) -> dict[object, set[bytes]]:
-    found: dict[object, set[bytes]] = {}
+def bodies(world: World, rolled_back: list[tuple[Id, bytes]]) -> dict[Id, set[bytes]]:
+    found: dict[Id, set[bytes]] = {}
     for seen in world.seen.values():
         for _, message, payload in seen:
             found.setdefault(message, set()).add(payload)
