@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.model.errors import UnknownGroup, WindowFull
+from ordercast.model.errors import TooLarge, UnknownGroup, WindowFull
 from ordercast.model.messages import Delivery
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.node import Node
@@ -133,6 +133,27 @@ async def test_a_number_that_was_skipped_is_nobodys(tmp_path: Path) -> None:
         await node.reached("stable", "alpha", 1)
         with pytest.raises(UnknownGroup, match="message 2 to alpha was not sent"):
             await node.reached("stable", "alpha", 2)
+
+
+@in_loop
+async def test_a_message_that_is_refused_after_a_restart_leaves_nothing_to_wait_for(
+    tmp_path: Path,
+) -> None:
+    """Its number was foretold, with those that are skipped before it."""
+    small = {"message_bytes": 10}
+    options: dict[str, Any] = {"durability": "os", "timeouts": QUICK, "limits": small}
+    async with local_cluster(GROUPS, dir=tmp_path, **options) as cluster:
+        node = await cluster.restart(primary(cluster))
+        for send in (node.multicast("alpha", bytes(11)), node.multicast_to(["a"], bytes(11))):
+            with pytest.raises(TooLarge):
+                await send
+        sending = asyncio.ensure_future(node.multicast("alpha", b"x"))
+        await asyncio.sleep(0)
+        sending.cancel()  # while the site is not back yet
+        async with asyncio.timeout(10):
+            await node.flush("stable")
+            await (await node.multicast("alpha", b"y")).stable()
+        assert await payloads(node, 1) == [b"y"]
 
 
 @in_loop

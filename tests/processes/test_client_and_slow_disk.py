@@ -8,11 +8,14 @@ import pytest
 from support.client_kills import Case, run_case
 
 
-@pytest.mark.parametrize(("protocol", "builder"), [("propagation", "greedy"), ("tom", "balanced")])
+@pytest.mark.parametrize(
+    ("protocol", "builder", "level"),
+    [("propagation", "greedy", "safe"), ("centralized", "star", "agreed")],
+)
 def test_what_clients_repeat_to_killed_daemons_is_delivered_once(
-    protocol: str, builder: str, tmp_path: Path
+    protocol: str, builder: str, level: str, tmp_path: Path
 ) -> None:
-    case = Case(1, protocol, builder, clients=4, kills=4, pause_s=0.2)
+    case = Case(1, protocol, builder, level, clients=4, kills=3, pause_s=0.2)
     found = run_case(case, tmp_path)
     assert not found.wrong, f"{case}: {found.wrong}"
     assert found.counts["repeats"] > 0

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
+from ordercast.core.epochs.member import Member
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Requests
@@ -37,12 +38,15 @@ class Waiting:
         self.size = size
         self.request: Request | None = None
 
-    def requests(self) -> Requests | None:
-        """As the batch tells it that is made of this."""
-        if self.request is None:
-            return None
-        client, number = self.request
-        return Requests(client, ((number, len(self.payloads)),))
+    def submit(self, core: Member, now: int) -> int:
+        """The first seq, or as the site raises it. The batch tells a client's request in it."""
+        requests: Requests | None = None
+        if self.request is not None:
+            client, number = self.request
+            requests = Requests(client, ((number, len(self.payloads)),))
+        if self.members:
+            return core.submit_to(now, self.members, self.payloads, requests)[1]
+        return core.submit(now, self.group, self.payloads, requests)
 
 
 class Quick:

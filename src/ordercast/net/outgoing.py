@@ -301,11 +301,7 @@ class Outgoing:
             batch = waiting[0]
             count = len(batch.payloads)
             try:
-                requests = batch.requests()
-                if batch.members:
-                    _, seq = self._core.submit_to(now, batch.members, batch.payloads, requests)
-                else:
-                    seq = self._core.submit(now, batch.group, batch.payloads, requests)
+                seq = batch.submit(self._core, now)
             except WindowFull:
                 waiting.extendleft(reversed(frozen))
                 return taken, False
@@ -382,13 +378,17 @@ class Outgoing:
         self._count()
         if self._open(group, self._lists.get(group, ())) is None:
             return None
-        last = self._last.get(group) or self._last_listed.get(group, 0)
+        return self._given(group, self._last.get(group) or self._last_listed.get(group, 0))
+
+    def _given(self, group: Group, last: int) -> int:
+        """`last` was foretold; while nothing waits, numbers up to it may be nobody's (skipped)."""
         return last if last >= self._own.next_seq(group) else self._own.last_seq(group)
 
     def last_seqs(self) -> dict[Group, int]:
         """Given to the last message of each group sent to in this run."""
         self._count()
-        return {**self._last, **self._last_listed}
+        last = {**self._last, **self._last_listed}
+        return {group: self._given(group, seq) for group, seq in last.items()}
 
     def close(self, why: str) -> None:
         self._count()
