@@ -19,8 +19,10 @@ from typing import Any
 
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
+from ordercast.model.errors import NotInMajority
 from ordercast.net.admin_frames import Request, Send
 from ordercast.net.client import Client, connect
+from ordercast.net.client_receipts import ClientReceipt
 from ordercast.net.config import Cluster, read_cluster
 from ordercast.net.export import export
 from ordercast.net.store_reader import Reader
@@ -112,18 +114,20 @@ def run_case(case: Case, folder: Path) -> Found:
         asyncio.run(campaign.run())
         found.wrong += daemons.stop()
     if not found.wrong:
+        found.counts["refused"] += len(campaign.refused)
         _judge(case, daemons, campaign.sent, found)
     return found
 
 
 class _Campaign:
-    """State: what each client has sent to each group, in order."""
+    """State: what of each client was sent to each group, in order; what was not taken."""
 
     def __init__(self, case: Case, daemons: KilledDaemons, found: Found) -> None:
         self.case = case
         self.daemons = daemons
         self.found = found
         self.sent: dict[str, list[list[bytes]]] = {}  # by group, of each client
+        self.refused: list[bytes] = []
         self._rng = random.Random(f"client kills {case}")
         self._over = False
 
@@ -181,17 +185,23 @@ class _Campaign:
 
     async def _send(self, number: int, client: Client, chance: random.Random) -> None:
         groups = sorted(self.case.groups)
+        receipts: list[tuple[str, bytes, ClientReceipt]] = []
         n = 0
         while not self._over:
             n += 1
             group = chance.choice(groups)
             payload = b"%d %d" % (number, n)
-            sent = self.sent.setdefault(group, [[] for _ in range(self.case.clients)])
-            await client.multicast(group, payload)
-            sent[number].append(payload)
+            receipts.append((group, payload, await client.multicast(group, payload)))
             if chance.random() < 0.5:
                 await asyncio.sleep(chance.random() * 0.01)
-        await client.flush("stable")
+        for group, payload, receipt in receipts:
+            try:
+                await receipt.stable()
+            except NotInMajority:  # where the machine is so busy that no majority is heard for long
+                self.refused.append(payload)
+            else:
+                sent = self.sent.setdefault(group, [[] for _ in range(self.case.clients)])
+                sent[number].append(payload)
         self.found.counts["messages"] += n
 
     def _count_repeats(self, client: Client) -> None:
@@ -235,7 +245,11 @@ def _judge(
                     found.wrong.append(f"{len(lost)} lost at {site} in {group}: {lost[:5]}")
                 of_client = [p for p in have if p.split()[0] == b"%d" % number]
                 if not (doubled or lost) and of_client != payloads:
-                    found.wrong.append(f"client {number}'s order is another at {site} in {group}")
+                    more = [payload for payload in of_client if payload not in payloads]
+                    found.wrong.append(
+                        f"client {number}'s order is another at {site} in {group}, or there is"
+                        f" what was refused: {more[:5]}"
+                    )
     _audit(daemons.stores, found)
 
 
