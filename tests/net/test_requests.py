@@ -157,6 +157,39 @@ async def test_a_message_that_is_refused_after_a_restart_leaves_nothing_to_wait_
 
 
 @in_loop
+async def test_what_is_sent_in_the_moment_in_which_the_site_is_back_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number was foretold before the epoch told of more, and the node has not looked yet."""
+    async with local_cluster(GROUPS, dir=tmp_path, durability="os", timeouts=QUICK) as cluster:
+        site = primary(cluster)
+        other = cluster[next(name for name in GROUPS["alpha"] if name != site)]
+        never_stores(cluster[site])
+        await cluster[site].multicast_many("alpha", [b"relayed"] * 3)
+        while not other.core.logged:
+            await asyncio.sleep(0.01)
+        node = await cluster.restart(site)
+        assert node.outgoing.take("alpha", b"too early") is None
+        given: list[int | None] = []
+        receive = node.core.receive
+
+        def and_send(now: int, peer: str, frame: Any) -> None:
+            before = node.core.layout.lasts
+            receive(now, peer, frame)
+            if node.core.layout.lasts != before and node.standing.takes():
+                given.append(node.outgoing.take("alpha", b"at once"))
+
+        monkeypatch.setattr(node.core, "receive", and_send)
+        async with asyncio.timeout(20):
+            while not given:
+                await asyncio.sleep(0.01)
+            if given == [None]:
+                await node.multicast("alpha", b"at once")
+            await node.flush("stable")
+        assert await payloads(node, 4) == [b"relayed"] * 3 + [b"at once"]
+
+
+@in_loop
 async def test_a_request_that_waits_for_the_site_is_known_when_its_session_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

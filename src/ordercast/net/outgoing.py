@@ -35,6 +35,7 @@ class Outgoing:
         self._standing = standing
         self._shut: dict[Group, None] = {}  # those that are frozen
         self._own = core.window
+        self._lasts = core.layout.lasts  # as `follow` has seen them
         self._wake = wake
         self._most_messages = limits.window_messages
         self._most_bytes = limits.window_bytes
@@ -49,8 +50,7 @@ class Outgoing:
         self._quick: Quick | None = None
         self._is_quick = limits.message_bytes >= BATCH_BYTES  # else every size is looked at
         self._line: deque[InLine] = deque()
-        self._granted_messages = 0
-        self._granted_bytes = 0
+        self._granted_messages = self._granted_bytes = 0
         self._closed: str | None = None
 
     # --- taking -----------------------------------------------------------------------------------
@@ -187,10 +187,11 @@ class Outgoing:
         return seq
 
     def _fits(self, messages: int, size: int) -> bool:
-        """Room, and nobody in line before."""
+        """Room, and nobody in line before; and what was foretold goes by what is known now."""
         if self._closed is not None:
             raise Error(self._closed)
-        return not self._line and self._standing.open() and self._has_room(messages, size)
+        up_to_date = self._lasts is self._core.layout.lasts and not self._line
+        return up_to_date and self._standing.open() and self._has_room(messages, size)
 
     def _has_room(self, messages: int, size: int) -> bool:
         """As in the core: something is always let in when nothing is under way."""
@@ -323,6 +324,7 @@ class Outgoing:
         """The layout has changed: of each group that is gone, or was in between, the first seq that
         no epoch takes. What waits here for such a group is dropped."""
         self._count()
+        self._lasts = self._core.layout.lasts
         waits = Counter[Group]()
         apart: dict[Group, None] = {}
         for batch in self._waiting:
