@@ -225,7 +225,8 @@ async def test_a_repeated_request_is_answered_not_sent_again(tmp_path: Path) -> 
                 answer = await raw.hear()
                 assert isinstance(answer, Stages)
                 seqs.update({number: seq for number, _, _, seq in answer.reached})
-            assert seqs == {1: 1, 2: 2}
+            assert seqs[1] == 1
+            assert seqs[2] > 2, "what the run before may have relayed and not stored is skipped"
 
 
 @in_loop

@@ -259,7 +259,8 @@ async def test_a_killed_daemon_takes_nothing_twice_and_loses_nothing(tmp_path: P
         expected = [b"%d" % n for n in range(count)]
         assert [item.payload for item in await reading] == expected
         assert [item.payload for item in await own] == expected
-        assert [item.seq for item in await own] == list(range(1, count + 1))
+        seqs = [item.seq for item in await own]
+        assert seqs == sorted(set(seqs)), "each start skips some"
 
 
 class Cutting:

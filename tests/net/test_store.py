@@ -12,7 +12,7 @@ from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Begin, Entry, Finish, JoinGroup, Nothing
 from ordercast.model.errors import ConfigError, Error
-from ordercast.net.idempotency import IDLE_NS, MOST_OPEN
+from ordercast.net.idempotency import MOST_CLIENTS, MOST_OPEN
 from ordercast.net.store import Store, Written
 from support.stores import accepted, anew, ask, engine, flush, kept, kill, open_store, write
 
@@ -229,15 +229,80 @@ def test_requests_are_known_at_once_and_after_a_kill(tmp_path: Path) -> None:
     again.close_sync()
 
 
-def test_requests_of_a_client_that_is_idle_for_an_hour_are_forgotten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jump_s", [7_200, -7_200])
+def test_a_clock_that_jumps_lets_no_request_be_forgotten(jump_s: int, tmp_path: Path) -> None:
+    now = 1_700_000_000_000_000_000
     store = open_store(tmp_path / "a.db")
-    write(store, requests=[(b"old", 1, "g", 1, 1)], at_ns=5)
-    write(store, requests=[(b"new", 1, "g", 2, 1)], at_ns=5 + IDLE_NS // 2)
-    write(store, at_ns=5 + IDLE_NS)
-    assert store.request(b"old", 1) is None
-    assert store.request(b"new", 1) == ("g", 2, 1)
-    assert rows(store, "requests") == 1
+    write(store, requests=[(b"here", 1, "g", 1, 1)], at_ns=now)
+    now += jump_s * 1_000_000_000
+    write(store, requests=[(b"next", 1, "g", 2, 1)], at_ns=now)
+    write(store, at_ns=now)
+    assert store.request(b"here", 1) == ("g", 1, 1)
+    again = reopened(store)
+    write(again, requests=[(b"here", 2, "g", 3, 1)], at_ns=now + 1)
+    assert again.request(b"here", 1) == ("g", 1, 1)
+    assert again.request(b"next", 1) == ("g", 2, 1)
+    assert rows(again, "requests") == 3
+    again.close_sync()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_clients_heard_last_are_kept_whatever_the_clock_says(
+    restarts: bool, tmp_path: Path
+) -> None:
+    store = open_store(tmp_path / "a.db")
+    names = [b"%04d" % n for n in range(MOST_CLIENTS)]
+    for n, name in enumerate(names):  # while the clock goes backwards
+        store.write(Written(requests=[(name, 1, "g", n + 1, 1)], at_ns=10**12 - n), None)
+    store.write(Written(requests=[(names[0], 2, "g", 9_999, 1)], at_ns=0), None)
+    flush(store)
+    if restarts:
+        store = reopened(store)
+    write(store, requests=[(b"one more", 1, "g", 10_000, 1)], at_ns=1)
+    assert store.request(names[1], 1) is None, "the longest unheard"
+    assert store.request(names[0], 1) == ("g", 1, 1)
+    assert all(store.request(name, 1) is not None for name in names[2:])
+    assert ask(store, "SELECT count(DISTINCT client) FROM requests")[0] == MOST_CLIENTS
     store.close_sync()
+
+
+def test_a_client_that_has_all_its_answers_costs_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    write(store, requests=[(b"open", 1, "g", 1, 1)])
+    for n in range(2 * MOST_CLIENTS):
+        client = b"%04d" % n
+        store.write(Written(requests=[(client, 1, "g", n + 2, 1)]), None)
+        store.write(Written(answered=[(client, 1)]), None)
+    flush(store)
+    assert len(store.requests) == rows(store, "requests") == 1
+    assert store.request(b"open", 1) == ("g", 1, 1)
+    store.close_sync()
+
+
+def test_what_is_answered_before_it_is_durable_leaves_no_row(tmp_path: Path) -> None:
+    """Both boxes go with one commit, which deletes before it inserts."""
+    store = open_store(tmp_path / "a.db")
+    for n in range(100):
+        store.write(Written(requests=[(b"k", n + 1, "g", n + 1, 1)]), None)
+        store.write(Written(answered=[(b"k", n + 1)]), None)
+    flush(store)
+    assert rows(store, "requests") == 0
+    store.close_sync()
+
+
+def test_a_request_that_others_have_passed_is_not_forgotten_with_them(tmp_path: Path) -> None:
+    """It waited for absent sites meanwhile: its number is the lowest, but it was taken last."""
+    store = open_store(tmp_path / "a.db")
+    later = [(b"k", number, "g", number, 1) for number in range(2, MOST_OPEN + 2)]
+    write(store, requests=later)
+    write(store, requests=[(b"k", 1, "h", 1, 1)])
+    assert store.request(b"k", 2) is None
+    again = reopened(store)
+    assert again.request(b"k", 1) == ("h", 1, 1)
+    write(again, answered=[(b"k", MOST_OPEN)])
+    assert again.request(b"k", 1) is None
+    assert rows(again, "requests") == 1
+    again.close_sync()
 
 
 def test_a_client_has_only_so_many_requests_open(tmp_path: Path) -> None:

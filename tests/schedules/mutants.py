@@ -166,9 +166,9 @@ class TwoPrimaries(Broken):
             others = [site for site in everyone if site != found]
             return others[0] if others and self.asker > found else found
 
-    def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
+    def submit(self, now: int, group: Group, payloads: list[bytes], *rest: Any) -> int:
         self.structure.asker = self.name  # type: ignore[attr-defined]
-        return super().submit(now, group, payloads)
+        return super().submit(now, group, payloads, *rest)
 
 
 @mutant

@@ -30,7 +30,7 @@ from ordercast.model.errors import ConfigError, PeerMistake, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, DeliveredBatch, Placed
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests
 from ordercast.model.options import Options
 from ordercast.wire.frames import (
     CONTROL,
@@ -117,31 +117,35 @@ class Site:
         if self.boot > 1:
             announce(self)
 
-    def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
-        """Accept a batch for a group; its first seq. Nothing is changed when this raises."""
+    def submit(
+        self, now: int, group: Group, payloads: list[bytes], requests: Requests | None = None,
+        least: int = 1,
+    ) -> int:  # fmt: skip
+        """Accept a batch; its first seq, at least so much. Nothing is changed when this raises."""
         self.structure.members(group)
-        return self._submit(now, group, (), payloads)
+        return self._submit(now, group, (), payloads, requests, least)
 
     def submit_to(
-        self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
-    ) -> tuple[Group, int]:
+        self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
+        requests: Requests | None = None, least: int = 1,
+    ) -> tuple[Group, int]:  # fmt: skip
         """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
         group = implicit_group(members := self.structure.listed(sites))
         self.structure.primary(group, members)
-        return group, self._submit(now, group, members, payloads)
+        return group, self._submit(now, group, members, payloads, requests, least)
 
     def _submit(
-        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes]
-    ) -> int:
+        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes],
+        requests: Requests | None, least: int,
+    ) -> int:  # fmt: skip
         self.now = now
         body = packed(payloads, self.options.limits.message_bytes)
         self.own.require_window(len(payloads), len(body))
         if self.structure.primary(group, members) == self.name and not self._may_accept():
             raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
-        seq = self.own.last_seq.get(group, 0) + 1
-        batch = Batch(
-            self.name, self.incarnation, group, seq, len(payloads), body, self.own.past(), members
-        )
+        seq = max(self.own.last_seq.get(group, 0) + 1, least)
+        count, past = len(payloads), self.own.past()
+        batch = Batch(self.name, self.incarnation, group, seq, count, body, past, members, requests)
         self.persist(Accepted(batch))
         self.own.accept(batch)
         self.retention.grown()

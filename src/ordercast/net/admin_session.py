@@ -121,7 +121,7 @@ class Session:
             self._say(self._refused[number])
             return
         if frame.again or number <= self.highest:
-            found = self.node.store.request(self.client, number)
+            found = self.node.requested(self.client, number)
             if found is not None:
                 self.highest = max(self.highest, number)
                 self._follow_accepted(number, *found)

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
+from ordercast.core.epochs.member import Member
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
+from ordercast.model.messages import Requests
 
 BATCH_BYTES = 65_536  # of payloads that gather
 TURN_BYTES = BATCH_BYTES - 4_096
@@ -14,6 +16,12 @@ batch holds, else the message behind a full one would begin another before the t
 
 Request: TypeAlias = tuple[bytes, int]
 """A client's id and the number it gave to what it sends: the same one is taken once."""
+
+Given: TypeAlias = tuple[Group, int, int]
+"""The group, first seq and count of a batch."""
+
+Taken: TypeAlias = tuple[bytes, int, Group, int, int]
+"""A request, and the group, first seq and count that it became."""
 
 
 class Waiting:
@@ -29,6 +37,16 @@ class Waiting:
         self.payloads = payloads
         self.size = size
         self.request: Request | None = None
+
+    def submit(self, core: Member, now: int) -> int:
+        """The first seq, or as the site raises it. The batch tells a client's request in it."""
+        requests: Requests | None = None
+        if self.request is not None:
+            client, number = self.request
+            requests = Requests(client, ((number, len(self.payloads)),))
+        if self.members:
+            return core.submit_to(now, self.members, self.payloads, requests)[1]
+        return core.submit(now, self.group, self.payloads, requests)
 
 
 class Quick:

@@ -7,7 +7,6 @@ plain data that can be tried again when the disk is full.
 import json
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -27,6 +26,7 @@ from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
+from ordercast.net.commit import Commit
 from ordercast.net.found import Found, Own
 from ordercast.net.relogging import Cut, Floor, Item, Told, place_of, still
 from ordercast.net.rows import (
@@ -38,7 +38,6 @@ from ordercast.net.rows import (
     PASSED,
     EngineRows,
     Marked,
-    Value,
     checkpoint_checksum,
     checksum,
     encode,
@@ -48,31 +47,6 @@ from ordercast.net.set_aside import first_beside, set_aside, steps
 from ordercast.net.written import Written
 
 Rows: TypeAlias = dict[Own, tuple[int, Vector]]
-
-
-@dataclass(slots=True)
-class Commit:
-    """The rows of one transaction."""
-
-    batches: list[tuple[int | bytes, ...]] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
-    checkpoint: tuple[int | bytes, ...] | None = None
-    state: list[tuple[str, Value, int]] = field(default_factory=list)
-    requests: list[tuple[bytes, int, Group, int, int, int]] = field(default_factory=list)
-    answered: list[tuple[bytes, int]] = field(default_factory=list)
-    events: list[tuple[str, int, int, str]] = field(default_factory=list)
-    size: int = 0  # bytes, roughly
-
-    def __bool__(self) -> bool:
-        return bool(
-            self.batches
-            or self.cuts
-            or self.checkpoint
-            or self.state
-            or self.requests
-            or self.answered
-            or self.events
-        )
 
 
 class Ledger:
@@ -121,10 +95,9 @@ class Ledger:
             if box.confirmed is not None:
                 self._confirm(box.confirmed, box.confirmed_attempt or box.after_attempt)
             if box.requests:
-                at = box.at_ns
-                commit.requests.extend((*request, at) for request in box.requests)
-            if box.answered:
-                commit.answered.extend(box.answered)
+                commit.requests.extend((*request, box.heard) for request in box.requests)
+            if box.gone:
+                commit.forget_requests(box.gone)
             if box.events:
                 at = box.at_ns
                 commit.events.extend(

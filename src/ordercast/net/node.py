@@ -389,8 +389,9 @@ class Node(Sending, Changing):
     # --- for daemons ------------------------------------------------------------------------------
 
     def requested(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
-        """The group, first seq and count that a client's request became, if it was taken."""
-        return self.store.request(client, number)
+        """The group, first seq and count that a client's request became, or will, if it was taken:
+        also one that waits for the site, whose session may be gone."""
+        return self.outgoing.asked.get((client, number)) or self.store.request(client, number)
 
     def answered(self, client: bytes, number: int) -> None:
         """The client will not repeat requests up to this one."""

@@ -15,19 +15,15 @@ While the site takes nothing (`standing`) all wait in line, until it does, or it
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
 
 from ordercast.core.epochs.member import Member
 from ordercast.model.errors import Error, NotInMajority, TooLarge, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.net.filling import BATCH_BYTES, InLine, Quick, Request, Waiting
+from ordercast.net.filling import BATCH_BYTES, Given, InLine, Quick, Request, Taken, Waiting
 from ordercast.net.given import OVERHEAD, as_bytes, measured
 from ordercast.net.standing import Standing
-
-Taken: TypeAlias = tuple[bytes, int, Group, int, int]
-"""A request, and the group, first seq and count that it became."""
 
 
 class Outgoing:
@@ -39,6 +35,7 @@ class Outgoing:
         self._standing = standing
         self._shut: dict[Group, None] = {}  # those that are frozen
         self._own = core.window
+        self._lasts = core.layout.lasts  # as `follow` has seen them
         self._wake = wake
         self._most_messages = limits.window_messages
         self._most_bytes = limits.window_bytes
@@ -48,12 +45,12 @@ class Outgoing:
         self._last_listed: dict[Group, int] = {}  # and to an implicit one
         self._lists: dict[Group, tuple[SiteName, ...]] = {}  # the members of those
         self._waiting: deque[Waiting] = deque()
+        self.asked: dict[Request, Given] = {}  # what clients' requests among these will become
         self._filling: dict[Group, Waiting] = {}
         self._quick: Quick | None = None
         self._is_quick = limits.message_bytes >= BATCH_BYTES  # else every size is looked at
         self._line: deque[InLine] = deque()
-        self._granted_messages = 0
-        self._granted_bytes = 0
+        self._granted_messages = self._granted_bytes = 0
         self._closed: str | None = None
 
     # --- taking -----------------------------------------------------------------------------------
@@ -161,7 +158,7 @@ class Outgoing:
         self._core.domain(group, members)  # refuses what no one order covers
         last = self._last_listed
         if group not in last:
-            last[group] = self._own.last_seq(group)
+            last[group] = self._own.next_seq(group) - 1
             self._lists[group] = members
         return group, self._take(last, group, members, payloads, size, request, granted)
 
@@ -184,14 +181,17 @@ class Outgoing:
         self._begin(group, members, payloads, size).request = request
         self._messages += count
         self._bytes += size
+        if request is not None:
+            self.asked[request] = (group, last[group] + 1, count)
         seq = last[group] = last[group] + count
         return seq
 
     def _fits(self, messages: int, size: int) -> bool:
-        """Room, and nobody in line before."""
+        """Room, and nobody in line before; and what was foretold goes by what is known now."""
         if self._closed is not None:
             raise Error(self._closed)
-        return not self._line and self._standing.open() and self._has_room(messages, size)
+        up_to_date = self._lasts is self._core.layout.lasts and not self._line
+        return up_to_date and self._standing.open() and self._has_room(messages, size)
 
     def _has_room(self, messages: int, size: int) -> bool:
         """As in the core: something is always let in when nothing is under way."""
@@ -216,7 +216,7 @@ class Outgoing:
         """The rare cases: a group not sent to before, what is no bytes, what is too large."""
         if group not in self._last:
             self._core.domain(group, ())  # refuses what there is not
-            self._last[group] = self._own.last_seq(group)
+            self._last[group] = self._own.next_seq(group) - 1
         payload = as_bytes(payload)
         if len(payload) > self._message_bytes:
             raise TooLarge(f"a message of {len(payload)} bytes; the limit is {self._message_bytes}")
@@ -302,10 +302,7 @@ class Outgoing:
             batch = waiting[0]
             count = len(batch.payloads)
             try:
-                if batch.members:
-                    _, seq = self._core.submit_to(now, batch.members, batch.payloads)
-                else:
-                    seq = self._core.submit(now, batch.group, batch.payloads)
+                seq = batch.submit(self._core, now)
             except WindowFull:
                 waiting.extendleft(reversed(frozen))
                 return taken, False
@@ -318,6 +315,7 @@ class Outgoing:
             self._messages -= count
             self._bytes -= batch.size
             if batch.request is not None:
+                self.asked.pop(batch.request, None)
                 taken.append((*batch.request, batch.group, seq, count))
         self._waiting = frozen
         return taken, True
@@ -326,6 +324,7 @@ class Outgoing:
         """The layout has changed: of each group that is gone, or was in between, the first seq that
         no epoch takes. What waits here for such a group is dropped."""
         self._count()
+        self._lasts = self._core.layout.lasts
         waits = Counter[Group]()
         apart: dict[Group, None] = {}
         for batch in self._waiting:
@@ -341,7 +340,7 @@ class Outgoing:
             for group, seq in list(last.items()):
                 if self._open(group, self._lists.get(group, ())) is None:
                     continue  # its past, which tells the last that was taken, is yet to come
-                taken = self._own.last_seq(group)  # all that was sent, but for what was refused
+                taken = self._own.next_seq(group) - 1  # the last sent that was not refused
                 if group in apart or taken + waits[group] != seq:
                     refused[group] = taken + 1
                 if group in refused or (last is self._last and group not in groups):
@@ -369,6 +368,8 @@ class Outgoing:
             if batch.group in groups:
                 self._messages -= len(batch.payloads)
                 self._bytes -= batch.size
+                if batch.request is not None:
+                    self.asked.pop(batch.request, None)
             else:
                 self._waiting.append(batch)
         self.may_have_room()
@@ -379,13 +380,17 @@ class Outgoing:
         self._count()
         if self._open(group, self._lists.get(group, ())) is None:
             return None
-        last = self._last.get(group) or self._last_listed.get(group, 0)
-        return max(last, self._own.last_seq(group))
+        return self._given(group, self._last.get(group) or self._last_listed.get(group, 0))
+
+    def _given(self, group: Group, last: int) -> int:
+        """`last` was foretold; while nothing waits, numbers up to it may be nobody's (skipped)."""
+        return last if last >= self._own.next_seq(group) else self._own.last_seq(group)
 
     def last_seqs(self) -> dict[Group, int]:
         """Given to the last message of each group sent to in this run."""
         self._count()
-        return {**self._last, **self._last_listed}
+        last = {**self._last, **self._last_listed}
+        return {group: self._given(group, seq) for group, seq in last.items()}
 
     def close(self, why: str) -> None:
         self._count()

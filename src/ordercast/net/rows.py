@@ -67,6 +67,11 @@ FIRST_AND_LAST = "SELECT (SELECT min(n) FROM batches), (SELECT max(n) FROM batch
 PUT_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?,?)"
 PUT_STATE = "INSERT OR REPLACE INTO state VALUES (?,?,?)"
 PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?,?,?,?,?,?)"
+DELETE_REQUESTS = "DELETE FROM requests WHERE client = ? AND number BETWEEN ? AND ?"
+# `at_ns` is no time any more: it counts, and says which client was heard last.
+SELECT_REQUESTS = (
+    "SELECT client, number, group_name, seq, count, at_ns FROM requests ORDER BY at_ns, number"
+)
 INSERT_EVENT = "INSERT INTO events(kind, position, at_ns, detail) VALUES (?,?,?,?)"
 
 Value: TypeAlias = int | str | bytes

@@ -96,6 +96,8 @@ class Sending:
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
         """UnknownGroup where the group was removed before the message had its place."""
+        if self.core.window.was_skipped(group, seq):
+            raise refusal(group, seq)
         if not self.stages.reached(stage, group, seq):
             given = self.outgoing.given(group)
             if given is None:

@@ -24,7 +24,14 @@ from ordercast.net.config import Retention
 from ordercast.net.found import Found, find
 from ordercast.net.idempotency import Requests
 from ordercast.net.ledger import Ledger
-from ordercast.net.rows import GAPS, INSERT_EVENT, PUT_STATE, Value, state_row
+from ordercast.net.rows import (
+    GAPS,
+    INSERT_EVENT,
+    PUT_STATE,
+    SELECT_REQUESTS,
+    Value,
+    state_row,
+)
 from ordercast.net.set_aside import delivered_by
 from ordercast.net.store_file import (
     connect,
@@ -65,12 +72,7 @@ class Store:
         self._held = held
         self._db = db
         self._restored = found.restored()
-        self.requests = Requests(
-            db.execute(
-                "SELECT client, number, group_name, seq, count, at_ns FROM requests"
-                " ORDER BY at_ns, number"
-            )
-        )
+        self.requests = Requests(db.execute(SELECT_REQUESTS))
         self._gaps: list[tuple[int, str]] = db.execute(
             # The last one at or before what is confirmed may reach beyond it.
             f"SELECT position, detail FROM {GAPS} AND position >= ifnull("

@@ -13,9 +13,11 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
+from ordercast.net.commit import Commit
 from ordercast.net.config import Retention
-from ordercast.net.ledger import Commit, Ledger
+from ordercast.net.ledger import Ledger
 from ordercast.net.rows import (
+    DELETE_REQUESTS,
     INSERT_BATCH,
     INSERT_EVENT,
     PUT_CHECKPOINT,
@@ -177,8 +179,8 @@ class Writer(threading.Thread):
             db.execute(PUT_CHECKPOINT, commit.checkpoint)
         if commit.state:
             db.executemany(PUT_STATE, commit.state)
-        if commit.answered:
-            db.executemany("DELETE FROM requests WHERE client = ? AND number <= ?", commit.answered)
+        if commit.gone:
+            db.executemany(DELETE_REQUESTS, commit.gone)
         if commit.requests:
             db.executemany(PUT_REQUEST, commit.requests)
         if commit.events:

@@ -9,8 +9,9 @@ import sqlite3
 import time
 from collections.abc import Sequence
 
+from ordercast.net.commit import Commit
 from ordercast.net.config import Retention
-from ordercast.net.ledger import Commit, Ledger
+from ordercast.net.ledger import Ledger
 from ordercast.net.rows import MINE
 from ordercast.net.store_file import PAGE_BYTES
 from ordercast.net.written import Written

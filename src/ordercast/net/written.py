@@ -18,7 +18,8 @@ class Written(msgspec.Struct):
     (it alone causes no commit); `confirmed` what the application has confirmed, if that is news.
     `refused` are group and seq of own batches that no epoch takes (the outbox's receipts say so).
     `requests` are (client, number, group, seq, count); a client will not repeat those up to the
-    number it `answered`. `events` are (kind, position, detail): a gap
+    number it `answered`. Of both the store makes when they were `heard`, and which are `gone`:
+    (client, first number, last). `events` are (kind, position, detail): a gap
     (`gaps.tell_gap`), an epoch opened (`openings.open_event`), a rollback
     (`rollbacks.rollback_event`), a base, excluded, returned; see docs/store.md.
 
@@ -46,3 +47,5 @@ class Written(msgspec.Struct):
     after_attempt: int = 1
     confirmed_attempt: int = 0
     refused: Sequence[tuple[Group, int]] = ()
+    heard: int = 0
+    gone: Sequence[tuple[bytes, int, int]] = ()

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.early import Early
 from ordercast.core.epochs.engine import Engine
+from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.packing import unpack_layout
-from ordercast.core.epochs.progress import closed, progress
+from ordercast.core.epochs.progress import closed, is_quiet, progress, report_closed
 from ordercast.core.epochs.raft import Raft, VotingTimes
 from ordercast.core.epochs.records import REFUSED as REFUSED
 from ordercast.core.epochs.records import (
@@ -49,7 +50,7 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import FrameError, PeerMistake
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.messages import Batch, DeliveredBatch
+from ordercast.model.messages import Batch, DeliveredBatch, Requests
 from ordercast.model.options import MILLISECOND, Options
 from ordercast.wire.epoch_checks import check_change
 from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
@@ -83,6 +84,7 @@ class Member:
         self.incarnation, self.position = 1, 0
         self.engines: dict[int, Engine] = {}
         self.window = Window(self)
+        self._fence = Fence()
         self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
         self.manager_at: SiteName | None = None  # who fed this site last
         self._early = Early()
@@ -146,17 +148,29 @@ class Member:
 
     # --- the application --------------------------------------------------------------------------
 
-    def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
+    def submit(
+        self, now: int, group: Group, payloads: list[bytes], requests: Requests | None = None
+    ) -> int:
+        """`requests`: of a client, that this batch is made of; they are durable with it."""
         self.now = now
         self.flush.require_open()
-        return self._engine(self.domain(group, ())).submit(now, group, payloads)
+        engine, least = self._engine(self.domain(group, ())), self.window.least_seq(group)
+        seq = engine.submit(now, group, payloads, requests, least)
+        if requests is not None:
+            self._fence.accepted()
+        return seq
 
     def submit_to(
-        self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
-    ) -> tuple[Group, int]:
+        self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
+        requests: Requests | None = None,
+    ) -> tuple[Group, int]:  # fmt: skip
         self.now = now
         self.flush.require_open()
-        return self._engine(self.domain("", sites)).submit_to(now, sites, payloads)
+        engine, least = self._engine(self.domain("", sites)), self.window.least_listed(sites)
+        given = engine.submit_to(now, sites, payloads, requests, least)
+        if requests is not None:
+            self._fence.accepted()
+        return given
 
     def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
         return self.layout.taking(self.name, group, members)
@@ -389,7 +403,7 @@ class Member:
             if box.alarm is not None and box.alarm < alarm:
                 alarm = box.alarm
         if self.layout.closing or self._told:
-            self._report_closed(late)
+            self._told = report_closed(self, self._told, late)
         if raft.persist or raft.sends:
             self.persisting += raft.persist
             late += raft.sends
@@ -399,6 +413,7 @@ class Member:
         forget = whole(self, made) if made or self._forget_due else None
         outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
         at = None if alarm >= NEVER else alarm
+        send, late = self._fence.end(send, late, counted)
         return MemberBox(
             persist, send, late, deliver, receipts, outcomes, forget, at, counted,
             tuple(mistakes.items()),
@@ -407,7 +422,9 @@ class Member:
     def stored(self, counted: Sequence[tuple[int, SiteName]]) -> None:
         """As of a Site; the epoch may have ended meanwhile."""
         for epoch, peer in counted:
-            if epoch in self.engines:
+            if (epoch, peer) == MEMBER:
+                self._fence.stored()
+            elif epoch in self.engines:
                 self.engines[epoch].stored((peer,))
 
     def _manage(self, now: int) -> None:
@@ -432,15 +449,6 @@ class Member:
                 if voter != self.name:
                     self.say(voter, progress(self))
 
-    def _report_closed(self, late: list[tuple[SiteName, SiteFrame]]) -> None:
-        """Tell the manager as soon as a Close has passed; it asks again if this is lost."""
-        for change in self.layout.closing:
-            if change not in self._told and self.closed(change) is not None:
-                self._told[change] = None
-                if self.manager_at is not None:
-                    late.append((self.manager_at, progress(self)))
-        self._told = {change: None for change in self._told if change in self.layout.closing}
-
     # --- for judges and operators -----------------------------------------------------------------
 
     def observations(self) -> list[Observation]:
@@ -448,11 +456,4 @@ class Member:
         return [self._early.observation(), *inside]
 
     def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
-        if self.name not in self.layout.roster:
-            # Retired: no word of what became stable is owed to it, but of what no epoch takes.
-            placed = all(engine.own.all_placed() for engine in self.engines.values())
-            return placed and not self.flush.waiting()
-        busy = self._wishes.asked or self.layout.closing or not self.flush.quiet()
-        peers = [peer for engine in self.engines.values() for peer in engine.links]
-        gone = [*apart_from, *(peer for peer in peers if peer not in self.layout.roster)]
-        return not busy and all(engine.quiet(gone) for engine in self.engines.values())
+        return is_quiet(self, apart_from, busy=bool(self._wishes.asked))

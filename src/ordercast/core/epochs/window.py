@@ -4,8 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.outbox import Receipt
-from ordercast.model.groups import Group
+from ordercast.model.errors import NotInMajority
+from ordercast.model.groups import Group, Site
+from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch
+from ordercast.model.options import Options
+from ordercast.wire.limits import BATCH_MESSAGES
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.engine import Engine
@@ -18,6 +22,8 @@ class Window:
     def __init__(self, member: "Member") -> None:
         self._member = member
         self.given: dict[Group, int] = {}  # to messages that died with all who had them
+        self._skip = _unstored_by(member.options) * (member.boot - 1)
+        self._skipped: dict[Group, tuple[int, int]] = {}  # in this run, after and up to which seq
 
     def ended(self, engine: "Engine", included: Mapping[Group, int]) -> None:
         """What was stable and no epoch includes: all who had it have lost their stores. Its numbers
@@ -60,6 +66,42 @@ class Window:
                 last = max(last, batch.seq + batch.count - 1)
         return last
 
+    def next_seq(self, group: Group) -> int:
+        """Of this site's next message to the group. What an earlier run relayed and did not store
+        may be where nobody asks: its numbers are skipped, once in this run (docs/core.md)."""
+        last = self.last_seq(group)
+        return max(last + 1, self.least_seq(group, last)) if self._skip else last + 1
+
+    def least_seq(self, group: Group, last: int | None = None) -> int:
+        """The same, as far as an engine does not know it by itself."""
+        if not self._skip:
+            return 1
+        skipped = self._skipped.get(group)
+        if skipped is None:
+            last = self.last_seq(group) if last is None else last
+            skipped = last, last + self._skip
+            if self._is_open():
+                self._skipped[group] = skipped
+        return skipped[1] + 1
+
+    def least_listed(self, sites: Sequence[Site]) -> int:
+        if not self._skip:
+            return 1
+        return self.least_seq(implicit_group(self._member.layout.listed(sites)))
+
+    def was_skipped(self, group: Group, seq: int) -> bool:
+        """Whether no message of this site has this number, nor will have."""
+        after, upto = self._skipped.get(group, (0, 0))
+        return after < seq <= upto
+
+    def _is_open(self) -> bool:
+        """Before that the next epoch may tell of more."""
+        try:
+            self._member.flush.require_open()
+        except NotInMajority:
+            return False
+        return True
+
     def stable_seq(self, group: Group) -> int:
         member = self._member
         last = member.layout.lasts.get((member.name, member.incarnation, group), 0)
@@ -92,3 +134,11 @@ def not_in_the_past(member: "Member", kept: Sequence[Batch]) -> list[Batch]:
         for stage in ("ordered", "stable"):
             member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
     return unplaced
+
+
+def _unstored_by(options: Options) -> int:
+    """How many messages to a group a site may have relayed that it has not stored and that are not
+    stable: a window of them, or one batch, which is let in alone."""
+    if options.on_failure == "wait" or options.causal_for_good:
+        return 0
+    return max(options.limits.window_messages, BATCH_MESSAGES)
