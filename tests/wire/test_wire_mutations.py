@@ -54,14 +54,14 @@ def damaged(rng: random.Random, frames: list[bytes]) -> tuple[str, bytes]:
 
 def complaints_about_values(frames: list[bytes]) -> Iterator[str]:
     """Every value of these frames is another, one at a time: chance alone misses rare rules. Or
-    a list is far too long."""
+    a list or a text is far too long."""
     for frame in frames:
         body = msgspec.msgpack.decode(frame[HEADER_BYTES:])
         for place in mutations.places(body):
             part = body
             for index in place:
                 part = part[index]
-            for value in (-1, [], part * 2_000 if part and type(part) is list else 0):
+            for value in (-1, [], part * 2_000 if part and type(part) in (list, str) else 0):
                 other = mutations.with_value(body, place, value)
                 try:
                     decode_frame(mutations.sealed(msgspec.msgpack.encode(other)))
