@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.multicast import Multicast
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.datagrams import Ask, Beat, Datagram, Piece
+from ordercast.wire.dissemination import KEY_BYTES, Keyed
 from support.streams import DELAY, Streams, Weather, campaign
 
 SMALL = StreamLimits(piece_bytes=8)
@@ -229,3 +231,16 @@ def test_a_stream_that_nobody_named_is_ignored(datagram: Datagram) -> None:
     site.receive(0, datagram)
     assert site.counts["of_no_stream"] == 1
     assert site.drain(0).packets == []
+
+
+def test_a_stream_is_of_the_first_that_names_it() -> None:
+    """Its key is another's to tell, or the other would not be heard any more."""
+    way = ByStreams("a", 1)
+    way.laid_out(0, 1, ("a", "b", "c"), (), 7, bytes(KEY_BYTES))
+    theirs, forged = bytes([1]) * KEY_BYTES, bytes([2]) * KEY_BYTES
+    assert way.receive(0, "b", Keyed(1, 50, theirs, 1))
+    for stream in (50, 7):
+        assert way.receive(0, "c", Keyed(1, stream, forged, 1))
+    assert way.keys == {7: bytes(KEY_BYTES), 50: theirs}
+    assert way.receive(0, "b", Keyed(1, 51, theirs, 1))
+    assert sorted(way.keys) == [7, 51]

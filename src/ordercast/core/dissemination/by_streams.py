@@ -81,7 +81,7 @@ class ByStreams:
         return True
 
     def _learn(self, peer: Site, told: Keyed) -> None:
-        if told.stream in (self.multicast.stream_of(peer), self.multicast.own.stream):
+        if told.stream in self.keys:  # told before; ours, or another site's, is not the peer's
             return
         self.forget(peer)
         self.keys[told.stream] = told.key
