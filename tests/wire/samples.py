@@ -167,8 +167,9 @@ def batch(
     body: bytes = b"opaque",
     past: tuple[tuple[str, int, tuple[str, ...]], ...] = (),
     members: tuple[str, ...] = (),
+    requests: Requests | None = None,
 ) -> Batch:
-    return Batch(origin, incarnation, group, seq, count, body, past, members)
+    return Batch(origin, incarnation, group, seq, count, body, past, members, requests)
 
 
 def submit_frame(item: Batch, *, acks: Acks = ()) -> Data:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from ordercast.model.errors import FrameError
-from ordercast.model.messages import Key, Placed
+from ordercast.model.messages import CLIENT_BYTES, Key, Placed, Requests
 from ordercast.wire import checks
 from ordercast.wire.checks import check_frame
 from ordercast.wire.codec import decode_frame, encode_frame
@@ -216,7 +216,13 @@ def test_the_rules_accept_every_right_frame(frame: Frame) -> None:
     check_frame(frame)
 
 
-@pytest.mark.parametrize("frame", [submit_frame(batch(), acks=((0, 1, 1),)), relay_frame(batch())])
+OF_A_CLIENT = batch(requests=Requests(bytes(CLIENT_BYTES), ((7, 1),)))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [submit_frame(batch(), acks=((0, 1, 1),)), relay_frame(batch()), relay_frame(OF_A_CLIENT)],
+)
 def test_the_quick_way_accepts_nothing_that_the_rules_refuse(frame: Data) -> None:
     """Each value of a plain frame in turn becomes each hostile one that still has its type."""
     decode_frame(encode_frame(frame))  # its names are known from here on
@@ -247,7 +253,7 @@ def passes(frame: Frame) -> bool:
 
 
 def test_ordinary_submissions_and_relays_are_found_plain_once_their_names_are_known() -> None:
-    for frame in (submit_frame(batch()), relay_frame(batch())):
+    for frame in (submit_frame(batch()), relay_frame(batch()), submit_frame(OF_A_CLIENT)):
         decode_frame(encode_frame(frame))
         assert is_plain(frame)
         assert not is_plain(msgspec.structs.replace(frame, number=0))

@@ -3,6 +3,7 @@ rides along): `is_plain` finds those right in one pass, several times quicker th
 never accepts what the rules there refuse.
 """
 
+from ordercast.model.messages import CLIENT_BYTES
 from ordercast.wire.checks import KNOWN_NAMES
 from ordercast.wire.frames import DOWN, LANES, UP, Data, Relay, Submit
 from ordercast.wire.limits import ACKS, BATCH_MESSAGES, BODY_BYTES, ITEMS, KEY_PATH, LARGEST_NUMBER
@@ -37,10 +38,17 @@ def is_plain(frame: Data) -> bool:
             or len(batch.body) > BODY_BYTES
             or batch.past
             or batch.members
-            or batch.requests is not None
         ):
             return False
         total += batch.incarnation + batch.seq
+        if batch.requests is not None:  # of a client; a daemon makes one batch of each
+            client, numbers = batch.requests.client, batch.requests.numbers
+            if len(client) != CLIENT_BYTES or len(numbers) != 1:
+                return False
+            number, count = numbers[0]
+            if number < 1 or count != batch.count:
+                return False
+            total += number
     for lane, got, done in frame.acks:
         if not 0 <= done <= got or lane not in LANES:
             return False
