@@ -61,7 +61,8 @@ def complaints_about_values(frames: list[bytes]) -> Iterator[str]:
             part = body
             for index in place:
                 part = part[index]
-            for value in (-1, [], part * 2_000 if part and type(part) in (list, str) else 0):
+            long = part * 2_000 if part and isinstance(part, list | str) else 0
+            for value in (-1, list[int](), long):
                 other = mutations.with_value(body, place, value)
                 try:
                     decode_frame(mutations.sealed(msgspec.msgpack.encode(other)))
