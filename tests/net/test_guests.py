@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ordercast
+from ordercast.model.epochs import RemoveGroup
 from ordercast.net import meeting
 from ordercast.net.certs import add_certificates
 from ordercast.net.connection import LinkLimits
@@ -24,6 +25,7 @@ from support.sites import GROUPS
 
 AB = anywhere("ab")
 WAIT_S = 60.0
+ASK = Ask("c", (RemoveGroup("g"),))
 
 
 def founded(by: str) -> Identity:
@@ -50,7 +52,7 @@ def test_it_is_heard_for_how_much_it_knows_and_for_nothing_else(
             await come(d, a)
             await until(lambda: d.state("a") == "connected", "taken")
             said: list[WireFrame] = [
-                frame(1), Ask("c", ()), Fed(7, (("c", ()),), store=9, slow=("b",)), frame(2),
+                frame(1), ASK, Fed(7, (("c", ()),), store=9, slow=("b",)), frame(2),
             ]  # fmt: skip
             d.transport.send("a", said)
             await until(lambda: bool(a.frames), "heard")
@@ -103,7 +105,7 @@ def test_a_newcomer_hears_all_that_a_site_says_which_is_not_in_its_file(run: Run
         async with started(new):
             await come(manager, new)
             await until(lambda: manager.state("a") == "connected", "taken")
-            manager.transport.send("a", [frame(1), Ask("c", ())])
+            manager.transport.send("a", [frame(1), ASK])
             await until(lambda: new.taken == 2, "heard")
             await manager.transport.close()
 
