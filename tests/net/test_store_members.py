@@ -56,7 +56,7 @@ def test_and_what_any_protocol_notes_is_among_it(protocol: str, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("apart")
-@pytest.mark.parametrize("seed", [102, 104])
+@pytest.mark.parametrize("seed", [104, 138])
 def test_what_was_folded_before_an_application_saw_it_is_in_the_log(
     seed: int, tmp_path: Path
 ) -> None:
