@@ -359,3 +359,35 @@ def test_a_manager_remembers_no_more_wishes_than_it_can_say() -> None:
     for number in range(5_000):
         manager.manager.ask(Ask(f"c{number}", (RemoveGroup("nowhere"),)))
     assert len(manager.manager._wanted) <= 1_024
+
+
+# --- found by search ------------------------------------------------------------------------------
+
+
+def test_what_an_outsider_makes_of_a_clock_is_not_too_far_for_the_others() -> None:
+    pushed, other = site("b", "two_phase"), site("a", "two_phase")
+    assert not mistakes(pushed, "z", UP, Offer(of("z"), 2**59))
+    assert not mistakes(pushed, "z", DOWN, Final(1, "alpha", 9, 2**59, "a"))  # of no such batch
+    pushed.submit(0, "alpha", [b"x"])
+    offers = [
+        item
+        for peer, frame in pushed.drain().then_send
+        if peer == "a" and isinstance(frame, Data)
+        for item in frame.items
+        if isinstance(item, Offer)
+    ]
+    assert 2**40 < offers[0].clock < 2**41
+    assert not mistakes(other, "b", UP, *offers)
+
+
+def test_a_repeat_of_what_an_earlier_epoch_includes_is_let_pass_in_causal_order() -> None:
+    taker = site("b", "propagation", causal=True)
+    taker.ordering.restore({"inherited": [("c", 1, "beta", 7)]})
+    assert not mistakes(taker, "c", UP, Submit(of("c", "beta")))
+    assert not mistakes(taker, "c", UP, Submit(of("c", "beta", seq=8)))
+    assert taker.gate.logged == 1
+
+
+@pytest.mark.parametrize("seed", [2_010, 2_528])
+def test_what_the_search_has_found_stays_mended(seed: int) -> None:
+    assert run_case(seed).wrong == []

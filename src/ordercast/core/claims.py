@@ -9,9 +9,13 @@ from ordercast.model.errors import Error, PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, is_whole
 
-JUMP = 1 << 40
-"""A peer's clock or number may be this far ahead of what is known here. More would use up the
-numbers that the wire carries, and no run reaches it."""
+FAR = 1 << 60
+"""A clock, place or term of a peer may be this far ahead of what is known here: a step above a
+larger one would leave the range of the wire."""
+
+FAR_OUTSIDE = 1 << 40
+"""No further does the clock of an origin outside the domain move a site's own, so that what such an
+origin makes of it is not too far ahead for others."""
 
 
 def check_origin(peer: Site, batch: Batch) -> None:
@@ -50,5 +54,5 @@ def check_close(root: Site, batch: Batch) -> None:
 
 
 def check_ahead(number: int, known: int, what: str) -> None:
-    if number > known + JUMP:
+    if number > known + FAR:
         raise PeerMistake(f"{what} {number} is far ahead of {known}")

@@ -12,7 +12,13 @@ from typing import ClassVar, cast
 from msgspec import convert
 from msgspec.structs import replace
 
-from ordercast.core.claims import check_addressed, check_close, check_origin, check_whole
+from ordercast.core.claims import (
+    FAR_OUTSIDE,
+    check_addressed,
+    check_close,
+    check_origin,
+    check_whole,
+)
 from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
@@ -102,6 +108,12 @@ class Direct:
             check_close(self.structure.root_of[self.site], batch)
         else:
             self.environment.check_incarnation(batch)
+
+    def within(self, origin: Site, clock: int, own: int) -> int:
+        """The clock of an origin, as far as it may move this site's own."""
+        roots = self.structure.root_of
+        inside = roots.get(origin) == roots[self.site]
+        return clock if inside else min(clock, own + FAR_OUTSIDE)
 
     def check_member(self, batch: Batch) -> None:
         if self.site not in self.members(batch):

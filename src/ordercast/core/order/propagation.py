@@ -231,7 +231,8 @@ class Propagation:
                 past[group] = (number, members)
         vector = tuple((group, *past[group]) for group in sorted(past))
         self._place(origin, batch if vector == batch.past else replace(batch, past=vector))
-        given[batch.group] = (self._numbers[batch.group], batch.members)
+        if batch.group in self._numbers:  # else it is a repeat of what an earlier epoch includes
+            given[batch.group] = (self._numbers[batch.group], batch.members)
 
     # --- what survives a restart ------------------------------------------------------------------
 

@@ -129,7 +129,7 @@ class Symmetric(Domainwide):
             self._answer(batch, self._clock)  # a repeat; the answer was lost, or is under way
             return
         self._through[stream] = batch.seq + batch.count - 1
-        clock = self._tick(clock)
+        clock = self._tick(self.within(batch.origin, clock, self._clock))
         if self.environment.resumes:
             self.environment.persist(Stamped(batch, clock, self.site))
         self._give(batch, clock)

@@ -141,6 +141,8 @@ class TwoPhase(Direct):
             self._proposed(peer, (item.incarnation, item.group, item.seq), item.clock)
         elif type(item) is Final:
             stream, number = (peer, item.incarnation, item.group), (item.clock, item.site)
+            if (stream, item.seq) not in self._waiting:
+                return  # a repeat
             if self._decide(stream, item.seq, number) and self.environment.resumes:
                 self.environment.persist(Decided(*stream, item.seq, *number))
             self._advance()
@@ -151,7 +153,7 @@ class TwoPhase(Direct):
         stream = (batch.origin, batch.incarnation, batch.group)
         waiting = self._waiting.get((stream, batch.seq))
         if waiting is None:
-            self._clock = max(self._clock, clock) + 1
+            self._clock = max(self._clock, self.within(origin, clock, self._clock)) + 1
             waiting = self._wait(batch, (self._clock, self.site))
             if self.environment.resumes:
                 self.environment.persist(Promised(batch, self._clock))
