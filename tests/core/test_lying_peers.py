@@ -388,6 +388,6 @@ def test_a_repeat_of_what_an_earlier_epoch_includes_is_let_pass_in_causal_order(
     assert taker.gate.logged == 1
 
 
-@pytest.mark.parametrize("seed", [2_010, 2_528])
+@pytest.mark.parametrize("seed", [2_010, 2_528, 4_992, 5_033, 6_721])
 def test_what_the_search_has_found_stays_mended(seed: int) -> None:
     assert run_case(seed).wrong == []

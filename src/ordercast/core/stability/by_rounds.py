@@ -250,7 +250,8 @@ class ByRounds:
             elif not self.seat.under_way:
                 self.seat.begin()
                 self._take_note()
-        return min(at, self._patient_until())
+        at = min(at, self._patient_until())
+        return at if at > now else now + self._linger  # whatever others say, time goes on
 
     def _due(self, now: int) -> bool:
         if self._wanted or self._at_once:

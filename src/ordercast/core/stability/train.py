@@ -25,6 +25,8 @@ class Train(Part[N, A]):
                 least = self.arrays.least([message.array, self.member.received()])
                 self._pass_on(Ack(self.round, least))
         elif isinstance(message, Info) and message.round > self.told:
+            if self.name == self.layout.first and message.round > self.round:
+                return  # nobody else begins rounds
             self._finish(message)
             self._pass_on(message)
 
