@@ -16,9 +16,7 @@ MOST_DEPTH = 16
 
 
 def layout_of(site: Site, structure: Structure, *, structured: bool) -> Layout[Site]:
-    root = site
-    while (above := structure.forest.parent[root]) is not None:
-        root = above
+    root = structure.root(site)
     known = structure.layouts.get((root, structured))
     if known is None:
         known = structure.layouts[root, structured] = _layout(root, structure, structured)
