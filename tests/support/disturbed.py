@@ -8,8 +8,7 @@ from typing import Any
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.certificates import write_certificates
 from ordercast.net.local import LocalCluster
-from ordercast.net.site.assembly import AnyTransport, MakeTransport, over_tcp
-from ordercast.net.site.node import Node
+from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportHost, over_tcp
 from support.campaigns import Campaign, Case, Found
 from support.ports import free_ports
 from support.processes import NAME
@@ -40,10 +39,10 @@ class ProxiedCluster(LocalCluster):
                 await proxy.close()
 
     def _transport(self) -> MakeTransport:
-        def make(node: Node) -> AnyTransport:
+        def make(host: TransportHost) -> AnyTransport:
             through = {site: proxy.address for site, proxy in self.proxies.items()}
-            own = {node.site: self.cluster.address(node.site)}
-            return over_tcp(self.cluster, {**through, **own})(node)
+            own = {host.site: self.cluster.address(host.site)}
+            return over_tcp(self.cluster, {**through, **own})(host)
 
         return make
 

@@ -14,7 +14,7 @@ import pytest
 import ordercast
 from ordercast.net.link.combined import Beside
 from ordercast.net.link.multicast import Spreading
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 
 PROBE = ("239.255.200.200", 29_999)
 
@@ -45,13 +45,15 @@ def require_multicast() -> None:
 
 
 def spreading(node: Node) -> Spreading:
-    assert isinstance(node.transport, Spreading)
-    return node.transport
+    transport = site_of(node).transport
+    assert isinstance(transport, Spreading)
+    return transport
 
 
 def beside(node: Node) -> Beside:
-    assert isinstance(node.transport, Beside)
-    return node.transport
+    transport = site_of(node).transport
+    assert isinstance(transport, Beside)
+    return transport
 
 
 def ways(node: Node) -> dict[str, str]:

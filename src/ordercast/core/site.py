@@ -10,6 +10,7 @@ from functools import partial
 from typing import cast
 
 from ordercast.core.alarms import Alarms
+from ordercast.core.batches import batch_bytes
 from ordercast.core.control import take_control
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
@@ -20,7 +21,7 @@ from ordercast.core.observe import Observation, is_quiet, observe
 from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import NOTES, Accepted, Checkpoint, Outbox, Passed, Record
-from ordercast.core.own import OwnMessages, packed
+from ordercast.core.own import OwnMessages
 from ordercast.core.restart import announce, restore
 from ordercast.core.retention import Retention
 from ordercast.core.stability.registry import tracker_named
@@ -30,7 +31,7 @@ from ordercast.model.errors import ConfigError, PeerMistake, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests, pack_payloads
 from ordercast.model.options import Options
 from ordercast.wire.frames import (
     CONTROL,
@@ -117,39 +118,47 @@ class Site:
         if self.boot > 1:
             announce(self)
 
-    def submit(
-        self, now: int, group: Group, payloads: list[bytes], requests: Requests | None = None,
-        least: int = 1,
-    ) -> int:  # fmt: skip
-        """Accept a batch; its first seq, at least so much. Nothing is changed when this raises."""
+    def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
+        """Accept a batch; its first seq. Nothing is changed when this raises."""
         self.structure.members(group)
-        return self._submit(now, group, (), payloads, requests, least)
+        return self._submit(now, group, (), payloads)
 
     def submit_to(
-        self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
-        requests: Requests | None = None, least: int = 1,
-    ) -> tuple[Group, int]:  # fmt: skip
+        self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
+    ) -> tuple[Group, int]:
         """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
         group = implicit_group(members := self.structure.listed(sites))
         self.structure.primary(group, members)
-        return group, self._submit(now, group, members, payloads, requests, least)
+        return group, self._submit(now, group, members, payloads)
 
     def _submit(
-        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes],
-        requests: Requests | None, least: int,
-    ) -> int:  # fmt: skip
+        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes]
+    ) -> int:
         self.now = now
-        body = packed(payloads, self.options.limits.message_bytes)
+        batch_bytes(payloads, self.options.limits.message_bytes)
+        body = pack_payloads(payloads)
         self.own.require_window(len(payloads), len(body))
-        if self.structure.primary(group, members) == self.name and not self._may_accept():
+        if not self.may_accept(group, members):
             raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
-        seq = max(self.own.last_seq.get(group, 0) + 1, least)
-        count, past = len(payloads), self.own.past()
+        seq = self.own.last_seq.get(group, 0) + 1
+        self.accept(now, group, members, seq, len(payloads), body)
+        return seq
+
+    def may_accept(self, group: Group, members: tuple[SiteName, ...]) -> bool:
+        """Whether a batch can be placed, where this site itself places it."""
+        return self.structure.primary(group, members) != self.name or self._may_accept()
+
+    def accept(
+        self, now: int, group: Group, members: tuple[SiteName, ...], seq: int, count: int,
+        body: bytes, requests: Requests | None = None,
+    ) -> None:  # fmt: skip
+        """Take a batch of the application's, which has its room and its seqs."""
+        self.now = now
+        past = self.own.past()
         batch = Batch(self.name, self.incarnation, group, seq, count, body, past, members, requests)
         self.persist(Accepted(batch))
         self.own.accept(batch)
         self.retention.grown()
-        return seq
 
     def _may_accept(self) -> bool:
         return self.room()

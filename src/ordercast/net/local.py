@@ -18,8 +18,9 @@ from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.peers import LinkStatus
-from ordercast.net.site.assembly import AnyTransport, MakeTransport, open_store
-from ordercast.net.site.node import CLOSE_S, Node
+from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportHost, open_store
+from ordercast.net.site.node import Node, site_of
+from ordercast.net.site.running import CLOSE_S, RunningSite
 from ordercast.wire.codec import WireFrame
 
 NO_ADDRESS = "127.0.0.1:0"  # nobody dials it
@@ -54,7 +55,7 @@ class LocalCluster:
         try:
             for site in self.cluster.sites:
                 await self.start(site)
-            while not all(node.standing.takes() for node in self.nodes.values()):
+            while not all(site_of(node).presence.takes() for node in self.nodes.values()):
                 await asyncio.sleep(_LOOK_S)  # the voters have yet to find each other
         except BaseException:
             await self._abandon()
@@ -72,8 +73,8 @@ class LocalCluster:
                 async with asyncio.timeout(CLOSE_S):
                     await asyncio.gather(*(node.flush() for node in self.nodes.values()))
         except TimeoutError:
-            late = [node for node in self.nodes.values() if node.core.window.unstable]
-            names = ", ".join(node.site for node in late)
+            sites = [site_of(node) for node in self.nodes.values()]
+            names = ", ".join(running.site for running in sites if running.core.window.unstable)
             raise Error(
                 f"closed before all was ordered: sites {names} have sent what is not;"
                 f" running: {', '.join(self.nodes)}"
@@ -83,7 +84,7 @@ class LocalCluster:
 
     async def _abandon(self) -> None:
         for node in list(self.nodes.values()):
-            await node.abandon()
+            await site_of(node).abandon()
         self.nodes.clear()
 
     async def start(self, site: SiteName) -> Node:
@@ -94,14 +95,14 @@ class LocalCluster:
         directory = self.directory if self.directory is not None else Path()
         store = open_store(self.cluster, site, directory)
         try:
-            node = Node(
+            running = RunningSite(
                 self.cluster, site, store, self._transport(), embedded=True, address=NO_ADDRESS
             )
-            await node.start()
+            await running.start()
         except BaseException:
             await store.close()
             raise
-        self.nodes[site] = node
+        node = self.nodes[site] = Node(running)
         return node
 
     async def add(self, site: SiteName) -> Node:
@@ -116,7 +117,7 @@ class LocalCluster:
         self._added[site] = None
         node = await self.start(site)
         admitted = asyncio.Event()
-        node.on_layout.append(lambda: admitted.set() if node.admitted else None)
+        site_of(node).on_layout.append(lambda: admitted.set() if node.admitted else None)
         if not node.admitted:
             await admitted.wait()
         return node
@@ -139,7 +140,7 @@ class LocalCluster:
         """Stop a site without flushing; what its store has stays."""
         node = self[site]
         del self.nodes[site]
-        await node.abandon()
+        await site_of(node).abandon()
 
     def split(self, *sides: Sequence[SiteName]) -> None:
         """From now on nothing passes between two of these sides; sites in none are as before."""
@@ -165,9 +166,8 @@ class LocalCluster:
         return await self.start(site)
 
     def _transport(self) -> MakeTransport:
-        def make(node: Node) -> AnyTransport:
-            wire = _Wire(node, self._wires, self._sides)
-            self._wires[node.site] = wire
+        def make(host: TransportHost) -> AnyTransport:
+            wire = self._wires[host.site] = _Wire(host, self._wires, self._sides)
             return wire
 
         return make
@@ -177,9 +177,9 @@ class _Wire:
     """The transport's face; a link is there while both sites run."""
 
     def __init__(
-        self, node: Node, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
+        self, host: TransportHost, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
     ) -> None:
-        self._node = node
+        self._host = host
         self._wires = wires
         self._sides = sides
         self._loop = asyncio.get_running_loop()
@@ -192,17 +192,17 @@ class _Wire:
         for peer, wire in self._wires.items():
             if wire is not self:
                 self.joined(peer)
-                wire.joined(self._node.site)
+                wire.joined(self._host.site)
 
     def joined(self, peer: SiteName) -> None:
         if self._open and self._reaches(peer):
-            self._loop.call_soon(self._node.connected, peer)
+            self._loop.call_soon(self._host.connected, peer)
 
     def _reaches(self, peer: SiteName) -> bool:
         wire, sides = self._wires.get(peer), self._sides
         if wire is None or not wire._open:
             return False
-        here, there = sides.get(self._node.site), sides.get(peer)
+        here, there = sides.get(self._host.site), sides.get(peer)
         return here is None or there is None or here == there
 
     def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
@@ -212,11 +212,11 @@ class _Wire:
 
     def _hand_over(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         if self._reaches(peer):
-            self._wires[peer]._node.frames(self._node.site, frames)
+            self._wires[peer]._host.frames(self._host.site, frames)
 
     def refuse(self, peer: SiteName, why: str) -> None:
         """Sites of one process run one code: nobody is to be kept out."""
-        _log.error("%s: %s: %s", self._node.site, peer, why)
+        _log.error("%s: %s: %s", self._host.site, peer, why)
 
     def meet(self, site: SiteName, address: tuple[str, int] | None = None) -> None:
         """Whoever runs here is found."""

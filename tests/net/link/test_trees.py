@@ -9,7 +9,7 @@ import pytest
 from net.link.test_multicast import deliveries, in_order, send
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.trees import NOT_PASSED, Passing
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.wire.dissemination import Passing as Pass
 from support.loops import in_loop
 from support.multicasting import counts, everywhere, opened, until_ways
@@ -21,8 +21,9 @@ OPTIONS: dict[str, Any] = {"dissemination": "tree", "durability": "memory"}
 
 
 def passing(node: Node) -> Passing:
-    assert isinstance(node.transport, Passing)
-    return node.transport
+    transport = site_of(node).transport
+    assert isinstance(transport, Passing)
+    return transport
 
 
 @pytest.mark.parametrize("protocol", ["centralized", "symmetric"])
@@ -69,7 +70,7 @@ async def test_a_packet_that_does_not_come_from_the_parent_is_dropped(tmp_path: 
     async with opened(path, SITES, tmp_path) as nodes:
         await until_ways(nodes, everywhere(SITES, way="tree"))
         site = passing(nodes["d"])
-        epoch, _ = nodes["d"].members()
+        epoch, _ = site_of(nodes["d"]).members()
         before = counts(nodes["d"]).get("not_of_the_tree", 0)
         site.frames("c", [Pass(epoch, "a", 1, b"garbage")])
         site.frames("b", [Pass(epoch + 1, "a", 1, b"garbage")])

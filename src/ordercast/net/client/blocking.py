@@ -17,17 +17,16 @@ from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 from ordercast.net.client import client
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.site.changes import Changing
+from ordercast.net.site.changes import ClusterChanges
 from ordercast.net.site.node import Node
-from ordercast.net.site.readers import Deliveries
 from ordercast.net.site.receipts import Receipt
-from ordercast.net.site.stream import EpochOpened, Rollback, StreamBatch, StreamItem
+from ordercast.net.site.stream import Deliveries, EpochOpened, Rollback, StreamBatch, StreamItem
 
 T = TypeVar("T")
 
 
 class Face(Protocol):
-    """What a node in this process and one in a daemon have in common, beside `Changing`."""
+    """What a node in this process and one in a daemon have in common, beside `ClusterChanges`."""
 
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
     async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
@@ -99,11 +98,11 @@ class BlockingReceipt:
 
 
 class BlockingChanges:
-    """As `Changing`: each returns when the change is done, and raises ConfigError if it cannot."""
+    """Changes of the cluster. Each returns when the change is done; ConfigError if it cannot be."""
 
     def __init__(self, thread: _Thread, node: Any) -> None:
         self._thread = thread
-        self._changing: Changing = node
+        self._changing: ClusterChanges = node
 
     def change(self, *edits: Edit) -> None:
         """Several edits are one change: done all at once, or not."""

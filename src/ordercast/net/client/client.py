@@ -47,7 +47,7 @@ from ordercast.net.client.receipts import ClientReceipt
 from ordercast.net.client.stream import ClientBatches, ClientDeliveries, Incoming
 from ordercast.net.cluster.config import Cluster, read_cluster
 from ordercast.net.cluster.processes import require_site
-from ordercast.net.site.changes import Changing, new_change_name
+from ordercast.net.site.changes import ClusterChanges, new_change_name
 from ordercast.net.site.stream import GapBatch
 from ordercast.wire.epoch_checks import check_change
 
@@ -86,7 +86,7 @@ def connect(
     return Client(found, site, directory, start_s, patience_s, flush_s)
 
 
-class Client(Changing):
+class Client(ClusterChanges):
     def __init__(
         self,
         cluster: Cluster,
@@ -254,7 +254,7 @@ class Client(Changing):
     # --- asking -----------------------------------------------------------------------------------
 
     async def change(self, *edits: Edit, name: str = "") -> None:
-        """Change the cluster (`Changing`): returns when the daemon's site has seen it done."""
+        """Change the cluster; returns when the daemon's site has seen it done."""
         name = name or new_change_name()
         try:
             check_change(name, edits)  # the daemon drops who says what no frame carries

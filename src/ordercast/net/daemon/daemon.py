@@ -27,7 +27,8 @@ from ordercast.net.daemon.admin import Admin
 from ordercast.net.daemon.http import Http
 from ordercast.net.daemon.session import Limits
 from ordercast.net.daemon.watch import Watcher
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import open_site
+from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.daemon")
@@ -74,8 +75,7 @@ async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, give
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    opening = Node.open(cluster, site, dir=directory, embedded=False, address=given.address)
-    node = await opening.__aenter__()
+    node = await open_site(cluster, site, directory, embedded=False, address=given.address)
     unflushed = ""
     try:
         async with contextlib.AsyncExitStack() as stack:
@@ -102,7 +102,7 @@ async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, give
 
 
 async def _open_faces(
-    stack: contextlib.AsyncExitStack, node: Node, directory: Path, given: Given
+    stack: contextlib.AsyncExitStack, node: RunningSite, directory: Path, given: Given
 ) -> None:
     limits = node.cluster.limits
     admin = Admin(
@@ -122,7 +122,7 @@ async def _open_faces(
 class _LayoutNotes:
     """Says which epoch the site is in, and notes when it hears that it is retired."""
 
-    def __init__(self, node: Node, directory: Path, tell: Tell) -> None:
+    def __init__(self, node: RunningSite, directory: Path, tell: Tell) -> None:
         self.node = node
         self.directory = directory
         self.tell = tell
@@ -162,7 +162,7 @@ class _LayoutNotes:
         self.tell("epoch", {"epoch": epoch, "protocol": home.protocol, "groups": groups})
 
 
-def _tell_started(node: Node, tell: Tell) -> None:
+def _tell_started(node: RunningSite, tell: Tell) -> None:
     host, port = node.address
     _log.info(
         "site %s of cluster %s: listening on %s port %d, process %d, start %d, position %d",

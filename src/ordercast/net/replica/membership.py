@@ -8,10 +8,11 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.names import nearest
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.handover import Handover, is_due
+from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.snapshot_file import Hooks
 
 
-class Face(Protocol):
+class ReplicaHost(Protocol):
     """What a replica needs of a node in this process, or of one in a daemon."""
 
     cluster: Cluster
@@ -30,14 +31,16 @@ class ReplicaGroup:
     """`outside`: since the epoch that was read last, the site is no member. `joined_at`: where it
     was handed the group's state, if it was."""
 
-    def __init__(self, node: Face, group: Group, hooks: Hooks | None) -> None:
+    def __init__(self, node: ReplicaHost, group: Group, hooks: Hooks | None) -> None:
         self.outside = False
         self.joined_at: int | None = None
         self._node = node
         self._group = group
         self._hooks = hooks
         # A daemon's client cannot hand anything over: the state is here, its peers are there.
-        self._handover: Handover | None = getattr(node, "handover", None)
+        self._handover: Handover | None = None
+        if isinstance(node, Node):
+            self._handover = site_of(node).handover
 
     async def require_member(self) -> None:
         status = await self._node.status()

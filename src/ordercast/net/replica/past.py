@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
-from ordercast.net.replica.membership import Face
+from ordercast.net.replica.membership import ReplicaHost
 from ordercast.net.site.snapshot_file import Hooks, Snapshot, read_snapshot, write_snapshot
 
 _log = logging.getLogger("ordercast.net.replica")
@@ -21,14 +21,14 @@ _LOOK_S = 0.02  # between looks at what is settled
 
 # By node: up to where each of its replicas, also one that was left, needs nothing any more. Only
 # what none of them needs is confirmed.
-_saved: WeakKeyDictionary[Face, dict[tuple[Group, Path | None], int]] = WeakKeyDictionary()
+_saved: WeakKeyDictionary[ReplicaHost, dict[tuple[Group, Path | None], int]] = WeakKeyDictionary()
 
 
 class ReplicaPast:
     """`saved`: the position of the last snapshot on disk; `attempt`: that the replica has come to,
     but for rollbacks that it will be told where it comes to them."""
 
-    def __init__(self, node: Face, group: Group, hooks: Hooks | None) -> None:
+    def __init__(self, node: ReplicaHost, group: Group, hooks: Hooks | None) -> None:
         self.saved = 0
         self.attempt = 1
         self.path = None if hooks is None else hooks.path

@@ -31,7 +31,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Delivery
-from ordercast.net.replica.membership import Face, ReplicaGroup
+from ordercast.net.replica.membership import ReplicaGroup, ReplicaHost
 from ordercast.net.replica.past import ReplicaPast, state_of
 from ordercast.net.site.gaps import Gap, GapBatch
 from ordercast.net.site.snapshot_file import Hooks, hooks_of
@@ -47,7 +47,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Outcome(NamedTuple):
+class Applied(NamedTuple):
     """What `apply` returned, or raised."""
 
     value: Any
@@ -63,7 +63,7 @@ class Replica(Generic[R]):
 
     def __init__(
         self,
-        node: Face,
+        node: ReplicaHost,
         group: Group,
         apply: Callable[[bytes, Delivery], R],
         *,
@@ -89,14 +89,14 @@ class Replica(Generic[R]):
         self._every_bytes = every_bytes
         self._on_other = on_other
         self._since = [0, 0]  # messages and bytes since the last snapshot was taken
-        self._waiting: dict[_Name, asyncio.Future[Outcome | None]] = {}
+        self._waiting: dict[_Name, asyncio.Future[Applied | None]] = {}
         self._reaching: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap, by position
         self._numbers = count()
         # A daemon tells a command's seq only when it is accepted, perhaps after its delivery. Of
         # the commands not named yet: the position at which each was sent; and the outcomes behind
         # the first of those positions that may be theirs.
         self._unnamed: OrderedDict[int, int] = OrderedDict()
-        self._early: OrderedDict[_Name, tuple[int, Outcome]] = OrderedDict()
+        self._early: OrderedDict[_Name, tuple[int, Applied]] = OrderedDict()
         self._reader: asyncio.Task[None] | None = None
         self._saver: asyncio.Task[None] | None = None
         self._one_save = asyncio.Lock()
@@ -204,7 +204,7 @@ class Replica(Generic[R]):
         if self.position < position:
             raise self._told()
 
-    async def _ordered(self, payload: bytes) -> Outcome:
+    async def _ordered(self, payload: bytes) -> Applied:
         """Send, and wait until it is applied here."""
         if self._stopped is not None:
             raise self._told()
@@ -223,7 +223,7 @@ class Replica(Generic[R]):
             self._forget_early()
         if early is not None:
             return early[1]
-        outcome: Outcome | None = None
+        outcome: Applied | None = None
         if self._stopped is None:
             self._waiting[name] = waiter = asyncio.get_running_loop().create_future()
             outcome = await waiter
@@ -319,15 +319,15 @@ class Replica(Generic[R]):
             if ours:
                 self._settle(item, outcome)
 
-    def _applied(self, item: Delivery) -> Outcome:
+    def _applied(self, item: Delivery) -> Applied:
         if not item.payload:
-            return Outcome(None, None)  # somebody's read
+            return Applied(None, None)  # somebody's read
         try:
-            return Outcome(self._apply(item.payload, item), None)
+            return Applied(self._apply(item.payload, item), None)
         except Exception as error:  # as every replica's: it is the command's result
-            return Outcome(None, error)
+            return Applied(None, error)
 
-    def _settle(self, item: Delivery, outcome: Outcome) -> None:
+    def _settle(self, item: Delivery, outcome: Applied) -> None:
         name = (item.incarnation, item.seq)
         waiter = self._waiting.pop(name, None)
         if waiter is None:

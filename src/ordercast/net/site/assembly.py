@@ -1,14 +1,14 @@
-"""What a node is made of: the store and the transport that its cluster file asks for."""
+"""The store and the transport that a cluster file asks for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from ordercast.core.dissemination.registry import TREE
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.combined import Beside
+from ordercast.net.link.combined import Host, Listener
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.multicast import Spreading
@@ -20,9 +20,6 @@ from ordercast.net.link.trees import Passing
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
 from ordercast.wire.codec import WireFrame
-
-if TYPE_CHECKING:
-    from ordercast.net.site.node import Node
 
 AnyStore: TypeAlias = Store | MemoryStore
 
@@ -38,7 +35,25 @@ class AnyTransport(Protocol):
     async def close(self) -> None: ...
 
 
-MakeTransport: TypeAlias = "Callable[[Node], AnyTransport]"
+class TransportHost(Host, Protocol):
+    """The site that a transport is made for."""
+
+    boot: int
+
+    def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
+
+    @property
+    def incarnation(self) -> int: ...
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where to listen."""
+
+    def terms(self) -> dict[str, str]:
+        """What other sites must agree on."""
+
+
+MakeTransport: TypeAlias = Callable[[TransportHost], AnyTransport]
 
 
 def open_store(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
@@ -69,12 +84,12 @@ def over_tcp(
 ) -> MakeTransport:
     """Real connections; `addresses` where they differ from the file (ports that were free)."""
 
-    def make(node: "Node") -> AnyTransport:
-        def connect(told: "Node | Beside") -> Transport:
+    def make(host: TransportHost) -> AnyTransport:
+        def connect(told: Listener) -> Transport:
             return Transport(
-                node.site,
-                Identity(cluster.name, node.boot, node.incarnation, node.terms()),
-                {node.site: node.address, **(addresses or cluster.addresses())},
+                host.site,
+                Identity(cluster.name, host.boot, host.incarnation, host.terms()),
+                {host.site: host.address, **(addresses or cluster.addresses())},
                 TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
                 on_frames=told.frames,
                 on_connected=told.connected,
@@ -85,10 +100,10 @@ def over_tcp(
             )
 
         if cluster.dissemination == TREE:
-            return Passing(node, connect)
+            return Passing(host, connect)
         if cluster.multicast is None:
-            return connect(node)
+            return connect(host)
         seal = seal_for(secret=cluster.tls is not None)
-        return Spreading(node, cluster.multicast, seal, connect)
+        return Spreading(host, cluster.multicast, seal, connect)
 
     return make

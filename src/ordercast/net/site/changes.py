@@ -6,9 +6,11 @@ when the asking site has seen it done; a change that is impossible raises Config
 has happened then. Cancelled, or cut off, a change that was asked for may still be done.
 """
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from ordercast.model.epochs import (
     AddGroup,
@@ -23,7 +25,10 @@ from ordercast.model.epochs import (
     UseBuilder,
     UseProtocol,
 )
+from ordercast.model.errors import ConfigError, Error, FrameError, NotInMajority
 from ordercast.model.groups import Group, Site
+from ordercast.net.site.presence import Presence
+from ordercast.wire.epoch_checks import check_change
 
 
 def new_change_name() -> str:
@@ -31,7 +36,7 @@ def new_change_name() -> str:
     return os.urandom(8).hex()
 
 
-class Changing(ABC):
+class ClusterChanges(ABC):
     """`site` is the site that is asked, and the one meant where none is named."""
 
     site: Site
@@ -75,3 +80,51 @@ class Changing(ABC):
 
     async def remove_voter(self, site: Site) -> None:
         await self.change(RemoveVoter(site))
+
+
+_ASKED = "the change was asked for, and may be done"
+
+
+class ChangeRequests:
+    """The changes that were asked for at this site, and those who wait for the outcome."""
+
+    def __init__(self, presence: Presence, ask: Callable[[str, tuple[Edit, ...]], None]) -> None:
+        self._presence = presence
+        self._ask = ask
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+
+    async def change(self, edits: tuple[Edit, ...], name: str) -> None:
+        try:
+            check_change(name, edits)
+        except FrameError as error:
+            raise ConfigError(str(error)) from None
+        if self._presence.hopeless:
+            raise NotInMajority(self._presence.why_not() or "")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, []).append(done)
+        self._ask(name, edits)
+        await done
+
+    def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
+        for name, why_not in outcomes:
+            for done in self._waiting.pop(name, ()):
+                if done.done():
+                    continue  # its waiter was cancelled
+                if why_not:
+                    done.set_exception(ConfigError(why_not))
+                else:
+                    done.set_result(None)
+
+    def look(self) -> None:
+        """No majority has been heard for too long: who waits is told."""
+        if self._waiting and self._presence.hopeless:
+            self._fail(NotInMajority(f"{_ASKED}: {self._presence.why_not()}"))
+
+    def close(self, why: str) -> None:
+        self._fail(Error(f"{_ASKED}: {why}"))
+
+    def _fail(self, error: Error) -> None:
+        for done in chain(*self._waiting.values()):
+            if not done.done():
+                done.set_exception(type(error)(str(error)))
+        self._waiting.clear()

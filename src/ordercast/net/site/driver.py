@@ -1,4 +1,4 @@
-"""Runs one site over real connections and a real store: the third of the three drivers (DESIGN §3).
+"""Runs one site over real connections and a real store.
 
 Frames and submissions of one turn of the event loop are fed to the site, which is then drained
 once; the outbox's duties are done as `core.outbox` lists them, with one write per peer. What must
@@ -101,12 +101,12 @@ P = ParamSpec("P")
 
 
 def _or_break(
-    call: Callable[Concatenate["Driver", P], None],
-) -> Callable[Concatenate["Driver", P], None]:
+    call: Callable[Concatenate["NodeDriver", P], None],
+) -> Callable[Concatenate["NodeDriver", P], None]:
     """A call into the core: nothing happens any more once the driver is closed, or one raised."""
 
     @wraps(call)
-    def guarded(self: "Driver", /, *args: P.args, **options: P.kwargs) -> None:
+    def guarded(self: "NodeDriver", /, *args: P.args, **options: P.kwargs) -> None:
         if self.closed:
             return
         try:
@@ -117,30 +117,26 @@ def _or_break(
     return guarded
 
 
-class Driver:
+class NodeDriver:
     """`durable`: duty 3 waits for the store; without one (`memory`) it is done at once."""
 
     def __init__(
         self,
         member: Member,
-        carrier: Carrier,
         store: Keeper,
         application: Application,
         *,
         durable: bool,
-        opened: int = 0,
     ) -> None:
         self.member = member
-        self.carrier = carrier
         self.store = store
         self.application = application
         self.durable = durable
-        self._last_opened = opened  # the last epoch of which the store has an event
+        self.last_opened = 0  # the last epoch of which the store has an event
         self._layout = member.layout
         self.fed_at = 0  # when a manager, which a majority answers, was last heard or here
         self.turns = 0
         self.commits = 0
-        self._share = carrier.share if isinstance(carrier, Sharing) else None
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self.closed = False
@@ -150,6 +146,11 @@ class Driver:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
         self._again: asyncio.TimerHandle | None = None
+
+    def carry(self, carrier: Carrier) -> None:
+        """Frames leave by this transport. Before `start`."""
+        self.carrier = carrier
+        self._share = carrier.share if isinstance(carrier, Sharing) else None
 
     def start(self) -> None:
         self.fed_at = now = time.monotonic_ns()
@@ -293,8 +294,8 @@ class Driver:
             if isinstance(item, Rollback):
                 events.append(rollback_event(item))
                 self.application.rolling_back(item)
-            elif isinstance(item, EpochOpened) and item.epoch > self._last_opened:
-                self._last_opened = item.epoch
+            elif isinstance(item, EpochOpened) and item.epoch > self.last_opened:
+                self.last_opened = item.epoch
                 events.append(open_event(item))
         written.events = [*events, *returned]
         if _ends_an_epoch(box):

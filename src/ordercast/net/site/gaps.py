@@ -56,12 +56,12 @@ def without_body(batch: DeliveredBatch) -> GapBatch:
     )  # fmt: skip
 
 
-def tell_gap(gap: GapBatch) -> str:
-    """As the detail of an event in the store, which has the position."""
+def gap_to_json(gap: GapBatch) -> str:
+    """The detail of an event in the store; the event itself has the position."""
     told = msgspec.structs.asdict(gap)
     del told["position"]
     return json.dumps(told)
 
 
-def gap_told(position: int, detail: str) -> GapBatch:
+def gap_from_json(position: int, detail: str) -> GapBatch:
     return GapBatch(position, **json.loads(detail))

@@ -3,7 +3,7 @@
 Per stage and group only the last seq that reached it is kept (stages are reached in seq order), and
 a future only for those receipts that somebody awaits. When a group is removed, what no epoch took
 is refused, and its seqs may be given again if there is such a group again: so receipts ask a
-`Voucher`, which knows what was refused since.
+`ReceiptSource`, which knows what was refused since.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from ordercast.model.groups import Group
 STAGES = ("accepted", "ordered", "stable")
 
 
-class Progress(Protocol):
+class StageSource(Protocol):
     """Where a receipt asks: the node, or the client of a daemon."""
 
     async def reached(self, stage: str, group: Group, seq: int) -> None: ...
@@ -30,7 +30,7 @@ class Progress(Protocol):
 class Receipt(msgspec.Struct, frozen=True, eq=False):
     """Of one message: `group` and `seq` name it, with the site it was sent from."""
 
-    _progress: Progress
+    _source: StageSource
     group: Group
     seq: int
 
@@ -39,35 +39,35 @@ class Receipt(msgspec.Struct, frozen=True, eq=False):
 
     async def accepted(self) -> None:
         """It is durable here: a restart of this site goes on with it."""
-        await self._progress.reached("accepted", self.group, self.seq)
+        await self._source.reached("accepted", self.group, self.seq)
 
     async def ordered(self) -> None:
         """It has its place in the order."""
-        await self._progress.reached("ordered", self.group, self.seq)
+        await self._source.reached("ordered", self.group, self.seq)
 
     async def stable(self) -> None:
         """Every member has it durably, and all that was ordered before it."""
-        await self._progress.reached("stable", self.group, self.seq)
+        await self._source.reached("stable", self.group, self.seq)
 
 
-class Voucher:
-    """The word of a node for messages sent between two refusals."""
+class ReceiptSource:
+    """Answers the receipts of messages that were sent between two refusals."""
 
     __slots__ = ("_later", "_reached", "_refused")
 
     def __init__(self, reached: "Callable[[str, Group, int], Awaitable[None]]") -> None:
         self._reached = reached
         self._refused: dict[Group, int] = {}  # the first seq, when its time was over
-        self._later: Voucher | None = None
+        self._later: ReceiptSource | None = None
 
-    def refuse(self, refused: Mapping[Group, int]) -> "Voucher":
-        """The messages from these seqs on will never be ordered; the voucher for later ones."""
+    def refuse(self, refused: Mapping[Group, int]) -> "ReceiptSource":
+        """The messages from these seqs on will never be ordered; the source for later receipts."""
         self._refused = dict(refused)
-        self._later = Voucher(self._reached)
+        self._later = ReceiptSource(self._reached)
         return self._later
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
-        at: Voucher | None = self
+        at: ReceiptSource | None = self
         while at is not None:
             if at._refused.get(group, seq + 1) <= seq:
                 raise refusal(group, seq)

@@ -2,49 +2,47 @@
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.holders import holders, untold
 from ordercast.net.link.combined import Beside
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
-
-if TYPE_CHECKING:
-    from ordercast.net.site.node import Node
+from ordercast.net.site.running import RunningSite
 
 _NOT_THERE = ("no majority", "excluded", "returning")
 _UNFED = "no manager has been heard lately"
 
 
-def status_of(node: "Node") -> dict[str, Any]:
+def status_of(site: RunningSite) -> dict[str, Any]:
     """Plain data; see docs/operations.md for every field."""
-    core, stream, cluster = node.core, node.stream, node.cluster
+    core, stream, cluster = site.core, site.stream, site.cluster
     own, limits, layout = core.window, core.options.limits, core.layout
-    home = layout.home(node.site)
+    home = layout.home(site.site)
     return {
-        "site": node.site,
+        "site": site.site,
         "cluster": cluster.name,
-        "boot": node.boot,
-        "incarnation": node.incarnation,
-        "admitted": node.admitted,
+        "boot": site.boot,
+        "incarnation": site.incarnation,
+        "admitted": site.admitted,
         "epoch": 0 if home is None else home.epoch,
         "protocol": cluster.protocol if home is None else home.protocol,
         "deliver": cluster.deliver,
         "on_failure": cluster.on_failure,
         "durability": cluster.durability,
-        "standing": node.standing.state(),
-        "why_not": node.standing.why_not(),
+        "standing": site.presence.state(),
+        "why_not": site.presence.why_not(),
         "attempt": stream.attempt,
         "rolled_back": stream.rolled_back(),
         "position": stream.delivered,
         "logged": core.logged,
-        "settled": node.settled(),
+        "settled": site.settled(),
         "confirmed": stream.confirmed,
         "lag": stream.lag,
         "window": {
-            "messages": own.unstable + node.outgoing.waiting_messages,
-            "bytes": own.unstable_bytes + node.outgoing.waiting_bytes,
+            "messages": own.unstable + core.admission.messages,
+            "bytes": own.unstable_bytes + core.admission.bytes,
             "limit_messages": limits.window_messages,
             "limit_bytes": limits.window_bytes,
             "held_by": held_by(core),
@@ -53,21 +51,21 @@ def status_of(node: "Node") -> dict[str, Any]:
         "epochs": epochs_told(layout),
         "records": layout.count,
         "voters": list(layout.voters),
-        "manager": manager_of(core) if node.standing.in_majority else None,
+        "manager": manager_of(core) if site.presence.in_majority else None,
         "changes": changes_told(core),
         **absences_told(layout),
         "suspects": core.manager.suspects(time.monotonic_ns()),
         "queues": _queues(core),
-        "links": [asdict(link) for link in node.transport.links()],
-        "dissemination": _dissemination(node),
+        "links": [asdict(link) for link in site.transport.links()],
+        "dissemination": _dissemination(site),
         "store": {
-            "path": str(getattr(node.store, "path", "")),
-            "bytes": node.store.bytes(),
-            "failed": _failure(node),
+            "path": str(getattr(site.store, "path", "")),
+            "bytes": site.store.bytes(),
+            "failed": _failure(site),
         },
-        "quiet": core.quiet() and not node.outgoing.waiting_messages,
-        "holds_others": stream.holding or _failure(node) is not None,
-        "uptime_s": round((time.time_ns() - node.started_ns) / 1e9, 3),
+        "quiet": site.quiet(),
+        "holds_others": stream.holding or _failure(site) is not None,
+        "uptime_s": round((time.time_ns() - site.started_ns) / 1e9, 3),
     }
 
 
@@ -116,13 +114,13 @@ def _queues(core: Member) -> list[dict[str, Any]]:
     return found
 
 
-def _dissemination(node: "Node") -> dict[str, Any]:
-    transport = node.transport
+def _dissemination(site: RunningSite) -> dict[str, Any]:
+    transport = site.transport
     return transport.status() if isinstance(transport, Beside) else {"chosen": UNICAST}
 
 
-def _failure(node: "Node") -> str | None:
-    failed = node.store.failed
+def _failure(site: RunningSite) -> str | None:
+    failed = site.store.failed
     return None if failed is None else " ".join(str(failed).split())
 
 

@@ -1,31 +1,36 @@
 """From the site's deliveries to the application's `async for`: readers, lag, what is shed.
 
 Recent batches are kept in memory; a reader that is further behind reads the store. Each reader has
-its own cursor. The slowest one, or before there is any the last confirmed position, is how far the
-application has come: its lag behind what is delivered is bounded. At the bound a slow application
+its own cursor. The slowest reader shows how far the application has come; without any reader the
+last confirmed position does. The lag of the application is bounded. At the bound a slow application
 holds the site up (`wait`), or batches are shed: the application finds a gap in their place.
 
 One future wakes a reader for all that a turn of the loop delivered, never one per message. An epoch
-that opened stands between two positions, and takes none itself; so does a rollback, behind which
-positions are given again.
+that opened stands between two positions and takes none itself. So does a rollback; the positions
+after it are given again.
+
+Readers are no async generators: those end when an `anext` is cancelled (a timeout), or lose their
+place. Here a cancelled `anext` has taken nothing, and the next one goes on with the same item.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import NamedTuple, Protocol, TypeAlias
+from operator import length_hint
+from typing import Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from ordercast.core.epochs.records import EpochOpened as EpochOpened
 from ordercast.core.epochs.returning import Rollback as Rollback
 from ordercast.model.errors import ConfigError, Error
-from ordercast.model.messages import DeliveredBatch, Delivery
+from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
 from ordercast.net.site.gaps import Gap as Gap
 from ordercast.net.site.gaps import GapBatch as GapBatch
 from ordercast.net.site.gaps import without_body
-from ordercast.net.site.pieces import is_above, is_of, merged, size_of
-from ordercast.net.site.readers import Batches, Cursor, Deliveries
 from ordercast.net.store.openings import Openings
 from ordercast.net.store.rollbacks import Rollbacks
 
@@ -37,6 +42,8 @@ _READ_MESSAGES = 4_096  # at once from the store
 StreamItem: TypeAlias = Delivery | Gap | EpochOpened | Rollback
 StreamBatch: TypeAlias = DeliveredBatch | GapBatch | EpochOpened | Rollback
 _Kept: TypeAlias = DeliveredBatch | GapBatch
+
+I = TypeVar("I")  # noqa: E741 - of items
 
 
 class Log(Protocol):
@@ -51,6 +58,39 @@ class Lag(NamedTuple):
     messages: int
     size: int
     shed: bool
+
+
+class Cursor:
+    """How far a reader has come: up to `last`, without what is left of `items`. This is worked out
+    when somebody asks: once per turn of the loop, while reading is once per message. `epoch` and
+    `attempt`: the last opening and the last rollback that the reader knows of."""
+
+    __slots__ = ("_entered", "attempt", "epoch", "items", "last", "waiter")
+
+    def __init__(self, read: int, epoch: int = 0, attempt: int = 1) -> None:
+        self._entered = read
+        self.last = read
+        self.epoch = epoch
+        self.attempt = attempt
+        self.items: Iterator[Delivery | Gap] = iter(())
+        self.waiter: asyncio.Future[None] | None = None
+
+    @property
+    def read(self) -> int:
+        """The last position handed over, or the one before the first to be."""
+        return self.last - length_hint(self.items)
+
+    @property
+    def handed(self) -> int:
+        """The same, or 0 before anything was handed over."""
+        read = self.read
+        return read if read > self._entered else 0
+
+    def roll_back(self, rolled: Rollback) -> None:
+        """The reader was told that the positions after this one are given again."""
+        self.items = iter(())
+        self.last = rolled.position
+        self.attempt = rolled.attempt
 
 
 class Stream:
@@ -153,7 +193,7 @@ class Stream:
         while self._recent and self._recent[-1].position > position:
             gone = self._recent.pop()
             self._recent_messages -= gone.count
-            self._recent_bytes -= size_of(gone)
+            self._recent_bytes -= _size_of(gone)
         for gone_at in [at for at in self._gaps if at > position]:
             del self._gaps[gone_at]
 
@@ -186,7 +226,7 @@ class Stream:
         gone = self._recent.popleft()
         self._dropped = gone.last
         self._recent_messages -= gone.count
-        self._recent_bytes -= size_of(gone)
+        self._recent_bytes -= _size_of(gone)
 
     # --- lag --------------------------------------------------------------------------------------
 
@@ -269,11 +309,11 @@ class Stream:
         self.advanced()
         return True
 
-    def batches(self, start: int | None, attempt: int | None = None) -> Batches:
+    def batches(self, start: int | None, attempt: int | None = None) -> "Batches":
         """From position `start`, or behind the last confirmed; without end."""
         return Batches(self, start, attempt)
 
-    def deliveries(self, start: int | None, attempt: int | None = None) -> Deliveries:
+    def deliveries(self, start: int | None, attempt: int | None = None) -> "Deliveries":
         return Deliveries(self, start, attempt)
 
     def enter(self, start: int | None, attempt: int | None = None) -> Cursor:
@@ -330,12 +370,12 @@ class Stream:
                 found = self._from_memory(read)
                 if news or not found:
                     found = found or await self._from_log(read + 1)
-                    found = list(takewhile(partial(is_of, reader.attempt), found))
+                    found = list(takewhile(partial(_is_of, reader.attempt), found))
                 if found:
                     if reader.epoch == self._openings.last:  # the common case
                         return found
                     openings = self._openings.after(reader.epoch, read)
-                    return merged(found, openings) if openings else found
+                    return _merged(found, openings) if openings else found
             elif openings := self._pending(reader):
                 return openings
             if rollbacks.due(reader.attempt, read) is not None:
@@ -353,7 +393,7 @@ class Stream:
         recent = self._recent
         if recent and recent[0].position == read + 1:
             return list(recent)  # the common case
-        found = list(takewhile(partial(is_above, read), reversed(recent)))
+        found = list(takewhile(partial(_is_above, read), reversed(recent)))
         if found and found[-1].position <= read + 1:
             found.reverse()
             return found
@@ -388,3 +428,169 @@ class Stream:
         for reader in self._readers:
             if reader.waiter is not None and not reader.waiter.done():
                 reader.waiter.set_result(None)
+
+
+class StreamReader(ABC, Generic[I]):
+    """Holds the site up, if it lags, from its first `anext` until it is closed or dropped."""
+
+    def __init__(self, stream: Stream, start: int | None, attempt: int | None = None) -> None:
+        self._stream = stream
+        self._start = start
+        self._attempt = attempt
+        self._cursor: Cursor | None = None
+        self._batches: Iterator[DeliveredBatch | GapBatch | EpochOpened | Rollback] = iter(())
+        self._busy = False
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    async def __anext__(self) -> I:
+        """The next item."""
+
+    async def _refill(self) -> Cursor:
+        """More batches to go through; the stream's place is ours alone to move."""
+        if self._closed:
+            raise StopAsyncIteration
+        if self._busy:
+            raise Error("one reader is waited for twice at a time; open another one")
+        stream = self._stream
+        if self._cursor is None:
+            self._cursor = stream.enter(self._start, self._attempt)
+        else:
+            stream.advanced()
+        self._busy = True
+        try:
+            self._batches = iter(await stream.after(self._cursor))
+        finally:
+            self._busy = False
+        return self._cursor
+
+    async def _arrive(self, opened: EpochOpened) -> EpochOpened:
+        """The application has everything before the epoch; its state may be given or taken here."""
+        assert self._cursor is not None
+        if self._stream.on_opened is not None:
+            rest, self._batches = self._batches, iter(())  # a cancelled wait comes here again
+            await self._stream.on_opened(opened)
+            self._batches = rest
+        self._cursor.epoch = opened.epoch
+        return opened
+
+    def _rolled(self, rolled: Rollback) -> Rollback:
+        assert self._cursor is not None
+        self._cursor.roll_back(rolled)
+        return rolled
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._batches = iter(())
+        if self._cursor is not None:
+            self._stream.leave(self._cursor)
+
+    def __del__(self) -> None:
+        if self._cursor is not None:
+            self._stream.leave_soon(self._cursor)
+
+
+class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
+    """One message at a time; who stops within a batch has had no more of it."""
+
+    def __init__(self, stream: Stream, start: int | None, attempt: int | None = None) -> None:
+        super().__init__(stream, start, attempt)
+        self._items: Iterator[Delivery | Gap] = iter(())
+
+    async def __anext__(self) -> Delivery | Gap | EpochOpened | Rollback:
+        for item in self._items:
+            return item
+        while True:
+            for batch in self._batches:
+                if isinstance(batch, EpochOpened):
+                    return await self._arrive(batch)
+                if isinstance(batch, Rollback):
+                    return self._rolled(batch)
+                return self._first(batch)
+            await self._refill()
+
+    def ready(self) -> Iterator[Delivery | Gap]:
+        """The rest of the batch under way, for a reader that need not go through the event loop;
+        what is taken from it is handed over."""
+        return self._items
+
+    def _first(self, batch: DeliveredBatch | GapBatch) -> Delivery | Gap:
+        cursor = self._cursor
+        assert cursor is not None
+        items: Sequence[Delivery | Gap] = batch.deliveries()
+        if batch.position <= cursor.last:  # all before it was handed over
+            items = items[cursor.last + 1 - batch.position :]
+        self._items = cursor.items = iter(items)
+        cursor.last = batch.last
+        return next(self._items)
+
+    async def aclose(self) -> None:
+        self._items = iter(())
+        await super().aclose()
+
+
+class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
+    async def __anext__(self) -> DeliveredBatch | GapBatch | EpochOpened | Rollback:
+        cursor = self._cursor
+        while True:
+            for batch in self._batches:
+                assert cursor is not None
+                if isinstance(batch, EpochOpened):
+                    return await self._arrive(batch)
+                if isinstance(batch, Rollback):
+                    return self._rolled(batch)
+                handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
+                cursor.last = batch.last
+                return handed
+            cursor = await self._refill()
+
+
+def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | GapBatch:
+    """The part of a batch from a position on: what was before is confirmed, or not asked for."""
+    skipped = position - batch.position
+    if isinstance(batch, GapBatch):
+        return replace(
+            batch, position=position, seq=batch.seq + skipped, count=batch.count - skipped
+        )
+    placed = batch.placed
+    whole = placed.batch
+    rest = replace(
+        whole,
+        seq=whole.seq + skipped,
+        count=whole.count - skipped,
+        body=pack_payloads(batch.payloads[skipped:]),
+    )
+    return DeliveredBatch(
+        position,
+        batch.epoch,
+        replace(placed, number=placed.number + skipped, batch=rest),
+        batch.attempt,
+    )
+
+
+def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[_Kept | EpochOpened]:
+    """No batch is of two epochs, so each opening has its place between two batches."""
+    merged: list[_Kept | EpochOpened] = []
+    for batch in batches:
+        while openings and openings[0].position < batch.position:
+            merged.append(openings.pop(0))
+        merged.append(batch)
+    last = batches[-1].last
+    merged.extend(takewhile(lambda opened: opened.position <= last, openings))
+    return merged
+
+
+def _is_of(attempt: int, batch: _Kept) -> bool:
+    """Not of a later attempt: a rollback comes first, and may not be told yet."""
+    return isinstance(batch, GapBatch) or batch.attempt <= attempt
+
+
+def _is_above(position: int, batch: _Kept) -> bool:
+    return batch.last > position
+
+
+def _size_of(batch: _Kept) -> int:
+    return 0 if isinstance(batch, GapBatch) else len(batch.placed.batch.body)

@@ -18,8 +18,8 @@ _log = logging.getLogger("ordercast.net.node")
 PART_S = 3.0
 
 
-class Meeting:
-    """`peers`: whom the transport was made with."""
+class PeerList:
+    """`peers`: those that the transport was made with."""
 
     def __init__(
         self, site: Site, transport: AnyTransport, peers: Mapping[Site, object], layout: Layout
