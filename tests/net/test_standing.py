@@ -14,8 +14,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.net.local import local_cluster
 from ordercast.net.status import status_of, troubles
 from ordercast.net.watch import Watcher
-from support.excluding import all_back, cluster_of, cut_off_root, until
-from support.loops import in_loop
+from support.clusters.excluding import all_back, cluster_of, cut_off_root, until
+from support.harness.loops import in_loop
 
 
 @in_loop

@@ -15,7 +15,18 @@ from ordercast.net.memory_store import MemoryStore
 from ordercast.net.openings import open_event
 from ordercast.net.rows import checkpoint_checksum
 from ordercast.net.store import Store, Written
-from support.stores import accepted, anew, ask, batch, engine, flush, kept, kill, open_store, write
+from support.stores.records import (
+    accepted,
+    anew,
+    ask,
+    batch,
+    engine,
+    flush,
+    kept,
+    kill,
+    open_store,
+    write,
+)
 
 OPENED = [
     EpochOpened(

@@ -7,7 +7,7 @@ import pytest
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.memory_store import MemoryStore
 from ordercast.net.store import Store, Written
-from support.stores import accepted, kept
+from support.stores.records import accepted, kept
 
 
 def memory(**given: int) -> MemoryStore:

@@ -13,7 +13,17 @@ from ordercast.net.config import Retention
 from ordercast.net.store import Store, Written
 from ordercast.net.store_file import PAGE_BYTES
 from ordercast.net.sweep import PIECE
-from support.stores import SOON_S, accepted, anew, ask, engine, flush, kept, open_store, write
+from support.stores.records import (
+    SOON_S,
+    accepted,
+    anew,
+    ask,
+    engine,
+    flush,
+    kept,
+    open_store,
+    write,
+)
 
 HOUR = 3_600_000_000_000
 

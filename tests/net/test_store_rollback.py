@@ -21,7 +21,7 @@ from ordercast.net.openings import open_event
 from ordercast.net.relogging import Item
 from ordercast.net.rollbacks import rollback_event
 from ordercast.net.store import Store, Written
-from support.stores import anew, ask, batch, engine, flush, kept, kill, open_store, write
+from support.stores.records import anew, ask, batch, engine, flush, kept, kill, open_store, write
 
 AnyStore: TypeAlias = Store | MemoryStore
 

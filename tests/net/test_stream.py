@@ -17,7 +17,7 @@ from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_pa
 from ordercast.net.memory_store import MemoryStore
 from ordercast.net.stream import EpochOpened, Gap, GapBatch, Lag, Stream
 from ordercast.net.written import Written
-from support.sites import turns
+from support.clusters.sites import turns
 
 LIMIT = 12
 STEPS = st.lists(
