@@ -26,7 +26,7 @@ from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
 from ordercast.wire.frames import Data, Relay, Submit
 from ordercast.wire.tom import Bid, Body, Fetch
-from support.tables import random_table
+from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 TABLES = 30

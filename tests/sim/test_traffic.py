@@ -9,7 +9,7 @@ from ordercast.sim.tracking import Setting, Unsafe, track
 from ordercast.sim.traffic import SECOND, Data, Traffic, measure_load
 from ordercast.sim.tree import parse_tree
 from ordercast.sim.triggering import Buffers, Triggered, measure_trigger
-from support.stability_mutants import MUTANTS
+from support.mutants.stability import MUTANTS
 
 SMALL = parse_tree("b=2,p=3")
 FAR = Setting("s_coordp", SMALL, links="wan")

@@ -13,9 +13,9 @@ from ordercast.history.rows import History
 from ordercast.net.export.history import export
 from ordercast.pipeline import audit
 from ordercast.pipeline.auditing import face
-from support.parts import arrow_table
-from support.processes import Processes, write_cluster
-from support.stored_members import cut_off
+from support.clusters.processes import Processes, write_cluster
+from support.judges.parts import arrow_table
+from support.worlds.stored_members import cut_off
 
 
 @pytest.fixture(autouse=True)

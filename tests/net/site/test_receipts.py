@@ -12,7 +12,7 @@ from ordercast.core.outbox import Receipt
 from ordercast.model.errors import Error, UnknownGroup
 from ordercast.net.site.receipts import STAGES, Stages, Voucher
 from ordercast.net.site.receipts import Receipt as _Receipt
-from support.sites import turns
+from support.clusters.sites import turns
 
 GROUPS = ["alpha", "beta"]
 WHERE = st.tuples(st.sampled_from(STAGES), st.sampled_from(GROUPS))

@@ -17,7 +17,7 @@ from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_pa
 from ordercast.net.site.stream import EpochOpened, Gap, GapBatch, Lag, Stream
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.written import Written
-from support.sites import turns
+from support.clusters.sites import turns
 
 LIMIT = 12
 STEPS = st.lists(

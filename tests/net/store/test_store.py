@@ -14,7 +14,7 @@ from ordercast.model.epochs import Begin, Entry, Finish, JoinGroup, Nothing
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.store.requests import MOST_CLIENTS, MOST_OPEN
 from ordercast.net.store.store import Store, Written
-from support.stores import accepted, anew, ask, engine, flush, kept, kill, open_store, write
+from support.stores.records import accepted, anew, ask, engine, flush, kept, kill, open_store, write
 
 
 def reopened(store: Store) -> Store:
