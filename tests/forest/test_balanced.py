@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordercast.forest.balanced import build_balanced
-from ordercast.forest.forest import Forest, problems
+from ordercast.forest.forest import Forest
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metrics import Metrics, measure, measure_indexed
 from ordercast.forest.star import build_star
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
+from support.forests import problems
 from support.tables import random_table, tables
 
 both_partitioners = pytest.mark.parametrize("partitioner", ["metis", "builtin"])

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from forest.literal_generator import literal_forest
-from ordercast.forest.forest import problems
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
+from support.forests import problems
 from support.tables import random_table, tables
 
 
