@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ordercast
-from ordercast.net.connection import LinkLimits
+from ordercast.net.link.connection import LinkLimits
 from support.layouts import primary_of
 from support.loops import in_loop
 from support.processes import write_cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.net.local import LocalCluster
-from ordercast.net.node import Node
+from ordercast.net.site.node import Node
 from support.campaigns import QUIET_S, Campaign, Case, Found
 
 SUSPECT_S = 0.15
