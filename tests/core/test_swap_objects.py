@@ -8,7 +8,7 @@ import pytest
 from ordercast.core.order.arrow import ArrowSwap
 from ordercast.studies.swap.tree import SwapTree
 from ordercast.wire.tom import MessageName
-from support.swap_trees import (
+from support.worlds.swap_trees import (
     OBJECTS,
     Network,
     Parents,

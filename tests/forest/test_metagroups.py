@@ -9,7 +9,7 @@ from ordercast.forest.forest import problems
 from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
 from ordercast.forest.metrics import extra_sites, measure
 from ordercast.model.groups import GroupTable, Site
-from support.tables import tables
+from support.cases.tables import tables
 
 both = pytest.mark.parametrize("builder", [METAGROUPS, BALANCED])
 

@@ -13,7 +13,7 @@ from ordercast.forest.metrics import measure
 from ordercast.forest.star import build_star
 from ordercast.forest.tend import Tended, tend
 from ordercast.model.groups import GroupTable
-from support.tables import random_table, tables
+from support.cases.tables import random_table, tables
 
 Builder = Callable[[GroupTable], Forest]
 BUILDERS: dict[str, Builder] = {

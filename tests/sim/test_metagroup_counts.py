@@ -25,7 +25,7 @@ from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
 from ordercast.studies.tom.costs import Setting, metagroup, metagroup_printed
 from ordercast.wire.frames import CONTROL, Data
-from support.tables import random_table
+from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 TABLES = 40

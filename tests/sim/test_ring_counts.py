@@ -11,7 +11,7 @@ import pytest
 from ordercast.core.tellers import with_tellers
 from ordercast.studies.tom.costs import Setting, ring
 from ordercast.wire.ring import Token
-from support.counting import OUTSIDE, run_one, seeded_structure
+from support.worlds.counting import OUTSIDE, run_one, seeded_structure
 
 
 @pytest.mark.parametrize("chunk", range(3))

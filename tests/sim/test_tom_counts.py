@@ -26,7 +26,7 @@ from ordercast.sim.world import World
 from ordercast.studies.tom.costs import Setting, tom, tom_printed
 from ordercast.wire.frames import Data, Relay, Submit
 from ordercast.wire.tom import Bid, Body, Fetch
-from support.tables import random_table
+from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 TABLES = 30

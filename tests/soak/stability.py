@@ -5,7 +5,7 @@ from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.studies.stab.tracking import LINKS, PLACEMENTS, Setting, track
 from ordercast.studies.stab.traffic import Data, measure_load
 from ordercast.studies.stab.tree import parse_random_tree
-from support.stability_rounds import Chaos
+from support.worlds.stability_rounds import Chaos
 from tools.soak.campaign import Outcome
 
 

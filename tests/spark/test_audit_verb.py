@@ -20,9 +20,9 @@ from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
 from ordercast.model.messages import MessageId
 from ordercast.pipeline.audits import face
-from support.faults import FAULTS, Fault
-from support.fuzz import named, right_history, together
-from support.witnesses import complaints
+from support.cases.faults import FAULTS, Fault
+from support.cases.fuzz import named, right_history, together
+from support.judges.witnesses import complaints
 
 GROUPS = '{"groups": {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["a", "d"]}}'
 

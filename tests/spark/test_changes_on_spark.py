@@ -26,7 +26,7 @@ from ordercast.model.epochs import (
 )
 from ordercast.pipeline.audits import face
 from processes.daemons import Daemons, up
-from support.changed_cluster import changed
+from support.clusters.changed_cluster import changed
 
 GROUPS = {"alpha": ["a", "b", "c"], "gamma": ["d"]}
 SENDERS = {"a": ("alpha", "gamma"), "b": ("alpha",), "d": ("gamma", "alpha")}

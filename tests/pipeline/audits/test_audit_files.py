@@ -10,8 +10,8 @@ from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.audits import files
 from ordercast.pipeline.audits.files import RowGroup, bundle, check_file
-from support.large import steady
-from support.parts import arrow_table
+from support.cases.large import steady
+from support.judges.parts import arrow_table
 
 
 def written(path: Path) -> pa.Table:

@@ -13,11 +13,11 @@ import pytest
 from ordercast.check.report import check_history
 from ordercast.history.rows import History
 from ordercast.pipeline.audits import plan
-from support.faults import FAULTS, Fault, any_history, broken_history
-from support.fuzz import named, right_history, together
-from support.known import DATA, Case, known_cases
-from support.parts import audit_in_loop
-from support.witnesses import complaints
+from support.cases.faults import FAULTS, Fault, any_history, broken_history
+from support.cases.fuzz import named, right_history, together
+from support.cases.known import DATA, Case, known_cases
+from support.judges.parts import audit_in_loop
+from support.judges.witnesses import complaints
 
 HISTORIES = 3_120
 BLOCK = 240

@@ -10,8 +10,8 @@ from ordercast.pipeline.audits import by_part, plan
 from ordercast.pipeline.audits.findings import Finding
 from ordercast.pipeline.audits.numbers import Columns
 from ordercast.pipeline.audits.tasks import Task
-from support.large import move, ring_of_four, steady, wide_ring
-from support.parts import Audited, audit_in_loop, cuts_after
+from support.cases.large import move, ring_of_four, steady, wide_ring
+from support.judges.parts import Audited, audit_in_loop, cuts_after
 
 MESSAGES = 2_000
 PARTS = 10

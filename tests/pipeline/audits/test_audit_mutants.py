@@ -17,10 +17,10 @@ import pytest
 import ordercast.pipeline.audits as room
 from ordercast.check.report import check_history
 from ordercast.history.rows import Delivered, GroupRow, History, Sent
-from support.faults import any_history
-from support.fuzz import named, together
-from support.known import DATA, known_cases
-from support.parts import audit_in_loop
+from support.cases.faults import any_history
+from support.cases.fuzz import named, together
+from support.cases.known import DATA, known_cases
+from support.judges.parts import audit_in_loop
 
 SPARK_ONLY = ("face", "frames", "on_spark")  # nothing of them runs here
 HISTORIES = 250
@@ -232,7 +232,7 @@ def modules() -> Iterator[types.ModuleType]:
         for file in sorted(Path(path).glob("*.py")):
             if file.stem not in ("__init__", *SPARK_ONLY):
                 yield importlib.import_module(f"{room.__name__}.{file.stem}")
-    yield importlib.import_module("support.parts")
+    yield importlib.import_module("support.judges.parts")
 
 
 def plant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.studies.stab.tracking import Setting, Tracked, Unfinished, Unsafe, layout_of, track
 from ordercast.studies.stab.tree import Shape, near_complete, parse_random_tree, parse_tree
 from ordercast.studies.stab.vectors import Received, Vectors, numpy
-from support.stability_mutants import MUTANTS, parts_of
+from support.mutants.stability import MUTANTS, parts_of
 
 SIZES = ("b=2,p=5,z=1", "b=3,p=5,z=1", "b=4,p=4,z=4")
 

@@ -9,7 +9,7 @@ from ordercast.studies.stab.tracking import Setting, Unsafe, track
 from ordercast.studies.stab.traffic import SECOND, Data, Traffic, measure_load
 from ordercast.studies.stab.tree import parse_tree
 from ordercast.studies.stab.triggering import Buffers, Triggered, measure_trigger
-from support.stability_mutants import MUTANTS
+from support.mutants.stability import MUTANTS
 
 SMALL = parse_tree("b=2,p=3")
 FAR = Setting("s_coordp", SMALL, links="wan")
