@@ -34,7 +34,6 @@ MANNERS: tuple[Edit, ...] = (
     UseBuilder("greedy"),
     UseBuilder("balanced"),
 )
-CALM_S = 60.0
 
 
 class ChangingCampaign(Campaign):
