@@ -22,7 +22,7 @@ from ordercast.pipeline.audits.cuts import Cuts, no_cuts
 from ordercast.pipeline.audits.facts import gather
 from ordercast.pipeline.audits.files import UNUSED
 from ordercast.pipeline.audits.findings import Finding, decode, encode
-from ordercast.pipeline.audits.names import Contents, legend, number_names, split_small
+from ordercast.pipeline.audits.glossary import Contents, legend, number_names, split_small
 from ordercast.pipeline.audits.numbers import Numbers
 from ordercast.pipeline.audits.plan import Outcome, judge
 from ordercast.pipeline.audits.rows import DELIVERED, SENT

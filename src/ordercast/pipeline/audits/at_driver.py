@@ -10,10 +10,10 @@ import msgspec
 import pyarrow as pa
 
 from ordercast.pipeline.audits.findings import Finding
+from ordercast.pipeline.audits.glossary import GLOSSARY, Glossary, Legend, scatter
 from ordercast.pipeline.audits.listing import SCHEMA, Namer
 from ordercast.pipeline.audits.packing import divide, join, unpack
 from ordercast.pipeline.audits.requests import Clients
-from ordercast.pipeline.audits.scatter import GLOSSARY, Glossary, Legend, scatter
 from ordercast.pipeline.audits.tasks import PART_COLUMNS, Task
 
 

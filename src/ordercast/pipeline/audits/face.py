@@ -16,13 +16,13 @@ import pyarrow as pa
 from ordercast.history.rows import EpochRow, Event, GroupRow
 from ordercast.pipeline.audits import verdicts
 from ordercast.pipeline.audits.at_driver import DriverWork, Gathered
+from ordercast.pipeline.audits.cuts import ROWS_PER_PART, share, whole
 from ordercast.pipeline.audits.facts import gather
 from ordercast.pipeline.audits.files import RowGroup
 from ordercast.pipeline.audits.findings import Finding
 from ordercast.pipeline.audits.frames import collect, normal
-from ordercast.pipeline.audits.guess import ROWS_PER_PART, share, whole
+from ordercast.pipeline.audits.glossary import Contents, legend, number_names, split_small
 from ordercast.pipeline.audits.listing import DDL, Listing, Namer
-from ordercast.pipeline.audits.names import Contents, legend, number_names, split_small
 from ordercast.pipeline.audits.numbers import Numbers
 from ordercast.pipeline.audits.on_spark import (
     Divided,

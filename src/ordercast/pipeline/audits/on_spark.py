@@ -12,12 +12,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
 
-from ordercast.pipeline.audits.cuts import Cuts
-from ordercast.pipeline.audits.facts import Facts
-from ordercast.pipeline.audits.files import RowGroup, bundle
-from ordercast.pipeline.audits.findings import Finding, decode, encode
-from ordercast.pipeline.audits.guess import (
+from ordercast.pipeline.audits.cuts import (
     SAMPLE_ROWS,
+    Cuts,
     Shares,
     Windows,
     close,
@@ -25,13 +22,16 @@ from ordercast.pipeline.audits.guess import (
     settle,
     whole,
 )
+from ordercast.pipeline.audits.facts import Facts
+from ordercast.pipeline.audits.files import RowGroup, bundle
+from ordercast.pipeline.audits.findings import Finding, decode, encode
+from ordercast.pipeline.audits.glossary import SAMPLE, Glossary, Legend, scatter
 from ordercast.pipeline.audits.listing import DDL, Namer
 from ordercast.pipeline.audits.numbers import Columns, Ints
 from ordercast.pipeline.audits.packing import divide, join, pack, unpack
 from ordercast.pipeline.audits.places import starts
 from ordercast.pipeline.audits.requests import Clients
 from ordercast.pipeline.audits.rows import DELIVERED, SENT, is_live
-from ordercast.pipeline.audits.scatter import SAMPLE, Glossary, Legend, scatter
 from ordercast.pipeline.audits.tasks import PART_COLUMNS, Task
 
 if TYPE_CHECKING:

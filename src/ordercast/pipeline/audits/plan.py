@@ -14,11 +14,11 @@ import numpy as np
 
 from ordercast.pipeline.audits import borders, causal
 from ordercast.pipeline.audits.by_part import MOST_LOOKED, show_cycle, tell_inversions
-from ordercast.pipeline.audits.by_request import place_of_both
 from ordercast.pipeline.audits.facts import SiteLog
 from ordercast.pipeline.audits.findings import Finding, Total, Witnessed
 from ordercast.pipeline.audits.numbers import Ints
 from ordercast.pipeline.audits.places import Places
+from ordercast.pipeline.audits.requests import place_of_both
 from ordercast.pipeline.audits.survey import put_together
 from ordercast.pipeline.audits.tangles import shortest_cycle, sort_orders
 from ordercast.pipeline.audits.tasks import Task

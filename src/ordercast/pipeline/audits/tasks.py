@@ -23,7 +23,6 @@ from ordercast.pipeline.audits.by_part import (
     tell_positions,
     tell_reach,
 )
-from ordercast.pipeline.audits.by_request import divide_requests, judge_requests, tell_both
 from ordercast.pipeline.audits.causal import judge_causal, tell_sends
 from ordercast.pipeline.audits.cuts import Cuts
 from ordercast.pipeline.audits.facts import Facts
@@ -31,7 +30,7 @@ from ordercast.pipeline.audits.findings import Finding
 from ordercast.pipeline.audits.listing import Listing
 from ordercast.pipeline.audits.numbers import Columns, Ints, StreamArrays
 from ordercast.pipeline.audits.places import starts
-from ordercast.pipeline.audits.requests import Clients
+from ordercast.pipeline.audits.requests import Clients, divide_requests, judge_requests, tell_both
 from ordercast.pipeline.audits.rows import Deliveries, Sends, read_deliveries, read_sends
 from ordercast.pipeline.audits.survey import Known, survey
 

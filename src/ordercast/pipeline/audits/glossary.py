@@ -1,12 +1,13 @@
-"""A batch of a table's rows, divided into shares by message, before names have numbers.
+"""From the names that the tables hold to the numbers of the audit.
 
-Names are numbered within the batch; which names these are is told once per batch, as a *glossary*,
-whose digest the packed rows carry. When all glossaries are known, everything has its number, and
-`Legend` reads the rows with it. So the tables themselves are read only once.
+A batch of a table's rows is divided into shares by message before names have numbers. Names are
+numbered within the batch; the batch tells them once, as a *glossary*, whose digest the packed rows
+carry. When all glossaries are known, everything gets its number, and the legend reads the rows with
+it. So the tables themselves are read only once.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ordercast.check.runs import split_runs
+from ordercast.history.rows import EpochRow, Event, GroupRow, History, Sent, no_request
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.audits.numbers import Columns, Ints, Run
+from ordercast.pipeline.audits.numbers import Columns, Ints, Numbers, Run, Stream, number
 from ordercast.pipeline.audits.packing import by_key, pack, unpack
 from ordercast.pipeline.audits.requests import Clients, read_requests, unasked
 from ordercast.pipeline.audits.rows import DELIVERED, SENT
@@ -204,3 +207,94 @@ class Legend:
 
 
 _PIECE = msgspec.msgpack.Decoder(tuple[int, bytes, list[str | None]])
+
+
+_TABLE = {DELIVERED: "deliveries", SENT: "sent"}
+
+
+class Contents:
+    """What the big tables hold, by name: sites with their rows, streams with their seqs."""
+
+    def __init__(self, glossaries: Iterable[Glossary]) -> None:
+        self.site_rows: dict[SiteName, int] = {}
+        self.seqs: dict[StreamName, tuple[int, int]] = {}
+        self.asked = 0  # rows that name a client
+        for glossary in glossaries:
+            if glossary.null:
+                table = _TABLE[glossary.kind]
+                raise ConfigError(f"{table}: field {glossary.null!r}: null in some row")
+            if glossary.no_request:
+                raise no_request(_TABLE[glossary.kind], glossary.no_request)
+            self.asked += glossary.asked
+            for site, rows in zip(glossary.sites, glossary.rows, strict=True):
+                counted = rows if glossary.kind == DELIVERED else 0
+                self.site_rows[site] = self.site_rows.get(site, 0) + counted
+            seqs = zip(glossary.first, glossary.last, strict=True)
+            for stream, (first, last) in zip(glossary.streams, seqs, strict=True):
+                known = self.seqs.get(stream, (first, last))
+                self.seqs[stream] = (min(first, known[0]), max(last, known[1]))
+
+    @property
+    def runs(self) -> list[Run]:
+        return list(dict.fromkeys(run for run, _ in self.site_rows))
+
+    def rows_by_run(self, runs: Sequence[Run]) -> list[int]:
+        """Deliveries, in the order of the runs."""
+        found = dict.fromkeys(runs, 0)
+        for (run, _), rows in self.site_rows.items():
+            found[run] += rows
+        return list(found.values())
+
+
+def split_small(
+    groups: list[GroupRow], events: list[Event], epochs: list[EpochRow], big_runs: Sequence[Run]
+) -> dict[Run, History]:
+    """The small tables by run, as `check.runs` divides them; runs of the big ones have a place."""
+    stand_in = [Sent("", 0, "", 0, 0, 0, 0, 0, None, run) for run in big_runs]
+    whole = History(groups=groups, events=events, epochs=epochs, sent=stand_in)
+    return {
+        run: History(groups=own.groups, events=own.events, epochs=own.epochs)
+        for run, own in split_runs(whole)
+    }
+
+
+def number_names(histories: Mapping[Run, History], contents: Contents) -> Numbers:
+    runs = list(histories)
+    place = {run: i for i, run in enumerate(runs)}
+    sites = [(place[run], site) for run, site in contents.site_rows]
+    groups = []
+    for run, history in histories.items():
+        sites += [(place[run], row.site) for row in history.groups]
+        sites += [(place[run], event.site) for event in history.events]
+        groups += [(place[run], row.group_name) for row in history.groups]
+    streams = (
+        Stream(place[run], group, origin, incarnation, first, last)
+        for (run, group, origin, incarnation), (first, last) in contents.seqs.items()
+    )
+    return number(runs, sites, groups, streams)
+
+
+def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Legend:
+    place = {run: i for i, run in enumerate(numbers.runs)}
+    base = {
+        stream[:4]: int(offset) - stream.first_seq
+        for offset, stream in zip(numbers.arrays.offsets[:-1], numbers.streams, strict=True)
+    }
+    bases, sites, kinds = {}, {}, {}
+    asked = False
+    for glossary in glossaries:
+        asked = asked or glossary.asked > 0
+        if glossary.digest in kinds:
+            continue
+        kinds[glossary.digest] = glossary.kind
+        bases[glossary.digest] = np.array(
+            [
+                base[place[run], group, origin, incarnation]
+                for run, group, origin, incarnation in glossary.streams
+            ],
+            np.int64,
+        )
+        sites[glossary.digest] = np.array(
+            [numbers.site_number[place[run], name] for run, name in glossary.sites], np.int64
+        )
+    return Legend(bases, sites, kinds, asked)
