@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
+NEVER = 1 << 62  # as a time: later than any
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import MULTICAST
 from ordercast.core.dissemination.settings import StreamLimits
-from ordercast.core.lanes import NEVER
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 from ordercast.net.addresses import why
 from ordercast.net.beside import Beside, MakeTransport
 from ordercast.net.datagram import DatagramSocket
