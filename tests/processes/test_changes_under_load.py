@@ -23,7 +23,7 @@ from ordercast.model.epochs import (
     UseProtocol,
 )
 from processes.daemons import Daemons, up
-from support.changed_cluster import changed
+from support.clusters.changed_cluster import changed
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d"], "gamma": ["e"]}
 VOTERS = ["a", "b", "c"]

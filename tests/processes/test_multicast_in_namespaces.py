@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from support.namespaces import bridged, why_not
-from support.processes import write_cluster
+from support.clusters.processes import write_cluster
+from support.network.namespaces import bridged, why_not
 
 TESTS = Path(__file__).parent.parent
-CHILD = TESTS / "support" / "multicast_child.py"
+CHILD = TESTS / "support" / "programs" / "multicast_child.py"
 LIMIT_S = 240.0  # only against hanging
 SITES = "abc"
 MESSAGES = 20_000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.partitions import Network, by_links, by_proxies, why_no_namespaces
-from support.processes import Processes
+from support.clusters.partitions import Network, by_links, by_proxies, why_no_namespaces
+from support.clusters.processes import Processes
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c"], "gamma": ["a", "c"]}
 QUICK = {"suspect": "300ms"}

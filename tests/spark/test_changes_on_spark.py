@@ -24,9 +24,9 @@ from ordercast.model.epochs import (
     RetireSite,
     UseProtocol,
 )
-from ordercast.pipeline.auditing import face
+from ordercast.pipeline.audits import face
 from processes.daemons import Daemons, up
-from support.changed_cluster import changed
+from support.clusters.changed_cluster import changed
 
 GROUPS = {"alpha": ["a", "b", "c"], "gamma": ["d"]}
 SENDERS = {"a": ("alpha", "gamma"), "b": ("alpha",), "d": ("gamma", "alpha")}
