@@ -7,8 +7,7 @@ from statistics import fmean
 import pytest
 
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.core.structure import Structure
-from ordercast.core.tellers import with_tellers
+from ordercast.core.structure import Structure, with_tellers
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND

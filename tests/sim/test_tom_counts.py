@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Outbox
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.greedy import build_greedy
@@ -42,7 +42,7 @@ class Sent:
     def counting(self) -> Any:
         sent = self
 
-        class Counted(Site):
+        class Counted(Engine):
             def drain(self) -> Outbox:
                 box = super().drain()
                 for _, frame in (*box.send, *box.then_send):

@@ -12,7 +12,7 @@ from ordercast.model.options import Options
 from ordercast.wire.limits import BATCH_MESSAGES
 
 if TYPE_CHECKING:
-    from ordercast.core.epochs.engine import Engine
+    from ordercast.core.engine import Engine
     from ordercast.core.epochs.member import Member
 
 
