@@ -10,9 +10,9 @@ parts and branching follow from it; `choose` finds the cap that costs least.
 from collections.abc import Sequence
 from math import log
 
-from ordercast.forest.choose import grow_cheapest
+from ordercast.forest.caps import grow_cheapest
 from ordercast.forest.forest import Forest, forest_of
-from ordercast.forest.grow import Grower
+from ordercast.forest.grower import Grower
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.levels import Shape
 from ordercast.forest.metrics import Cost, measure_indexed

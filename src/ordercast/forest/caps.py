@@ -8,7 +8,7 @@ rule fall and then rise.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ordercast.forest.grow import Grower, Grown
+from ordercast.forest.grower import Grower, Grown
 from ordercast.forest.levels import Shape
 from ordercast.forest.metrics import Cost
 from ordercast.forest.sample import is_large, sample_of
