@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
 from ordercast.forest.metrics import extra_sites, measure
 from ordercast.model.groups import GroupTable, Site
+from support.cases.tables import tables
 from support.forests import problems
-from support.tables import tables
 
 both = pytest.mark.parametrize("builder", [METAGROUPS, BALANCED])
 

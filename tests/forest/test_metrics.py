@@ -8,8 +8,8 @@ from ordercast.forest.metrics import extra_sites, measure
 from ordercast.forest.rebalancing import rebalance
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
+from support.cases.tables import FIGURE_3, FIGURE_3_TIE, table_of, tables
 from support.forests import problems
-from support.tables import FIGURE_3, FIGURE_3_TIE, table_of, tables
 
 
 def walked_load(forest: Forest, table: GroupTable) -> dict[str, int]:

@@ -11,8 +11,8 @@ from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import Plan, advise, rank
 from ordercast.plan.candidates import BUILDERS
 from ordercast.plan.objectives import OBJECTIVES
+from support.cases.tables import FIGURE_3, FIGURE_3_TIE, FIGURE_5, random_table, table_of, tables
 from support.forests import problems
-from support.tables import FIGURE_3, FIGURE_3_TIE, FIGURE_5, random_table, table_of, tables
 
 
 def said(plan: Plan) -> str:

@@ -14,9 +14,9 @@ from ordercast.sim.faults import Fault
 from ordercast.sim.members import Epochs, build_forest
 from ordercast.sim.schedules import excluding
 from ordercast.sim.simulate import simulate
-from support import epochs
-from support.exclude_schedules import hard_schedule, schedule
-from support.schedules import all_return, failures
+from support.cases.exclude_schedules import hard_schedule, schedule
+from support.cases.schedules import all_return, failures
+from support.worlds import epochs
 
 CHUNK = 10
 DIRECT = 200

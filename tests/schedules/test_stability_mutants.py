@@ -8,8 +8,8 @@ import pytest
 
 from ordercast.model.options import NEVER, SECOND
 from ordercast.sim.config import SimConfig
-from support.stability_truth import judged, tracked
-from support.tracker_mutants import MUTANTS
+from support.judges.stability_truth import judged, tracked
+from support.mutants.trackers import MUTANTS
 
 MOST_RUNS = 150
 

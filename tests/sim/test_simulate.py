@@ -25,7 +25,7 @@ from ordercast.sim.networks import WanSpec, build_network
 from ordercast.sim.simulate import simulate
 from ordercast.sim.workload import horizon, submissions
 from ordercast.wire.frames import Ack
-from support.tables import FIGURE_3, table_of
+from support.cases.tables import FIGURE_3, table_of
 
 TABLE = table_of(FIGURE_3)
 SMALL = SimConfig(TABLE, messages=60)

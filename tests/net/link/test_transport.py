@@ -13,7 +13,7 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.peers import Peer
-from support.links import (
+from support.network.links import (
     CLUSTER,
     HASTY,
     QUICK,
@@ -28,7 +28,7 @@ from support.links import (
     started,
     until,
 )
-from support.proxy import Manners, Proxy
+from support.network.proxy import Manners, Proxy
 
 AB = anywhere("ab")
 

@@ -15,7 +15,7 @@ from ordercast.wire.codec import WireFrame
 from ordercast.wire.epochs import Ask, Fed, InEpoch
 from ordercast.wire.frames import Data
 from ordercast.wire.limits import MEMBERS, RECORDS
-from support.links import (
+from support.network.links import (
     CLUSTER,
     TERMS,
     End,

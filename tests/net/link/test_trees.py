@@ -11,9 +11,9 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.trees import NOT_PASSED, Passing
 from ordercast.net.site.node import Node
 from ordercast.wire.dissemination import Passing as Pass
-from support.loops import in_loop
-from support.multicasting import counts, everywhere, opened, until_ways
-from support.processes import write_cluster
+from support.clusters.processes import write_cluster
+from support.harness.loops import in_loop
+from support.network.multicasting import counts, everywhere, opened, until_ways
 
 SITES = "abcde"
 GROUPS = {"alpha": list(SITES), "beta": ["b", "c"]}

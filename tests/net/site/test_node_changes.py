@@ -12,8 +12,8 @@ from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node
 from ordercast.net.site.stream import EpochOpened
-from support.loops import in_loop
-from support.sites import GROUPS, is_quiet, read, turns, until
+from support.clusters.sites import GROUPS, is_quiet, read, turns, until
+from support.harness.loops import in_loop
 
 QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}}
 APART = {"alpha": ["a", "b"], "beta": ["c", "d"]}
