@@ -1,4 +1,4 @@
-"""Which cap of the load suits a table best: by trying, on a sample if the table is large.
+"""Caps of the load: the one that suits a table best, by trying, on a sample of a large table.
 
 Caps are steps of a ladder, each 1.4 times the one below. They are tried from high to low, every
 second one, until costs rise; then the ones in between. High caps are cheap to try, and costs as a

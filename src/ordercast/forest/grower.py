@@ -1,4 +1,4 @@
-"""Growing balanced trees of one shape after the other on the domains of a table."""
+"""Balanced trees grown on the domains of a table, of one shape after the other."""
 
 from collections import Counter
 from collections.abc import Sequence

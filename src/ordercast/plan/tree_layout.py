@@ -6,7 +6,6 @@ the middle of its children. Lengths are inches, y grows downwards. To keep a pic
   down, and many leaves are stacked in columns instead of standing in one long row;
 - a subtree that would make the tree too wide or too deep gets a panel of its own, and a stub with
   its name stays in its place.
-`pages` puts the panels of all trees on one page.
 """
 
 import math
