@@ -1,4 +1,4 @@
-"""What the voters decide: edits of the layout, and the records of their log (DESIGN §7)."""
+"""What the voters decide: edits of the layout, and the records of their log (docs/epochs.md)."""
 
 from typing import TypeAlias
 
