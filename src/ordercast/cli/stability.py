@@ -7,7 +7,7 @@ import time
 from ordercast.cli.frame import GOOD, UsageError, one_of, print_json, whole_number
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.studies.stab.tracking import LINKS, PLACEMENTS, Setting, Tracked, track
-from ordercast.studies.stab.tree import Shape, parse_random_tree, parse_tree
+from ordercast.studies.stab.tree import TreeShape, parse_random_tree, parse_tree
 from ordercast.studies.stab.vectors import numpy
 
 DESCRIPTION = """\
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return GOOD
 
 
-def _shape(args: argparse.Namespace) -> Shape:
+def _shape(args: argparse.Namespace) -> TreeShape:
     if args.random_tree is not None:
         if args.tree is not None:
             raise UsageError("--tree and --random-tree exclude each other")

@@ -26,7 +26,7 @@ from typing import Any
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, shown
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.subject import VERBS, Config, subject_of
 
 MOST_POINTS = 100_000
@@ -53,7 +53,7 @@ class Repeats:
 
     at_least: int
     at_most: int
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[Precision, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _repeats(sweep: Config, verb: str, where: str) -> Repeats:
     return Repeats(least, max(least, most), tuple(bounds))
 
 
-def _bound(piece: Config, verb: str, where: str) -> Bound:
+def _bound(piece: Config, verb: str, where: str) -> Precision:
     measure = piece.get("measure")
     known = (*subject_of(verb).measures, "seconds")
     if not isinstance(measure, str) or measure not in known:
@@ -176,11 +176,11 @@ def _bound(piece: Config, verb: str, where: str) -> Bound:
             f"{where}: give 'within' (a share of the mean) or 'plus_minus' (a width), one of them"
         )
     if "within" in piece:
-        return Bound(measure, share=_share(piece["within"], f"{where}.within"))
+        return Precision(measure, share=_share(piece["within"], f"{where}.within"))
     width = piece["plus_minus"]
     if isinstance(width, bool) or not isinstance(width, int | float) or not width > 0:
         raise ConfigError(f"{where}.plus_minus: {shown(width)} is not a number above 0")
-    return Bound(measure, width=float(width))
+    return Precision(measure, width=float(width))
 
 
 def _share(value: Any, where: str) -> float:
