@@ -83,7 +83,7 @@ def test_every_point_is_one_that_a_sweep_could_have(name: str, quick: bool) -> N
     for config in points:
         drawn = {k: v for k, v in config.items() if k not in own}
         for option, value in drawn.items():
-            subject_of(verb).options[option](value, name, no_file)
+            subject_of(verb).options[option].notation.check(value, name, no_file)
         if drawn and set(drawn) != {"sites"}:  # a tree of its own, and one group
             subject_of(verb).check(drawn, no_file)
         if "members" in config and drawn:

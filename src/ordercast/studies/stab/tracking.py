@@ -17,8 +17,8 @@ from ordercast.core.stability.arrays import Arrays
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.core.stability.rounds import Ack, Environment, Layout, Message, Part, Start
 from ordercast.model.errors import ConfigError
+from ordercast.model.notation import require_known
 from ordercast.sim.chance import Stream
-from ordercast.sim.notation import require_known
 from ordercast.sim.wan import BUILT_IN
 from ordercast.studies.stab.tree import NetworkTree, TreeShape
 from ordercast.studies.stab.tree_network import ACK, EVERYONE, INFO, START, Packet, TreeNetwork

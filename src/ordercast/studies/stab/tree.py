@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ordercast.model.errors import ConfigError
+from ordercast.model.notation import count, pairs, require_known
 from ordercast.sim.chance import Stream
-from ordercast.sim.notation import count, pairs, require_known
 
 MOST_NODES = 200_000
 _MOST_DRAWS = 10_000  # of a random tree with a node at every level
