@@ -19,6 +19,7 @@ from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node
 from ordercast.net.site.stream import EpochOpened, Rollback
 from support.cases.tables import FIGURE_3, random_table
+from support.harness import loops
 from support.judges.applog import Note, accepted, compare, judge, saw
 
 QUIET_S = 60.0
@@ -63,11 +64,7 @@ def groups_of(seed: int) -> dict[str, list[str]]:
 
 
 def run_case(case: Case, directory: Path) -> Found:
-    async def limited() -> Found:
-        async with asyncio.timeout(300):
-            return await Campaign(case, directory).run()
-
-    return asyncio.run(limited())
+    return loops.run(Campaign(case, directory).run())
 
 
 class Campaign:

@@ -27,6 +27,7 @@ from ordercast.net.cluster.config import Cluster, read_cluster
 from ordercast.net.export.history import export
 from ordercast.net.store.reader import Reader
 from support.clusters.processes import ROOT, write_cluster
+from support.harness import loops
 
 SLOW_DISK = ROOT / "tests" / "support" / "programs" / "slow_disk"
 NODE = (sys.executable, "-m", "ordercast.cli", "node")
@@ -111,7 +112,7 @@ def run_case(case: Case, folder: Path) -> Found:
     found = Found()
     with running(folder, case) as daemons:
         campaign = _Campaign(case, daemons, found)
-        asyncio.run(campaign.run())
+        loops.run(campaign.run())
         found.wrong += daemons.stop()
     if not found.wrong:
         found.counts["refused"] += len(campaign.refused)

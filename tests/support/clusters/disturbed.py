@@ -12,6 +12,7 @@ from ordercast.net.site.assembly import AnyTransport, MakeTransport, over_tcp
 from ordercast.net.site.node import Node
 from support.clusters.campaigns import Campaign, Case, Found
 from support.clusters.processes import NAME
+from support.harness import loops
 from support.harness.ports import free_ports
 from support.network.proxy import Manners, Proxy
 
@@ -87,9 +88,5 @@ class DisturbedCampaign(Campaign):
 
 
 def run_disturbed(case: Case, directory: Path, *, disturbances: int, tls: bool) -> Found:
-    async def limited() -> Found:
-        async with asyncio.timeout(30 + disturbances):
-            campaign = DisturbedCampaign(case, directory, disturbances=disturbances, tls=tls)
-            return await campaign.run()
-
-    return asyncio.run(limited())
+    campaign = DisturbedCampaign(case, directory, disturbances=disturbances, tls=tls)
+    return loops.run(campaign.run(), limit_s=30 + disturbances)

@@ -9,6 +9,7 @@ from typing import Any
 from ordercast.net.local import LocalCluster
 from ordercast.net.site.node import Node
 from support.clusters.campaigns import QUIET_S, Campaign, Case, Found
+from support.harness import loops
 
 SUSPECT_S = 0.15
 
@@ -64,8 +65,4 @@ class ExcludingCampaign(Campaign):
 
 
 def run_excluding(case: Case, directory: Path) -> Found:
-    async def limited() -> Found:
-        async with asyncio.timeout(300):
-            return await ExcludingCampaign(case, directory).run()
-
-    return asyncio.run(limited())
+    return loops.run(ExcludingCampaign(case, directory).run())
