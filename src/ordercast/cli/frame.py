@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from ordercast.model.errors import Error
 from ordercast.model.names import nearest
-from ordercast.model.verb_options import Flag, Names, VerbOption, Whole, Word
+from ordercast.model.verb_options import Flag, Names, VerbOption, WholeNumber, Word
 from ordercast.model.version import __version__
 
 STREAMS = ("node", "tail")  # verbs that go on printing
@@ -196,7 +196,7 @@ def add_options(
             )
             continue
         kind: Callable[[str], object] = str
-        if isinstance(notation, Whole):
+        if isinstance(notation, WholeNumber):
             kind = whole_number(notation.least)
         elif at_once and isinstance(notation, Word):
             kind = one_of(*notation.known)

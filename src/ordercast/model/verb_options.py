@@ -47,7 +47,7 @@ class Word(Notation):
 
 
 @dataclass(frozen=True)
-class Whole(Notation):
+class WholeNumber(Notation):
     """A whole number from `least` on."""
 
     least: int

@@ -1,6 +1,6 @@
 """The options of `ordercast plan`: one table for the command line and sweeps."""
 
-from ordercast.model.verb_options import Flag, Names, Notation, VerbOption, Whole, Word
+from ordercast.model.verb_options import Flag, Names, Notation, VerbOption, WholeNumber, Word
 from ordercast.plan.advice import AUTO
 from ordercast.plan.candidates import NAMED
 from ordercast.plan.objectives import OBJECTIVES
@@ -12,7 +12,7 @@ TABLE = (
                default=AUTO),
     VerbOption("objective", Word(tuple(OBJECTIVES)), "delay, load or messages (default: delay)",
                "NAME", default="delay"),
-    VerbOption("branching", Whole(2),
+    VerbOption("branching", WholeNumber(2),
                "balanced: children per site (default: chosen for the objective)", "N"),
     VerbOption("tie", Names(),
                "greedy: sites preferred in ties (default: the name that sorts first)", "A,B,...",

@@ -21,7 +21,7 @@ from ordercast.model.verb_options import (
     ReadFile,
     Time,
     VerbOption,
-    Whole,
+    WholeNumber,
     Word,
     by_name,
     require_text,
@@ -32,7 +32,7 @@ from ordercast.sim.faults import Faults, parse_faults, show_faults
 from ordercast.sim.networks import NetworkSpec, parse_network
 
 
-class Origins(Names):
+class OriginsNotation(Names):
     """How many, or which: a text of digits is a number."""
 
     def read(self, value: Any, where: str, read: ReadFile) -> Any:
@@ -43,13 +43,13 @@ class Origins(Names):
         return count(value, where, least=1)
 
     def check(self, value: Any, where: str, read: ReadFile) -> None:
-        (Whole(1).check if isinstance(value, int) else super().check)(value, where, read)
+        (WholeNumber(1).check if isinstance(value, int) else super().check)(value, where, read)
 
     def show(self, value: Any) -> str:
         return super().show(value) if isinstance(value, tuple) else str(value)
 
 
-class Network(Notation):
+class NetworkNotation(Notation):
     def read(self, value: Any, where: str, read: ReadFile) -> NetworkSpec:
         return parse_network(super().read(value, where, read), read, where)
 
@@ -115,15 +115,16 @@ TABLE = (
     VerbOption("builder", Word(BUILDER_NAMES),
                "greedy, star, balanced, metagroups or auto (default: what fits, or greedy)",
                "NAME"),
-    VerbOption("branching", Whole(2), "balanced: children per site", "N"),
+    VerbOption("branching", WholeNumber(2), "balanced: children per site", "N"),
     VerbOption("tie", Names(), "greedy: sites preferred in ties", "A,B,..."),
-    VerbOption("messages", Whole(0), "how many are sent (default: 1000)", "N"),
-    VerbOption("origins", Origins(), "how many sites send, or which: a,b (default: all)", "K"),
+    VerbOption("messages", WholeNumber(0), "how many are sent (default: 1000)", "N"),
+    VerbOption("origins", OriginsNotation(), "how many sites send, or which: a,b (default: all)",
+               "K"),
     VerbOption("rate", Number(1e-9, 1e9), "messages per second over all origins (default: 1000)",
                "R"),
-    VerbOption("seed", Whole(0), "(default: 1)", "S", default=1, configures=False,
+    VerbOption("seed", WholeNumber(0), "(default: 1)", "S", default=1, configures=False,
                unswept="[sweep] seed gives every run its own"),
-    VerbOption("network", Network(), "how long frames take (default: lan)", "SPEC"),
+    VerbOption("network", NetworkNotation(), "how long frames take (default: lan)", "SPEC"),
     VerbOption("wake", Time(),
                "a site takes frames in bursts, so long after the first (default: 0ms)", "TIME"),
     VerbOption("faults", FaultList(), "what goes wrong (default: nothing)", "SPEC"),
@@ -138,8 +139,8 @@ TABLE = (
                "to many: unicast, tree or multicast (default: unicast)", "NAME"),
     VerbOption("longest_sync", Time(), "a sync takes a tenth of this to all of it (default: 1ms)",
                "TIME"),
-    VerbOption("batch", Whole(1), "most messages per submission (default: 1)", "N"),
-    VerbOption("payload", Whole(0), "most bytes per message (default: 64)", "BYTES"),
+    VerbOption("batch", WholeNumber(1), "most messages per submission (default: 1)", "N"),
+    VerbOption("payload", WholeNumber(0), "most bytes per message (default: 64)", "BYTES"),
     VerbOption("implicit", _SHARE, "share of sends to listed sites (default: 0)", "SHARE"),
     VerbOption("replies", _SHARE, "share of sends that answer a delivery, at once (default: 0)",
                "SHARE"),
@@ -149,7 +150,7 @@ TABLE = (
     VerbOption("timing", Parts(Timing), "e.g. ack_delay=1ms,resend_after=50ms", "LIST"),
     VerbOption("settle", Time(), "all must be delivered within this after faults (default: 60s)",
                "TIME"),
-    VerbOption("most_events", Whole(1), "stop a run that takes more", "N"),
+    VerbOption("most_events", WholeNumber(1), "stop a run that takes more", "N"),
     VerbOption("schedule", Flag(),
                "draw everything but the protocol from the seed, as the tests' fault schedules do",
                default=False, configures=False),

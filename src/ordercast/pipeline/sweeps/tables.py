@@ -11,7 +11,7 @@ from typing import Any
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site, parse_groups
-from ordercast.model.verb_options import Number, ReadFile, VerbOption, Whole, Word, by_name
+from ordercast.model.verb_options import Number, ReadFile, VerbOption, WholeNumber, Word, by_name
 from ordercast.pipeline.sweeps.subject import Config
 from ordercast.sim.chance import Stream
 
@@ -34,7 +34,7 @@ class Drawing:
     sizes: str = "fixed"
 
 
-class _Groups(Whole):
+class _Groups(WholeNumber):
     """How many to draw, or the file that they are in."""
 
     def check(self, value: Any, where: str, read: ReadFile) -> None:
@@ -52,9 +52,9 @@ class _Spread(Number):
 
 OPTIONS: Mapping[str, VerbOption] = by_name(
     (
-        VerbOption("sites", Whole(1), "how many"),
+        VerbOption("sites", WholeNumber(1), "how many"),
         VerbOption("groups", _Groups(1), "how many to draw, or their file"),
-        VerbOption("size", Whole(1), "members of a group, or their mean"),
+        VerbOption("size", WholeNumber(1), "members of a group, or their mean"),
         VerbOption("spread", _Spread(0.01, 1e6), "of local groups; or uniform"),
         VerbOption("sizes", Word(SIZES), "all of one size, or exponential"),
     )

@@ -11,7 +11,7 @@ from ordercast.model.verb_options import (
     Notation,
     ReadFile,
     VerbOption,
-    Whole,
+    WholeNumber,
     Word,
     by_name,
     require_text,
@@ -87,7 +87,7 @@ TABLE = (
     VerbOption("links", Word(LINKS),
                "lan, or wan: the root's children are in other regions (default: lan)", "KIND",
                default=LINKS[0]),
-    VerbOption("seed", Whole(0), "of who is behind, and of what is drawn (default: 1)", "S",
+    VerbOption("seed", WholeNumber(0), "of who is behind, and of what is drawn (default: 1)", "S",
                default=1, configures=False, unswept="[sweep] seed gives every run its own"),
 )  # fmt: skip
 

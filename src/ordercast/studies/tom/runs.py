@@ -24,7 +24,7 @@ from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.overheard import Heard, Overheard, Sending, overhear
 from ordercast.sim.simulate import EPOCH
-from ordercast.studies.tom.costs import TRANSMISSIONS, Session, figure_5
+from ordercast.studies.tom.costs import TRANSMISSIONS, FormulaTerms, figure_5
 from ordercast.wire.frames import Relay
 
 MEMBERS, OUTSIDE = "members", "outside"
@@ -102,13 +102,13 @@ def _is_down(frame: Heard) -> bool:
 
 def setting_of(
     protocol: str, structure: Structure, group: Group, sources: tuple[Site, ...]
-) -> Session:
+) -> FormulaTerms:
     """What the formulas speak of, of the group that is sent to."""
     members, top = structure.groups[group], structure.primary(group)
     tellers = with_tellers(structure)
     hosts = tellers.domains[tellers.root_of[top]]
     inside = sum(source in members for source in sources)
-    setting = Session(
+    setting = FormulaTerms(
         len(sources), len(members), len(hosts), inside=inside, on_top=sources.count(top)
     )
     edges = _edges(structure, group)
@@ -124,8 +124,8 @@ def setting_of(
 
 
 def _of_metagroups(
-    setting: Session, structure: Structure, group: Group, edges: list[tuple[Site, Site]]
-) -> Session:
+    setting: FormulaTerms, structure: Structure, group: Group, edges: list[tuple[Site, Site]]
+) -> FormulaTerms:
     found = quotient(structure.table)
     inner = found.members()
     managers = found.table.groups[group]
