@@ -12,7 +12,7 @@ import pytest
 
 from ordercast.check.report import check_history
 from ordercast.history.rows import History
-from ordercast.pipeline.audits import plan
+from ordercast.pipeline.audits import steps
 from support.cases.faults import FAULTS, Fault, any_history, broken_history
 from support.cases.fuzz import named, right_history, together
 from support.cases.known import DATA, Case, known_cases
@@ -27,7 +27,7 @@ JUDGED = ("ok", "rows", "sites", "messages", "runs", "checks", "informative", "t
 
 @pytest.fixture(autouse=True)
 def cuts_that_many_messages_cross(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_OVER", 1_000_000)
+    monkeypatch.setattr(steps, "MOST_OVER", 1_000_000)
 
 
 def in_memory(history: History) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def test_witnesses_of_requests_are_the_same_in_both_engines() -> None:
 
 
 def test_a_cut_that_many_messages_cross_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_OVER", 0)
+    monkeypatch.setattr(steps, "MOST_OVER", 0)
     for seed in range(60):
         history = any_history(seed)
         audited = audit_in_loop(history, cuts=3, rng=random.Random(seed))
