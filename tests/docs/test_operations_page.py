@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from ordercast.cli import VERBS
-from ordercast.net.config import Cluster, parse_cluster
+from ordercast.net.cluster.config import Cluster, parse_cluster
+from ordercast.net.daemon.metrics import exposition
 from ordercast.net.local import local_cluster
-from ordercast.net.metrics import exposition
-from ordercast.net.status import status_of
+from ordercast.net.site.status import status_of
 from support.harness.loops import in_loop
 from support.harness.ports import free_ports
 

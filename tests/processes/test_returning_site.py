@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ordercast
-from ordercast.net.connection import LinkLimits
+from ordercast.net.link.connection import LinkLimits
 from support.clusters.layouts import primary_of
 from support.clusters.processes import write_cluster
 from support.clusters.sites import read

@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.net.config import Retention
+from ordercast.net.cluster.config import Retention
 from ordercast.sim.members import build_forest
 from support.cases.stored_schedules import forgets
 from support.worlds import epochs

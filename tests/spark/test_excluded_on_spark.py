@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.history.rows import History
-from ordercast.net.export import export
+from ordercast.net.export.history import export
 from ordercast.pipeline import audit
 from ordercast.pipeline.auditing import face
 from support.clusters.processes import Processes, write_cluster

@@ -6,8 +6,8 @@ from pathlib import Path
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.history.rows import BASE, History, Meta
-from ordercast.net.config import Retention
-from ordercast.net.export import export
+from ordercast.net.cluster.config import Retention
+from ordercast.net.export.history import export
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
 from ordercast.sim.schedules import changing

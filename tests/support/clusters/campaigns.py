@@ -14,10 +14,10 @@ from typing import Any
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.model.errors import Error, NotInMajority
-from ordercast.net.export import export
+from ordercast.net.export.history import export
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.node import Node
-from ordercast.net.stream import EpochOpened, Rollback
+from ordercast.net.site.node import Node
+from ordercast.net.site.stream import EpochOpened, Rollback
 from support.cases.tables import FIGURE_3, random_table
 from support.harness import loops
 from support.judges.applog import Note, accepted, compare, judge, saw

@@ -22,11 +22,11 @@ from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
 from ordercast.model.epochs import AddSite, Edit, RetireSite
 from ordercast.model.errors import ConfigError, Error, NotInMajority, UnknownGroup
-from ordercast.net import processes
-from ordercast.net.changing import new_change_name
-from ordercast.net.client import Client, connect
-from ordercast.net.client_receipts import ClientReceipt
-from ordercast.net.config import read_cluster
+from ordercast.net.client.client import Client, connect
+from ordercast.net.client.receipts import ClientReceipt
+from ordercast.net.cluster import processes
+from ordercast.net.cluster.config import read_cluster
+from ordercast.net.site.changes import new_change_name
 from processes.daemons import Daemons
 
 READY_S = 30.0

@@ -20,10 +20,10 @@ from ordercast.model.epochs import (
     UseProtocol,
 )
 from ordercast.model.errors import ConfigError, CrossDomain, Error, UnknownGroup
-from ordercast.net.changing import new_change_name
 from ordercast.net.local import LocalCluster
-from ordercast.net.node import Node
-from ordercast.net.stream import EpochOpened
+from ordercast.net.site.changes import new_change_name
+from ordercast.net.site.node import Node
+from ordercast.net.site.stream import EpochOpened
 from support.clusters.campaigns import Campaign, Case, Found
 from support.harness import loops
 from support.judges.applog import accepted, saw

@@ -20,12 +20,12 @@ from typing import Any
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.model.errors import NotInMajority
-from ordercast.net.admin_frames import Request, Send
-from ordercast.net.client import Client, connect
-from ordercast.net.client_receipts import ClientReceipt
-from ordercast.net.config import Cluster, read_cluster
-from ordercast.net.export import export
-from ordercast.net.store_reader import Reader
+from ordercast.net.admin.frames import Request, Send
+from ordercast.net.client.client import Client, connect
+from ordercast.net.client.receipts import ClientReceipt
+from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.export.history import export
+from ordercast.net.store.reader import Reader
 from support.clusters.processes import ROOT, write_cluster
 from support.harness import loops
 

@@ -5,11 +5,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from ordercast.net.assembly import AnyTransport, MakeTransport, over_tcp
-from ordercast.net.certs import write_certificates
-from ordercast.net.config import Cluster
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.link.certificates import write_certificates
 from ordercast.net.local import LocalCluster
-from ordercast.net.node import Node
+from ordercast.net.site.assembly import AnyTransport, MakeTransport, over_tcp
+from ordercast.net.site.node import Node
 from support.clusters.campaigns import Campaign, Case, Found
 from support.clusters.processes import NAME
 from support.harness import loops

@@ -7,7 +7,7 @@ from typing import Any
 
 import ordercast
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.node import Node
+from ordercast.net.site.node import Node
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c"]}
 QUICK = {"suspect": "300ms"}

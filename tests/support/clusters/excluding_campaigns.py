@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.net.local import LocalCluster
-from ordercast.net.node import Node
+from ordercast.net.site.node import Node
 from support.clusters.campaigns import QUIET_S, Campaign, Case, Found
 from support.harness import loops
 

@@ -1,7 +1,7 @@
 """What a cluster file gives its sites to begin with, for tests that ask who orders what."""
 
 from ordercast.core.structure import Structure
-from ordercast.net.config import Cluster
+from ordercast.net.cluster.config import Cluster
 
 
 def structure_of(cluster: Cluster, group: str) -> Structure:

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ordercast.net.admin import Admin
-from ordercast.net.admin_session import Limits
-from ordercast.net.client import Client, connect
+from ordercast.net.client.client import Client, connect
+from ordercast.net.daemon.admin import Admin
+from ordercast.net.daemon.session import Limits
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.node import Node
+from ordercast.net.site.node import Node
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from ordercast.history.digest import digest
 from ordercast.history.rows import History
-from ordercast.net.gaps import Gap
+from ordercast.net.site.gaps import Gap
 
 Note: TypeAlias = tuple[Any, ...]
 """("open",), ("saw", position, group, origin, incarnation, seq, digest), ("confirming", position),

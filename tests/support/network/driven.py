@@ -20,11 +20,11 @@ from ordercast.model.errors import UnknownGroup, WindowFull
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND, Limits, Options
-from ordercast.net.connection import LinkLimits, LinkTimes
-from ordercast.net.hello import FOUNDING, Identity
-from ordercast.net.meeting import Meeting
-from ordercast.net.tls import TlsConfig
-from ordercast.net.transport import Transport
+from ordercast.net.link.connection import LinkLimits, LinkTimes
+from ordercast.net.link.hello import FOUNDING, Identity
+from ordercast.net.link.tls import TlsConfig
+from ordercast.net.link.transport import Transport
+from ordercast.net.site.meeting import Meeting
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.epochs import SiteFrame
 from support.network.links import CLUSTER, QUICK

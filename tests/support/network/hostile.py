@@ -18,8 +18,8 @@ from zlib import crc32
 import msgspec
 
 from ordercast.model.epochs import AddGroup
-from ordercast.net.hello import VERSION as HELLO_VERSION
-from ordercast.net.hello import Hello, encode_hello
+from ordercast.net.link.hello import VERSION as HELLO_VERSION
+from ordercast.net.link.hello import Hello, encode_hello
 from ordercast.wire.codec import MAGIC, VERSION
 from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
 from ordercast.wire.frames import Ack

@@ -11,10 +11,10 @@ import uvloop
 
 from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.net.connection import LinkLimits, LinkTimes
-from ordercast.net.hello import Identity
-from ordercast.net.tls import TlsConfig
-from ordercast.net.transport import Transport
+from ordercast.net.link.connection import LinkLimits, LinkTimes
+from ordercast.net.link.hello import Identity
+from ordercast.net.link.tls import TlsConfig
+from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.frames import UP, Data, Frame, Submit
 from support.harness import loops

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import ordercast
-from ordercast.net.beside import Beside
-from ordercast.net.node import Node
-from ordercast.net.spreading import Spreading
+from ordercast.net.link.combined import Beside
+from ordercast.net.link.multicast import Spreading
+from ordercast.net.site.node import Node
 
 PROBE = ("239.255.200.200", 29_999)
 

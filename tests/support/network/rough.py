@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ordercast.core.epochs.layout import nowhere
 from ordercast.model.epochs import AddSite, Edit, JoinGroup, RetireSite
-from ordercast.net.tls import TlsConfig
+from ordercast.net.link.tls import TlsConfig
 from support.network.driven import GROUP, DrivenSite, one_group_of, wrong_deliveries
 from support.network.links import anywhere, until
 from support.network.proxy import Manners, Proxy

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import ordercast
-from ordercast.net import replica_past, snapshot_file
-from ordercast.net.node import Node
+from ordercast.net.replica import past as replica_past
+from ordercast.net.site import snapshot_file
+from ordercast.net.site.node import Node
 
 STEPS = (
     "before taking", "before writing", "half written", "before syncing", "before renaming",

@@ -21,8 +21,8 @@ from ordercast.forest.star import build_star
 from ordercast.model.epochs import UseBuilder
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, Limits, Options
-from ordercast.net.openings import open_event
-from ordercast.net.store import Store, Written
+from ordercast.net.store.openings import open_event
+from ordercast.net.store.store import Store, Written
 
 OUTSTANDING = 40  # outboxes
 

@@ -9,9 +9,9 @@ from ordercast.core.outbox import Accepted, Passed
 from ordercast.history.reader import read_history
 from ordercast.history.rows import History
 from ordercast.model.messages import Batch, Key, Placed, Requests, pack_payloads
-from ordercast.net.export import Exported, export
-from ordercast.net.openings import open_event
-from ordercast.net.store import Store, Written
+from ordercast.net.export.history import Exported, export
+from ordercast.net.store.openings import open_event
+from ordercast.net.store.store import Store, Written
 from support.stores.records import flush, open_store, write
 
 GROUPS = {"g": ("a", "b", "c"), "h": ("b", "c")}

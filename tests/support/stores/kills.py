@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from ordercast.net.store import Store
+from ordercast.net.store.store import Store
 from support.programs import store_child
 from support.stores.records import open_store
 

@@ -14,7 +14,7 @@ from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.records import Anew, EngineState, Kept, MemberRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
-from ordercast.net.store import Store, Written
+from ordercast.net.store.store import Store, Written
 
 SOON_S = 30.0  # that a busy machine may take
 

@@ -23,11 +23,11 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import BASE, OPEN, ROLLBACK, History
 from ordercast.model.epochs import Finish, Open
 from ordercast.model.options import SECOND
-from ordercast.net.config import Retention
-from ordercast.net.export import export
-from ordercast.net.openings import founding_told, open_event
-from ordercast.net.rollbacks import EXCLUDED, RETURNED, rollback_event
-from ordercast.net.store import Store, Written
+from ordercast.net.cluster.config import Retention
+from ordercast.net.export.history import export
+from ordercast.net.store.openings import founding_told, open_event
+from ordercast.net.store.rollbacks import EXCLUDED, RETURNED, rollback_event
+from ordercast.net.store.store import Store, Written
 from support.cases.epoch_schedules import ON_TREES, drawn_world
 from support.cases.exclude_schedules import drawn_world as excluding_world
 from support.cases.exclude_schedules import hard_world

@@ -10,9 +10,9 @@ from typing import Any
 from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberBox, MemberRecord
 from ordercast.core.structure import Structure
 from ordercast.model.messages import Delivery
-from ordercast.net.config import Retention
-from ordercast.net.openings import founding_told, open_event
-from ordercast.net.store import Store, Written
+from ordercast.net.cluster.config import Retention
+from ordercast.net.store.openings import founding_told, open_event
+from ordercast.net.store.store import Store, Written
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
