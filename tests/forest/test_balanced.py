@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordercast.forest.balanced import build_balanced
-from ordercast.forest.forest import Forest, problems
+from ordercast.forest.forest import Forest
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metrics import Metrics, measure, measure_indexed
 from ordercast.forest.star import build_star
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from support.cases.tables import random_table, tables
+from support.forests import problems
 
 both_partitioners = pytest.mark.parametrize("partitioner", ["metis", "builtin"])
 

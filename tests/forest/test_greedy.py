@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 from forest.literal_generator import literal_forest
-from ordercast.forest.forest import problems
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from support.cases.tables import random_table, tables
+from support.forests import problems
 
 
 def assert_equals_literal(table: GroupTable, tie: tuple[str, ...] = ()) -> None:

@@ -7,7 +7,7 @@ import itertools
 
 from ordercast.forest.labels import Labels, common_prefix
 from ordercast.model.options import Options
-from ordercast.plan.tom_costs import Setting, tom, tom_printed
+from ordercast.studies.tom.costs import Setting, tom, tom_printed
 from ordercast.wire.frames import Relay, Submit
 from ordercast.wire.tom import Bid, Body
 from support.worlds.figures import FIGURE_2_GROUPS, FIGURE_2_PARENT, Stage, figure_2

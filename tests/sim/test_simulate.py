@@ -227,7 +227,7 @@ def test_sites_that_stay_down_are_not_held_against_the_others() -> None:
         ({"stability": "plane"}, "stability: there is no 'plane' (did you mean 'plain'?)"),
         (
             {"on_failure": "wait", "durability": "memory"},
-            "durability: 'wait' needs durable relays, so not 'memory'",
+            "durability: on_failure = 'wait' needs a store that outlives a crash",
         ),
         ({"rate": 0.0}, "rate: 0.0 is not a rate"),
         ({"batch": 0}, "batch: 0 is too small (1 or more)"),

@@ -24,7 +24,7 @@ from ordercast.model.epochs import (
     RetireSite,
     UseProtocol,
 )
-from ordercast.pipeline.auditing import face
+from ordercast.pipeline.audits import face
 from processes.daemons import Daemons, up
 from support.clusters.changed_cluster import changed
 from support.harness import loops

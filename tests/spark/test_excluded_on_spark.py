@@ -12,7 +12,7 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import History
 from ordercast.net.export.history import export
 from ordercast.pipeline import audit
-from ordercast.pipeline.auditing import face
+from ordercast.pipeline.audits import face
 from support.clusters.processes import Processes, write_cluster
 from support.judges.parts import arrow_table
 from support.worlds.stored_members import cut_off

@@ -7,13 +7,11 @@ from typing import TypeAlias
 
 from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
-from ordercast.model.options import Limits, Timing
+from ordercast.model.options import NEVER, Limits, Timing
 from ordercast.wire.frames import CONTROL, Item
 
 Take: TypeAlias = Callable[[Site, int, Item], bool]
 """Hand an item up; False: no room now, keep it and try again on `resume`."""
-
-NEVER = 1 << 62
 
 
 class Outgoing:

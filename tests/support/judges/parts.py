@@ -16,17 +16,17 @@ from ordercast.check.runs import split_runs
 from ordercast.history.rows import History, Row
 from ordercast.history.schema import arrow_schema
 from ordercast.history.tables import TABLES
-from ordercast.pipeline.auditing import verdicts
-from ordercast.pipeline.auditing.at_driver import DriverWork, Gathered
-from ordercast.pipeline.auditing.cuts import Cuts, no_cuts
-from ordercast.pipeline.auditing.facts import gather
-from ordercast.pipeline.auditing.files import UNUSED
-from ordercast.pipeline.auditing.findings import Finding, decode, encode
-from ordercast.pipeline.auditing.names import Contents, legend, number_names, split_small
-from ordercast.pipeline.auditing.numbers import Numbers
-from ordercast.pipeline.auditing.plan import Outcome, judge
-from ordercast.pipeline.auditing.rows import DELIVERED, SENT
-from ordercast.pipeline.auditing.tasks import Task
+from ordercast.pipeline.audits import verdicts
+from ordercast.pipeline.audits.at_driver import DriverWork, Gathered
+from ordercast.pipeline.audits.cuts import Cuts, no_cuts
+from ordercast.pipeline.audits.facts import gather
+from ordercast.pipeline.audits.files import UNUSED
+from ordercast.pipeline.audits.findings import Finding, decode, encode
+from ordercast.pipeline.audits.glossary import Contents, legend, number_names, split_small
+from ordercast.pipeline.audits.numbers import Numbers
+from ordercast.pipeline.audits.plan import Outcome, judge
+from ordercast.pipeline.audits.rows import DELIVERED, SENT
+from ordercast.pipeline.audits.tasks import Task
 
 
 class Loop(DriverWork):

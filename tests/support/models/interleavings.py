@@ -22,12 +22,11 @@ from ordercast.core.epochs.layout import first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
 from ordercast.core.epochs.returning import Rollback
-from ordercast.core.lanes import NEVER
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import Tellers
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
-from ordercast.model.options import MILLISECOND, SECOND, Options, Timing
+from ordercast.model.options import MILLISECOND, NEVER, SECOND, Options, Timing
 from support.judges.epoch_judge import Seen, judge
 from support.models.canonical import canonical
 from support.worlds.epochs import build

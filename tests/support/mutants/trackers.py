@@ -7,12 +7,13 @@ from ordercast.core.lanes import Take
 from ordercast.core.link import Link
 from ordercast.core.stability import arrays, seat
 from ordercast.core.stability.arrays import LogArray, LogCounts
-from ordercast.core.stability.by_rounds import NEVER, ByRounds
+from ordercast.core.stability.by_rounds import ByRounds
 from ordercast.core.stability.coordp import CoordP
 from ordercast.core.stability.differences import Differences
 from ordercast.core.stability.gathering import Gathering
 from ordercast.core.stability.rounds import Ack
 from ordercast.core.stability.train import Train
+from ordercast.model.options import NEVER
 from ordercast.wire.frames import CONTROL, Data
 from ordercast.wire.stability import RoundAsk
 

@@ -21,7 +21,6 @@ from ordercast.core.epochs.records import (
     MemberRecord,
 )
 from ordercast.core.epochs.returning import Rollback
-from ordercast.core.lanes import NEVER
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metagroups import build_metagroups
@@ -30,7 +29,7 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Delivery
-from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
+from ordercast.model.options import MILLISECOND, NEVER, SECOND, Limits, Options, Timing
 from ordercast.wire.epochs import Fed
 from support.judges.epoch_judge import Seen, judge
 

@@ -10,7 +10,6 @@ from ordercast.core.order.arrow_counting import ArrowCounting
 from ordercast.core.order.combining import CombiningSwap
 from ordercast.core.order.combining_counting import CombiningCounting
 from ordercast.core.order.hybrid import HybridSwap
-from ordercast.core.order.swap_tree import Say, SwapTree
 from ordercast.core.order.swaps import (
     Found,
     Numbered,
@@ -22,6 +21,7 @@ from ordercast.core.order.swaps import (
     ask_of,
 )
 from ordercast.model.messages import Batch, pack_payloads
+from ordercast.studies.swap.tree import Say, SwapTree
 from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
 

@@ -16,9 +16,9 @@ from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import MULTICAST
 from ordercast.core.dissemination.settings import StreamLimits
-from ordercast.core.lanes import NEVER
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 from ordercast.net.cluster.addresses import why
 from ordercast.net.cluster.multicast import MulticastConfig
 from ordercast.net.link.combined import Beside, Host, MakeTransport

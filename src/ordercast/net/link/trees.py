@@ -9,9 +9,8 @@ from typing import Any, Final
 from ordercast.core.dissemination.along_tree import AlongTree
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import TREE
-from ordercast.core.lanes import NEVER
 from ordercast.model.groups import Site
-from ordercast.model.options import SECOND
+from ordercast.model.options import NEVER, SECOND
 from ordercast.net.link.combined import Beside, Host, MakeTransport
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import Passing as Pass
