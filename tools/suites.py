@@ -91,7 +91,7 @@ SUITES = (
     Suite("unit", 300, unit),
     Suite("schedules", 120, directory("schedules", workers=CORES)),
     Suite("processes", 180, directory("processes", workers=WAITING)),
-    Suite("spark", 180, directory("spark", workers=1)),
+    Suite("spark", 180, directory("spark", workers=min(CORES, 2))),
     Suite("docs", 30, directory("docs", "browser", workers=CORES)),
 )
 
