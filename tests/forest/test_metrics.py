@@ -9,7 +9,7 @@ from ordercast.forest.rebalance import rebalance
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
 from support.cases.tables import FIGURE_3, FIGURE_3_TIE, table_of, tables
-from support.forests import problems
+from support.judges.forests import problems
 
 
 def walked_load(forest: Forest, table: GroupTable) -> dict[str, int]:

@@ -1,5 +1,5 @@
-"""The audit of the pipeline beside the checkers in memory: wherever the audit cuts the history, both
-must say the same, and the witnesses must show what they say."""
+"""The audit of the pipeline beside the checkers in memory: wherever the audit cuts the history,
+both must say the same, and the witnesses must show what they say."""
 
 import random
 from typing import Any
