@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import FrameError
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.net.sealing import (
     OVERHEAD_BYTES,
     Authentic,
@@ -18,7 +19,6 @@ from ordercast.net.sealing import (
     sealed,
 )
 from ordercast.wire.datagrams import HEADER_BYTES, Ask, Beat, Datagram, Piece
-from ordercast.wire.limits import LARGEST_NUMBER
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 BOTH = pytest.mark.parametrize("make", [Authentic, Secret])

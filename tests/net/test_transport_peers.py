@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ordercast.model.epochs import AddGroup
+from ordercast.model.limits import MEMBERS, RECORDS
 from ordercast.net.certs import write_certificates
 from ordercast.net.hello import FOUNDING, Identity
 from ordercast.net.tls import TlsConfig
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.epochs import Ask, Fed, InEpoch
 from ordercast.wire.frames import Data
-from ordercast.wire.limits import MEMBERS, RECORDS
 from support.links import (
     CLUSTER,
     TERMS,

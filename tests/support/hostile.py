@@ -18,12 +18,12 @@ from zlib import crc32
 import msgspec
 
 from ordercast.model.epochs import AddGroup
+from ordercast.model.limits import MEMBERS
 from ordercast.net.hello import VERSION as HELLO_VERSION
 from ordercast.net.hello import Hello, encode_hello
 from ordercast.wire.codec import MAGIC, VERSION
 from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
 from ordercast.wire.frames import Ack
-from ordercast.wire.limits import MEMBERS
 from ordercast.wire.voting import Vote
 
 Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter, random.Random], Awaitable[None]]

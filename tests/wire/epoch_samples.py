@@ -31,12 +31,12 @@ from ordercast.model.epochs import (
     UseProtocol,
     Voters,
 )
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, Passing
 from ordercast.wire.epochs import Ask, Fed, Feed, Fetch, InEpoch, Logged, Pages, Past, Whole
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
-from ordercast.wire.limits import LARGEST_NUMBER
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import samples
 from wire.samples import COUNTS, NAMES, NUMBERS

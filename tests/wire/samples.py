@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
+from ordercast.model.limits import BATCH_MESSAGES, LARGEST_NUMBER
 from ordercast.model.messages import CLIENT_BYTES, Batch, Key, Placed, Requests
 from ordercast.wire.frames import (
     CONTROL,
@@ -29,7 +30,6 @@ from ordercast.wire.frames import (
     Timed,
     Wanted,
 )
-from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TypeAlias
 
-from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
 from ordercast.model.options import Limits, Timing
 from ordercast.wire.frames import CONTROL, Item
+from ordercast.wire.items import total_weight
 
 Take: TypeAlias = Callable[[Site, int, Item], bool]
 """Hand an item up; False: no room now, keep it and try again on `resume`."""
@@ -44,7 +44,7 @@ class Outgoing:
 
     def weigh(self) -> None:
         """What is under way has changed otherwise than one by one."""
-        self.weight = sum(map(weight_of, islice(self.items, self.sent - self.done)))
+        self.weight = total_weight(islice(self.items, self.sent - self.done))
 
     def admit(self, limits: Limits) -> int:
         """Up to which item there is room; what is new of that counts as under way."""
@@ -54,13 +54,13 @@ class Outgoing:
         if limit - sent > 1 or (sent < limit and self.weight):
             return self._within_bytes(sent, limit, limits.link_bytes)
         if sent < limit:  # alone, it may be as large as it likes
-            self.weight = weight_of(self.items[sent - self.done])
+            self.weight = self.items[sent - self.done].weight()
         return limit
 
     def _within_bytes(self, sent: int, limit: int, most: int) -> int:
         weight = self.weight
         for item in islice(self.items, sent - self.done, limit - self.done):
-            more = weight + weight_of(item)
+            more = weight + item.weight()
             if weight and more > most:
                 break
             weight = more
@@ -74,7 +74,7 @@ class Outgoing:
         items: list[Item] = []
         size, number = 0, first
         for item in islice(self.items, first - self.done - 1, last - self.done):
-            weight = weight_of(item)
+            weight = item.weight()
             if items and (len(items) == limits.frame_items or size + weight > limits.frame_bytes):
                 pieces.append((number, tuple(items)))
                 number += len(items)

@@ -15,29 +15,30 @@ nobody waits for lingers a little for one (docs/stability.md, "With data").
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
 from ordercast.core.lanes import NEVER, Incoming, Outgoing, Take, first_wait
-from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
+from ordercast.model.limits import RIDERS
 from ordercast.model.options import Limits, Timing
-from ordercast.wire.checks import RIDE
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,
     LANES,
+    LIGHT_ITEMS,
     UP,
     Ack,
     Acks,
     Data,
     Frame,
     Item,
+    LightItem,
     Repair,
     Rider,
 )
-from ordercast.wire.limits import RIDERS
+from ordercast.wire.items import total_weight
 
 Sends: TypeAlias = list[tuple[Site, Frame]]
 
@@ -140,7 +141,7 @@ class Link:
         """With data that leaves now if it may, else with data that waits for the disk, else by
         itself or, while it may linger, not yet."""
         light = out.last - out.sent <= RIDERS and all(
-            type(item) in RIDE for item in islice(out.items, out.sent - out.done, None)
+            type(item) in LIGHT_ITEMS for item in islice(out.items, out.sent - out.done, None)
         )
         may_leave = down is late or not (self._counts or self._unstored)
         if light and may_leave and len(down) > early and self._ride(now, out, down):
@@ -157,13 +158,14 @@ class Link:
         frame = sends[-1][1]
         if type(frame) is not Data or frame.lane == CONTROL:
             return False
-        weight = sum(map(weight_of, frame.items))
-        weight += sum(map(weight_of, islice(out.items, out.sent - out.done, None)))
+        weight = total_weight(frame.items)
+        weight += total_weight(islice(out.items, out.sent - out.done, None))
         first = out.sent + 1
         if weight > _LIGHT or (last := out.admit(self.limits)) < first:
             return False
         items = tuple(islice(out.items, first - out.done - 1, last - out.done))
-        sends[-1] = (self.peer, replace(frame, rider=Rider(first, items)))
+        rider = Rider(first, cast("tuple[LightItem, ...]", items))
+        sends[-1] = (self.peer, replace(frame, rider=rider))
         self._under_way(now, out, last)
         self.linger_at = NEVER
         return True
@@ -219,7 +221,7 @@ class Link:
                 gone = [popleft() for _ in range(done - out.done)]
                 finished.append((lane, gone))
                 out.done = done
-                out.weight -= sum(map(weight_of, gone))
+                out.weight -= total_weight(gone)
                 if not out.items:
                     out.resend_at = NEVER
                 elif out.sent < out.last:

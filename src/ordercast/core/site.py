@@ -30,6 +30,7 @@ from ordercast.model.errors import ConfigError, PeerMistake, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import ITEMS
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests
 from ordercast.model.options import Options
 from ordercast.wire.frames import (
@@ -45,7 +46,6 @@ from ordercast.wire.frames import (
     Settled,
     Submit,
 )
-from ordercast.wire.limits import ITEMS
 from ordercast.wire.stability import COUNTLESS
 
 

@@ -20,14 +20,14 @@ from ordercast.model import errors
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error, FrameError
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import CLIENT_BYTES, Placed
-from ordercast.wire.limits import (
+from ordercast.model.limits import (
     BATCH_MESSAGES,
     BODY_BYTES,
     LARGEST_NUMBER,
     MEMBERS,
     RECORDS,
 )
+from ordercast.model.messages import CLIENT_BYTES, Placed
 
 VERSION = 4
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header

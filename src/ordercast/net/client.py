@@ -49,7 +49,7 @@ from ordercast.net.config import Cluster, read_cluster
 from ordercast.net.places import KnownPlaces
 from ordercast.net.processes import require_site
 from ordercast.net.stream import GapBatch
-from ordercast.wire.epoch_checks import check_change
+from ordercast.wire.epochs import check_change
 
 _log = logging.getLogger("ordercast.net.client")
 

@@ -11,11 +11,11 @@ from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import TREE
 from ordercast.core.lanes import NEVER
 from ordercast.model.groups import Site
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.options import SECOND
 from ordercast.net.beside import Beside, MakeTransport
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import Passing as Pass
-from ordercast.wire.limits import LARGEST_NUMBER
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node

@@ -19,6 +19,7 @@ from ordercast.core.dissemination.settings import StreamLimits
 from ordercast.core.lanes import NEVER
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.net.addresses import why
 from ordercast.net.beside import Beside, MakeTransport
 from ordercast.net.datagram import DatagramSocket
@@ -26,7 +27,6 @@ from ordercast.net.multicast_file import MulticastConfig
 from ordercast.net.sealing import OVERHEAD_BYTES, Forged, MakeSeal, Seal, opened, sealed
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES
-from ordercast.wire.limits import LARGEST_NUMBER
 
 if TYPE_CHECKING:
     from ordercast.net.node import Node

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from ordercast.model.errors import FrameError
-from ordercast.wire.limits import LARGEST_NUMBER
+from ordercast.model.limits import LARGEST_NUMBER
 
 MAGIC: Final = b"ocd"
 VERSION: Final = 1

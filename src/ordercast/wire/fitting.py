@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ordercast.model.epochs import AddGroup, Begin, Entry, EpochRecord, Finish
-from ordercast.wire.limits import RECORDS, TEXT
+from ordercast.model.limits import RECORDS, TEXT
 
 FEW_BYTES: Final = 1024 * 1024  # of records in a frame: beside data, a frame should not be long
 _NUMBERS: Final = 24  # bytes that the numbers and lengths of an entry take at most

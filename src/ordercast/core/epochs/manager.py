@@ -26,9 +26,9 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import RECORDS
 from ordercast.wire.epochs import Ask, Fed, Feed
 from ordercast.wire.fitting import fitting
-from ordercast.wire.limits import RECORDS
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member

@@ -52,8 +52,7 @@ from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch, Requests
 from ordercast.model.options import MILLISECOND, Options
-from ordercast.wire.epoch_checks import check_change
-from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
+from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame, check_change
 from ordercast.wire.voting import Install, Voting
 
 _LONELY = 1_000 * MILLISECOND
