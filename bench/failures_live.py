@@ -28,9 +28,9 @@ from typing import Any
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.messages import Delivery
-from ordercast.net import processes
-from ordercast.net.client import Client, connect
-from ordercast.net.config import Cluster, read_cluster
+from ordercast.net.client.client import Client, connect
+from ordercast.net.cluster import processes
+from ordercast.net.cluster.config import Cluster, read_cluster
 
 SITES = ("a", "b", "c", "d", "e")
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["c", "d", "e"]}

@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from ordercast.net.bench import free_ports, run_members
-from ordercast.net.bench_member import BATCH_BYTES, run_member, take_part
-from ordercast.net.bench_meter import Meter
+from ordercast.net.bench.member import BATCH_BYTES, run_member, take_part
+from ordercast.net.bench.meter import Meter
+from ordercast.net.bench.run import free_ports, run_members
 
 HEADER = struct.Struct(">IIQ")  # bytes of the body, origin, place in the order
 LENGTH = struct.Struct(">I")

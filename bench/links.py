@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.model.messages import Batch
-from ordercast.net.certs import write_certificates
-from ordercast.net.connection import READ_BYTES, LinkTimes
-from ordercast.net.hello import Identity
-from ordercast.net.tls import TlsConfig
-from ordercast.net.transport import Transport
+from ordercast.net.link.certificates import write_certificates
+from ordercast.net.link.connection import READ_BYTES, LinkTimes
+from ordercast.net.link.hello import Identity
+from ordercast.net.link.tls import TlsConfig
+from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame, encode_frame
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import UP, Data, Submit

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.model.errors import Error
-from ordercast.net.bench import BenchSpec, run_bench
+from ordercast.net.bench.run import BenchSpec, run_bench
 
 Row = dict[str, Any]
 

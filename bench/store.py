@@ -20,8 +20,8 @@ from typing import Any
 from ordercast.core.epochs.records import Kept
 from ordercast.core.outbox import Passed
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
-from ordercast.net.rows import encode
-from ordercast.net.store import Store, Written
+from ordercast.net.store.rows import encode
+from ordercast.net.store.store import Store, Written
 
 PAYLOAD_BYTES = 100
 CASES = [  # durability, messages per batch, outboxes with the store

@@ -1,7 +1,7 @@
 """Ordered, reliable multicast to overlapping groups.
 
-Only the public names live here; DESIGN's rooms are the sub-packages. The runtime's names are
-loaded when they are first used, so that planning and simulating do not import the network.
+The public names. Those of the runtime are loaded when they are first used, so that planning and
+simulating do not import the network.
 """
 
 from importlib import import_module
@@ -23,15 +23,17 @@ from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.model.version import __version__
 
 if TYPE_CHECKING:
-    from ordercast.net import blocking
-    from ordercast.net.client import connect
-    from ordercast.net.local import local_cluster
-    from ordercast.net.node import Node
-    from ordercast.net.receipts import Receipt
-    from ordercast.net.replica import Replica
-    from ordercast.net.stream import EpochOpened, Gap, GapBatch, Rollback
+    from ordercast.net.client import blocking
+    from ordercast.net.client.client import Away, Client, NotFlushed, connect
+    from ordercast.net.local import LocalCluster, local_cluster
+    from ordercast.net.replica.replica import Replica
+    from ordercast.net.site.node import Node
+    from ordercast.net.site.receipts import Receipt
+    from ordercast.net.site.stream import EpochOpened, Gap, GapBatch, Rollback
 
 __all__ = [
+    "Away",
+    "Client",
     "ConfigError",
     "CrossDomain",
     "DeliveredBatch",
@@ -41,7 +43,9 @@ __all__ = [
     "Gap",
     "GapBatch",
     "GroupTable",
+    "LocalCluster",
     "Node",
+    "NotFlushed",
     "NotInMajority",
     "PeerRefused",
     "Receipt",
@@ -57,22 +61,31 @@ __all__ = [
     "local_cluster",
 ]
 
-_RUNTIME = {
-    "EpochOpened": "stream",
-    "Gap": "stream",
-    "GapBatch": "stream",
-    "Node": "node",
-    "Receipt": "receipts",
-    "Replica": "replica",
-    "Rollback": "stream",
-    "blocking": "blocking",
-    "connect": "client",
+_PLACES = {  # in `ordercast.net`
+    "Away": "client.client",
+    "Client": "client.client",
+    "EpochOpened": "site.stream",
+    "Gap": "site.stream",
+    "GapBatch": "site.stream",
+    "LocalCluster": "local",
+    "Node": "site.node",
+    "NotFlushed": "client.client",
+    "Receipt": "site.receipts",
+    "Replica": "replica.replica",
+    "Rollback": "site.stream",
+    "blocking": "client.blocking",
+    "connect": "client.client",
     "local_cluster": "local",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _RUNTIME:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"ordercast.net.{_RUNTIME[name]}")
+    module = import_module(f"ordercast.net.{_PLACES[name]}")
     return module if name == "blocking" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    """The public names; the rooms and what this module imports are not among them."""
+    return sorted(__all__)

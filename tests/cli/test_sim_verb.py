@@ -183,7 +183,7 @@ Site.drain = drain
         ((FIGURE_3, "--slow-member", "exlude"), "slow-member: there is no 'exlude' (did you mean"),
         (
             (FIGURE_3, "--slow-member", "exclude", "--on-failure", "wait"),
-            "slow-member: 'exclude' needs on-failure 'exclude'",
+            "slow-member: 'exclude' needs on_failure = 'exclude'",
         ),
         ((FIGURE_3, "--network", "wan:nowhere.toml"), "nowhere.toml: no such file or directory"),
         ((FIGURE_3, "--network", "lna"), "network: there is no 'lna' (did you mean 'lan'?)"),

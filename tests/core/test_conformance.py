@@ -23,7 +23,7 @@ from ordercast.sim.faults import random_faults
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import schedule
 from ordercast.sim.simulate import simulate
-from support.tables import FIGURE_3, table_of
+from support.cases.tables import FIGURE_3, table_of
 
 SCHEDULES = range(1, 17)
 Name = tuple[SiteName, str, int]

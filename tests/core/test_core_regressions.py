@@ -9,12 +9,13 @@ import pytest
 from ordercast.core.outbox import Checkpoint, Receipt, Record
 from ordercast.core.site import Site
 from ordercast.core.structure import Structure
-from ordercast.forest.forest import Forest, problems
+from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError, WindowFull
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import MILLISECOND, Limits, Options
 from ordercast.wire.frames import UP, Ack, Data, Frame, Submit
+from support.forests import problems
 
 Drop = Callable[[str, str, Frame], bool]
 

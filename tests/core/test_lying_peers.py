@@ -36,8 +36,8 @@ from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import Bid, Body, Fetch
 from ordercast.wire.voting import Append, Appended, Install, Vote
-from support.epochs import build
-from support.lying_peers import FRAMES, run_case
+from support.worlds.epochs import build
+from support.worlds.lying_peers import FRAMES, run_case
 
 SEARCHED = 20_000
 TABLE = GroupTable.of({"alpha": ["a", "b"], "beta": ["b", "c"]}, sites=["a", "b", "c", "z"])

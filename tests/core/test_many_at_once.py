@@ -17,7 +17,7 @@ from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.sim.members import build_forest
-from support.tables import table_of
+from support.cases.tables import table_of
 
 MESSAGES = 100
 GROUPS = ("alpha", "beta")

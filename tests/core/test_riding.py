@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from core.test_link import Pair, item
 from ordercast.core.alarms import Alarms
-from ordercast.core.lanes import NEVER
 from ordercast.core.link import Link, Sends
 from ordercast.model.limits import RIDERS
 from ordercast.model.messages import Batch, Key, Placed
-from ordercast.model.options import MILLISECOND, Limits, Timing
+from ordercast.model.options import MILLISECOND, NEVER, Limits, Timing
 from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Relay, Report, Rider
 from ordercast.wire.stability import RoundAck, RoundStart
 from ordercast.wire.tom import Body

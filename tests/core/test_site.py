@@ -12,7 +12,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.model.options import Limits, Options
 from ordercast.wire.frames import DOWN, UP, Data, Frame, Relay, Submit
-from support.tables import FIGURE_3, table_of
+from support.cases.tables import FIGURE_3, table_of
 
 
 def structure_of(table: GroupTable) -> Structure:

@@ -13,7 +13,7 @@ from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import Options
 from ordercast.wire.frames import DOWN, Item, Relay, Submit
 from ordercast.wire.tom import Bid, Body, Fetch
-from support.figures import FIGURE_2_GROUPS, Lost, Stage, figure_2
+from support.worlds.figures import FIGURE_2_GROUPS, Lost, Stage, figure_2
 
 AGREED = Options(deliver="agreed", on_failure="wait")
 REC = FIGURE_2_GROUPS["rec"]

@@ -13,7 +13,7 @@ from ordercast.forest.lineup import cut_line, cut_line_under, line_up
 from ordercast.forest.partition import cutter_of
 from ordercast.forest.refine import Clusters, Limits
 from ordercast.forest.sample import sample_of
-from support.tables import random_table
+from support.cases.tables import random_table
 
 
 def ring_graph(nodes: int) -> Hypergraph:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ordercast.net.node import Node
-from ordercast.net.outgoing import Outgoing
-from ordercast.net.store import Store
-from ordercast.net.stream import Stream
-from ordercast.net.written import Written
-from support import campaigns
-from support.applog import judge
-from support.campaigns import Case, run_case
+from ordercast.net.site.node import Node
+from ordercast.net.site.outgoing import Outgoing
+from ordercast.net.site.stream import Stream
+from ordercast.net.store.store import Store
+from ordercast.net.store.written import Written
+from support.clusters import campaigns
+from support.clusters.campaigns import Case, run_case
+from support.judges.applog import judge
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

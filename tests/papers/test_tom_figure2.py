@@ -1,16 +1,16 @@
 """[TOM] §3.2: the worked example of Figure 2, run; and where its two rules contradict each other.
 
-The figure itself is not in our text: `support.figures` says what is assumed.
+The figure itself is not in our text: `support.worlds.figures` says what is assumed.
 """
 
 import itertools
 
 from ordercast.forest.labels import Labels, common_prefix
 from ordercast.model.options import Options
-from ordercast.plan.tom_costs import Setting, tom, tom_printed
+from ordercast.studies.tom.costs import Setting, tom, tom_printed
 from ordercast.wire.frames import Relay, Submit
 from ordercast.wire.tom import Bid, Body
-from support.figures import FIGURE_2_GROUPS, FIGURE_2_PARENT, Stage, figure_2
+from support.worlds.figures import FIGURE_2_GROUPS, FIGURE_2_PARENT, Stage, figure_2
 
 REC = FIGURE_2_GROUPS["rec"]
 LABELS = Labels.of({s: p for s, p in FIGURE_2_PARENT.items() if s != "out"})

@@ -18,7 +18,7 @@ from ordercast.plan.protocol_costs import Ground
 from ordercast.plan.protocols import COSTS
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.overheard import Overheard, Sending, overhear
-from support.tables import random_table
+from support.cases.tables import random_table
 
 HOPS_ONLY = PointToPointSpec(0, MILLISECOND)
 

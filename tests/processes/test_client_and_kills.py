@@ -4,10 +4,10 @@ import asyncio
 import random
 from pathlib import Path
 
-from ordercast.net.client import connect
-from ordercast.net.config import read_cluster
+from ordercast.net.client.client import connect
+from ordercast.net.cluster.config import read_cluster
 from processes.daemons import up
-from support.loops import in_loop
+from support.harness.loops import in_loop
 
 MESSAGES = 3_000
 KILLS = 5

@@ -16,8 +16,8 @@ from ordercast.cli.demo import FIGURE_3
 from ordercast.cli.demo_cluster import prepare, running
 from ordercast.history.reader import read_history
 from ordercast.model.errors import Error
-from ordercast.net.config import read_cluster
-from ordercast.net.processes import all_running
+from ordercast.net.cluster.config import read_cluster
+from ordercast.net.cluster.processes import all_running
 
 MESSAGES = "900"
 NO_SPARK = "import sys; sys.modules['pyspark'] = None"

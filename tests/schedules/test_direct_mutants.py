@@ -15,7 +15,7 @@ from ordercast.sim.schedules import LONG_EVERY, schedule
 from ordercast.sim.simulate import simulate
 from ordercast.wire.frames import UP, Item
 from schedules.direct_mutants import DIRECT_MUTANTS, BrokenDirect
-from support.epoch_schedules import schedule as epoch_schedule
+from support.cases.epoch_schedules import schedule as epoch_schedule
 
 SCHEDULES = 200
 ROUND = ("two_phase", "symmetric")

@@ -20,12 +20,12 @@ from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, 
 from ordercast.forest.metrics import measure
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
-from ordercast.plan.tom_costs import Setting, metagroup, metagroup_printed
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
+from ordercast.studies.tom.costs import Setting, metagroup, metagroup_printed
 from ordercast.wire.frames import CONTROL, Data
-from support.tables import random_table
+from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 TABLES = 40

@@ -9,9 +9,9 @@ what it takes at most: a call on its way to the token, and the token's way to th
 import pytest
 
 from ordercast.core.tellers import with_tellers
-from ordercast.plan.tom_costs import Setting, ring
+from ordercast.studies.tom.costs import Setting, ring
 from ordercast.wire.ring import Token
-from support.counting import OUTSIDE, run_one, seeded_structure
+from support.worlds.counting import OUTSIDE, run_one, seeded_structure
 
 
 @pytest.mark.parametrize("chunk", range(3))

@@ -25,7 +25,7 @@ from ordercast.sim.networks import WanSpec, build_network
 from ordercast.sim.simulate import simulate
 from ordercast.sim.workload import horizon, submissions
 from ordercast.wire.frames import Ack
-from support.tables import FIGURE_3, table_of
+from support.cases.tables import FIGURE_3, table_of
 
 TABLE = table_of(FIGURE_3)
 SMALL = SimConfig(TABLE, messages=60)
@@ -227,7 +227,7 @@ def test_sites_that_stay_down_are_not_held_against_the_others() -> None:
         ({"stability": "plane"}, "stability: there is no 'plane' (did you mean 'plain'?)"),
         (
             {"on_failure": "wait", "durability": "memory"},
-            "durability: 'wait' needs durable relays, so not 'memory'",
+            "durability: on_failure = 'wait' needs a store that outlives a crash",
         ),
         ({"rate": 0.0}, "rate: 0.0 is not a rate"),
         ({"batch": 0}, "batch: 0 is too small (1 or more)"),

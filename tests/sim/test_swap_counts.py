@@ -18,7 +18,7 @@ from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.simulate import EPOCH
-from support.counting import OUTSIDE, Counting, L, P, run_one, seeded_structure
+from support.worlds.counting import OUTSIDE, Counting, L, P, run_one, seeded_structure
 
 SWAPS = ("arrow", "combining", "hybrid")
 

@@ -20,13 +20,13 @@ from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import measure
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND
-from ordercast.plan.tom_costs import Setting, tom, tom_printed
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
+from ordercast.studies.tom.costs import Setting, tom, tom_printed
 from ordercast.wire.frames import Data, Relay, Submit
 from ordercast.wire.tom import Bid, Body, Fetch
-from support.tables import random_table
+from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 TABLES = 30

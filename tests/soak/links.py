@@ -8,10 +8,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ordercast.net.certs import write_certificates
-from ordercast.net.tls import TlsConfig
-from support.links import CLUSTER, on_asyncio, on_uvloop
-from support.rough import Ride, rough_ride
+from ordercast.net.link.certificates import write_certificates
+from ordercast.net.link.tls import TlsConfig
+from support.network.links import CLUSTER, on_asyncio, on_uvloop
+from support.network.rough import Ride, rough_ride
 from tools.soak.campaign import Outcome
 
 SITES = "abc"

@@ -2,10 +2,10 @@
 arrives and rounds begin before others end; then on the tree network, with data and lost copies."""
 
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.sim.tracking import LINKS, PLACEMENTS, Setting, track
-from ordercast.sim.traffic import Data, measure_load
-from ordercast.sim.tree import parse_random_tree
-from support.stability_rounds import Chaos
+from ordercast.studies.stab.tracking import LINKS, PLACEMENTS, Setting, track
+from ordercast.studies.stab.traffic import Data, measure_load
+from ordercast.studies.stab.tree import parse_random_tree
+from support.worlds.stability_rounds import Chaos
 from tools.soak.campaign import Outcome
 
 

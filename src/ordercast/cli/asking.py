@@ -16,8 +16,8 @@ from ordercast.model.errors import ConfigError, Error
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
-    from ordercast.net.client import Client
-    from ordercast.net.config import Cluster
+    from ordercast.net.client.client import Client
+    from ordercast.net.cluster.config import Cluster
 
 PATIENCE_S = 30.0
 ANSWER_S = 2.0
@@ -48,8 +48,8 @@ def seconds(text: str) -> float:
 
 def site_to_ask(cluster: "Cluster", directory: Path, via: str | None) -> str:
     """The site named, which must run, else one whose daemon answers."""
-    from ordercast.net.processes import require_site
-    from ordercast.net.sockets import answers
+    from ordercast.net.cluster.processes import require_site
+    from ordercast.net.cluster.sockets import answers
 
     if via is None:
         return any_site(cluster, directory)
@@ -73,8 +73,8 @@ def any_site(cluster: "Cluster", directory: Path, prefer: Sequence[str] = ()) ->
 def site_that_answers(
     cluster: "Cluster", directory: Path, prefer: Sequence[str] = ()
 ) -> str | None:
-    from ordercast.net.processes import is_retired, sites_here
-    from ordercast.net.sockets import answers
+    from ordercast.net.cluster.processes import is_retired, sites_here
+    from ordercast.net.cluster.sockets import answers
 
     sites = dict.fromkeys([*sorted(prefer), *sites_here(cluster, directory)])
     for site in sorted(sites, key=lambda site: is_retired(directory, site)):
@@ -85,7 +85,7 @@ def site_that_answers(
 
 async def status_of(cluster: "Cluster", site: str, directory: Path) -> dict[str, Any]:
     """A site's status and, as `sites`, the roster it knows."""
-    from ordercast.net.client import connect
+    from ordercast.net.client.client import connect
 
     async with (
         asyncio.timeout(ANSWER_S),
@@ -130,8 +130,8 @@ def ask_for(
     args: argparse.Namespace, cluster: "Cluster", directory: Path, edits: Sequence["Edit"]
 ) -> int:
     """Ask for one change of all the edits, wait for it, and print what became of it."""
-    from ordercast.net.changing import new_change_name
-    from ordercast.net.layout_told import edit_told
+    from ordercast.net.site.changes import new_change_name
+    from ordercast.net.site.layout_view import edit_told
 
     via = site_to_ask(cluster, directory, args.via)
     name = new_change_name()
@@ -172,7 +172,7 @@ async def _ask_for(
     name: str,
     edits: Sequence["Edit"],
 ) -> _Asked:
-    from ordercast.net.client import connect
+    from ordercast.net.client.client import connect
 
     asked = _Asked()
     try:

@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.bench import BenchSpec, run_bench
+    from ordercast.net.bench.run import BenchSpec, run_bench
 
     spec = BenchSpec(
         members=args.members,

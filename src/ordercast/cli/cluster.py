@@ -13,8 +13,8 @@ from ordercast.cli.status import ask
 from ordercast.model.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ordercast.net.config import Cluster
-    from ordercast.net.processes import Child
+    from ordercast.net.cluster.config import Cluster
+    from ordercast.net.cluster.processes import Child
 
 ACTIONS = ("up", "down", "kill", "restart")
 MEET_S = 5.0
@@ -46,8 +46,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.config import read_cluster
-    from ordercast.net.processes import require_site
+    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.processes import require_site
 
     action, file, *sites = action_and_cluster(args.words, ACTIONS, "cluster")
     if args.detach and action != "up":
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
-    from ordercast.net import processes
+    from ordercast.net.cluster import processes
 
     there = processes.all_running(cluster, directory)
     if there:
@@ -120,7 +120,7 @@ def _told(
 
 def _attend(cluster: "Cluster", directory: Path, started: "dict[str, Child]") -> int:
     """Until Ctrl-C or SIGTERM. A site that ends is said, and may be restarted from elsewhere."""
-    from ordercast.net import processes
+    from ordercast.net.cluster import processes
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -145,7 +145,7 @@ def _attend(cluster: "Cluster", directory: Path, started: "dict[str, Child]") ->
 
 
 def _down(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
-    from ordercast.net import processes
+    from ordercast.net.cluster import processes
 
     there = processes.all_running(cluster, directory)
     killed = processes.stop(there)
@@ -165,7 +165,7 @@ def _down(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
 def _kill(
     cluster: "Cluster", directory: Path, site: str, args: argparse.Namespace, *, again: bool
 ) -> int:
-    from ordercast.net import processes
+    from ordercast.net.cluster import processes
 
     daemon = processes.running(directory, site)
     if daemon is None and not again:

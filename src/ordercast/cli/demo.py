@@ -191,7 +191,7 @@ def _obstacle() -> str | None:
 def _judge(directory: Path, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
     """Export all stores as one history, and audit it with the library's own function."""
     from ordercast.history.tables import TABLES
-    from ordercast.net.export import export
+    from ordercast.net.export.history import export
     from ordercast.pipeline import audit, open_session
 
     done = export(directory, directory / HISTORY)

@@ -21,9 +21,9 @@ from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 
 if TYPE_CHECKING:
-    from ordercast.net.client import Client
-    from ordercast.net.client_receipts import ClientReceipt
-    from ordercast.net.config import Cluster
+    from ordercast.net.client.client import Client
+    from ordercast.net.client.receipts import ClientReceipt
+    from ordercast.net.cluster.config import Cluster
 
 NAME = "figure3"
 FILE = "cluster.toml"
@@ -70,8 +70,8 @@ def prepare(
     tie: Sequence[Site] = (),
 ) -> "Cluster":
     """The folder with a cluster file and nothing else; an earlier demo's processes are stopped."""
-    from ordercast.net import processes
-    from ordercast.net.config import read_cluster
+    from ordercast.net.cluster import processes
+    from ordercast.net.cluster.config import read_cluster
 
     file = directory / FILE
     sites = sorted({site for members in groups.values() for site in members})
@@ -154,19 +154,19 @@ class Daemons:
         self._children: list[subprocess.Popen[bytes]] = []
 
     def launch(self, sites: Sequence[Site]) -> "dict[Site, subprocess.Popen[bytes]]":
-        from ordercast.net import processes
+        from ordercast.net.cluster import processes
 
         started = processes.start(self.cluster, sites, self.directory, detached=True)
         self._children += started.values()
         return started
 
     def restart(self, site: Site) -> None:
-        from ordercast.net import processes
+        from ordercast.net.cluster import processes
 
         processes.wait_ready(self.launch([site]), self.directory)
 
     def kill(self, site: Site) -> None:
-        from ordercast.net import processes
+        from ordercast.net.cluster import processes
 
         daemon = processes.running(self.directory, site)
         if daemon is None:
@@ -175,7 +175,7 @@ class Daemons:
 
     def stop(self) -> list[Site]:
         """All of them, cleanly; those that had to be killed."""
-        from ordercast.net import processes
+        from ordercast.net.cluster import processes
 
         stubborn = processes.stop(processes.all_running(self.cluster, self.directory))
         processes.abandon(self._children)
@@ -185,7 +185,7 @@ class Daemons:
 @contextmanager
 def running(cluster: "Cluster", directory: Path) -> Iterator[Daemons]:
     """All sites, ready; none is left at the end, also after Ctrl-C or SIGTERM."""
-    from ordercast.net import processes
+    from ordercast.net.cluster import processes
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -224,7 +224,7 @@ def _uninterrupted() -> Iterator[None]:
 async def traffic(daemons: Daemons, victim: Site, messages: int, tell: Tell) -> Traffic:
     """A third of the messages from all sites; the victim is killed while they are under way; a
     third from the others; it is restarted; and the rest, until everything is everywhere."""
-    from ordercast.net.client import connect
+    from ordercast.net.client.client import connect
 
     begun = time.monotonic()
     sites = sorted(daemons.cluster.sites)

@@ -10,7 +10,7 @@ from ordercast.cli.frame import GOOD, INCOMPLETE, complain, print_json
 from ordercast.cli.runtime import absences, cluster_arguments, cluster_of
 
 if TYPE_CHECKING:
-    from ordercast.net.config import Cluster
+    from ordercast.net.cluster.config import Cluster
 
 DESCRIPTION = """\
 Show the open epoch of every domain of a running cluster: its protocol, sites and

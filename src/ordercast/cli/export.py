@@ -9,7 +9,7 @@ from ordercast.cli.frame import GOOD, print_json
 from ordercast.cli.runtime import cluster_arguments, cluster_of, say
 
 if TYPE_CHECKING:
-    from ordercast.net.config import Cluster
+    from ordercast.net.cluster.config import Cluster
 
 DESCRIPTION = """\
 Write all stores under DIR as a history (Parquet) that 'ordercast audit' judges. Sites
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.export import export
+    from ordercast.net.export.history import export
 
     cluster, directory = cluster_of(args)
     out = Path(args.out)
@@ -61,7 +61,7 @@ def _quiet(cluster: "Cluster", directory: Path) -> dict[str, tuple[int, int]]:
     """The running sites that have nothing outstanding, with how far each is; none unless all that
     run are quiet, because one that is not may still have something for the others."""
     from ordercast.cli.status import ask
-    from ordercast.net.processes import sites_here
+    from ordercast.net.cluster.processes import sites_here
 
     found = asyncio.run(ask(cluster, sites_here(cluster, directory), directory))
     up = {site: status for site, status in found.items() if "position" in status}

@@ -19,7 +19,7 @@ from ordercast.model.names import require_name
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
-    from ordercast.net.config import Cluster
+    from ordercast.net.cluster.config import Cluster
 
 ACTIONS = ("list", "add", "remove", "join", "leave")
 _WORDS = {
@@ -63,7 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.config import read_cluster
+    from ordercast.net.cluster.config import read_cluster
 
     action, file, *rest = action_and_cluster(args.words, ACTIONS, "group")
     edits = _edits(action, rest)
@@ -104,7 +104,7 @@ def _edits(action: str, rest: Sequence[str]) -> list["Edit"]:
 
 
 def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
-    from ordercast.net.layout_told import epochs_told
+    from ordercast.net.site.layout_view import epochs_told
 
     if args.via is not None:
         via: str | None = site_to_ask(cluster, directory, args.via)

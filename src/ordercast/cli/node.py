@@ -39,8 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster_file import parse_address
-    from ordercast.net.daemon import Given, run_daemon
+    from ordercast.net.cluster.file import parse_address
+    from ordercast.net.daemon.daemon import Given, run_daemon
 
     cluster, directory = cluster_of(args)
     for option, value in (("--address", args.address), ("--metrics", args.metrics)):

@@ -24,9 +24,9 @@ from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
-    from ordercast.net.client import Client
-    from ordercast.net.client_receipts import ClientReceipt
-    from ordercast.net.config import Cluster
+    from ordercast.net.client.client import Client
+    from ordercast.net.client.receipts import ClientReceipt
+    from ordercast.net.cluster.config import Cluster
 
 UNTIL = ("accepted", "ordered", "stable")
 PROGRESS_S = 1.0
@@ -91,7 +91,7 @@ def _origin(
 ) -> str:
     """The site asked for, else a member of the group if one runs here, else any: groups are open.
     Which groups there are the running cluster knows; before that, the file."""
-    from ordercast.net.processes import require_site
+    from ordercast.net.cluster.processes import require_site
 
     if args.origin is not None:
         require_site(cluster, args.origin, directory)
@@ -117,7 +117,7 @@ class _Sending:
         self._receipts: deque[ClientReceipt] = deque()  # of those that are not there yet
 
     async def run(self, cluster: "Cluster", directory: Path) -> int:
-        from ordercast.net.client import connect
+        from ordercast.net.client.client import connect
 
         begun = time.monotonic()
         try:

@@ -6,9 +6,9 @@ import time
 
 from ordercast.cli.frame import GOOD, UsageError, one_of, print_json, whole_number
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.sim.tracking import LINKS, PLACEMENTS, Setting, Tracked, track
-from ordercast.sim.tree import Shape, parse_random_tree, parse_tree
-from ordercast.sim.vectors import numpy
+from ordercast.studies.stab.tracking import LINKS, PLACEMENTS, Setting, Tracked, track
+from ordercast.studies.stab.tree import Shape, parse_random_tree, parse_tree
+from ordercast.studies.stab.vectors import numpy
 
 DESCRIPTION = """\
 Run one round of a stability protocol in a group whose members sit at the nodes of a

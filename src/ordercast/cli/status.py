@@ -10,7 +10,7 @@ from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
 from ordercast.cli.runtime import absences, cluster_arguments, cluster_of, print_line
 
 if TYPE_CHECKING:
-    from ordercast.net.config import Cluster
+    from ordercast.net.cluster.config import Cluster
 
 _WELL = ("up", "elsewhere", "retired")
 EVERY_S = 2.0
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.processes import require_site, sites_here
+    from ordercast.net.cluster.processes import require_site, sites_here
 
     cluster, directory = cluster_of(args)
     if args.site is not None:
@@ -69,10 +69,10 @@ async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str
 async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, Any]:
     """`state` is up, unwell (with reasons), down, elsewhere or retired."""
     from ordercast.model.errors import Error
-    from ordercast.net.client import connect
-    from ordercast.net.processes import is_retired, log_file, pid_file, running
-    from ordercast.net.sockets import answers
-    from ordercast.net.status import troubles
+    from ordercast.net.client.client import connect
+    from ordercast.net.cluster.processes import is_retired, log_file, pid_file, running
+    from ordercast.net.cluster.sockets import answers
+    from ordercast.net.site.status import troubles
 
     if running(directory, site) is None and not answers(directory / f"{site}.sock"):
         if is_retired(directory, site):

@@ -14,7 +14,7 @@ from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
 
 if TYPE_CHECKING:
     from ordercast.pipeline.sweep import SweepResult
-    from ordercast.pipeline.sweep_results import Row
+    from ordercast.pipeline.sweeps.results import Row
 
 DESCRIPTION = """\
 Run every point of a grid as often as a spec file says, on Spark: on this machine, or
@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ordercast.pipeline.session import open_session
     from ordercast.pipeline.sweep import points_of, sweep
-    from ordercast.pipeline.sweep_spec import read_spec
+    from ordercast.pipeline.sweeps.spec import read_spec
 
     spec = read_spec(args.spec)
     points_of(spec)  # what cannot work is told before Spark starts

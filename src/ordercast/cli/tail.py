@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.processes import require_site
+    from ordercast.net.cluster.processes import require_site
 
     cluster, directory = cluster_of(args)
     require_site(cluster, args.site, directory)
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _tail(cluster: Any, directory: Any, args: argparse.Namespace) -> None:
-    from ordercast.net.client import connect
+    from ordercast.net.client.client import connect
 
     left = args.count
     async with connect(cluster, args.site, directory) as client:

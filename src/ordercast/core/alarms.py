@@ -3,9 +3,9 @@
 import heapq
 from collections.abc import Iterator, Mapping
 
-from ordercast.core.lanes import NEVER
 from ordercast.core.link import Link
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 
 
 class Alarms:

@@ -6,14 +6,12 @@ from itertools import islice
 from typing import TypeAlias
 
 from ordercast.model.groups import Site
-from ordercast.model.options import Limits, Timing
+from ordercast.model.options import NEVER, Limits, Timing
 from ordercast.wire.frames import CONTROL, Item
 from ordercast.wire.items import total_weight
 
 Take: TypeAlias = Callable[[Site, int, Item], bool]
 """Hand an item up; False: no room now, keep it and try again on `resume`."""
-
-NEVER = 1 << 62
 
 
 class Outgoing:

@@ -19,10 +19,10 @@ from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
-from ordercast.core.lanes import NEVER, Incoming, Outgoing, Take, first_wait
+from ordercast.core.lanes import Incoming, Outgoing, Take, first_wait
 from ordercast.model.groups import Site
 from ordercast.model.limits import RIDERS
-from ordercast.model.options import Limits, Timing
+from ordercast.model.options import NEVER, Limits, Timing
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ordercast.core.lanes import NEVER
 from ordercast.core.order.bodies import EARLY_BODIES
 from ordercast.model.groups import Site as SiteName
+from ordercast.model.options import NEVER
 from ordercast.wire.frames import DOWN, UP
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from ordercast.core.control import take_control
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
 from ordercast.core.heads import HeadOrdering, Heads
-from ordercast.core.lanes import NEVER
 from ordercast.core.link import Link, Sends
 from ordercast.core.observe import Observation, is_quiet, observe
 from ordercast.core.order.interface import DirectOrdering
@@ -32,7 +31,7 @@ from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import ITEMS
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests
-from ordercast.model.options import Options
+from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,

@@ -16,10 +16,10 @@ from typing import Any
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
-from ordercast.net.assembly import AnyTransport, MakeTransport, open_store
-from ordercast.net.config import Cluster
-from ordercast.net.node import CLOSE_S, Node
-from ordercast.net.peers import LinkStatus
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.link.peers import LinkStatus
+from ordercast.net.site.assembly import AnyTransport, MakeTransport, open_store
+from ordercast.net.site.node import CLOSE_S, Node
 from ordercast.wire.codec import WireFrame
 
 NO_ADDRESS = "127.0.0.1:0"  # nobody dials it

@@ -11,12 +11,10 @@ from ordercast.core.outbox import Checkpoint, Outbox, Record
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.options import Options
+from ordercast.model.options import NEVER, Options
 from ordercast.sim.disk import Disk
 from ordercast.sim.workload import Submission
 from ordercast.wire.frames import Frame
-
-NEVER = 1 << 62
 
 
 class SiteLike(Protocol):

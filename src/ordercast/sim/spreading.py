@@ -15,8 +15,9 @@ from ordercast.core.dissemination.registry import TREE, UNICAST
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.core.dissemination.ways import Way
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 from ordercast.sim.chance import Stream
-from ordercast.sim.place import NEVER, Place
+from ordercast.sim.place import Place
 from ordercast.wire.datagrams import Datagram, Piece
 from ordercast.wire.dissemination import KEY_BYTES, Passing
 from ordercast.wire.epochs import InEpoch

@@ -17,7 +17,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.errors import CrossDomain, NotInMajority, UnknownGroup, WindowFull
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
-from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import SITE_KINDS
 from ordercast.sim.driver import (
@@ -37,7 +37,7 @@ from ordercast.sim.driver import (
 from ordercast.sim.faults import CHANGES, changes_groups, total
 from ordercast.sim.injections import Injection, draw_injections
 from ordercast.sim.members import KINDS, Epochs, accepted_in
-from ordercast.sim.place import NEVER, MakeSite, Place, SiteLike
+from ordercast.sim.place import MakeSite, Place, SiteLike
 from ordercast.sim.recorder import Violation
 from ordercast.sim.rest import all_quiet, is_away
 from ordercast.sim.spreading import spreading

@@ -10,7 +10,7 @@ from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.datagrams import Ask, Beat, Datagram, Piece
 from ordercast.wire.dissemination import KEY_BYTES, Keyed
-from support.streams import DELAY, Streams, Weather, campaign
+from support.worlds.streams import DELAY, Streams, Weather, campaign
 
 SMALL = StreamLimits(piece_bytes=8)
 

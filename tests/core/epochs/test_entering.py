@@ -9,8 +9,8 @@ from ordercast.core.epochs import absence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.model.epochs import JoinGroup, LeaveGroup, RetireSite
 from ordercast.model.options import MILLISECOND, SECOND
-from support.epochs import World
-from support.exclude_mutants import a_restart_resumes, anybody_settles_a_frozen_group, in_force
+from support.mutants.exclusion import a_restart_resumes, anybody_settles_a_frozen_group, in_force
+from support.worlds.epochs import World
 
 
 def entered_twice(deliver: str) -> World:

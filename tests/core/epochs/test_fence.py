@@ -18,7 +18,7 @@ from ordercast.model.messages import Requests
 from ordercast.model.options import MILLISECOND, SECOND, Limits
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import DOWN, Data
-from support.epochs import World
+from support.worlds.epochs import World
 
 Id = tuple[str, int, str, int]
 ALL = ("a", "b", "c")

@@ -14,7 +14,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.plan.advice import advise
-from support.stability_truth import BY_ROUNDS
+from support.judges.stability_truth import BY_ROUNDS
 
 GROUPS = {"all": ["a", "b", "c", "d", "e"], "low": ["d", "e"], "lone": ["c"]}
 DELAY = MILLISECOND // 10

@@ -12,9 +12,9 @@ from ordercast.core.dissemination.fanout import Fanout, Sends
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.core.dissemination.tree import Reach, branches, parent_in
 from ordercast.core.dissemination.ways import WayBox
-from ordercast.core.lanes import NEVER
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.datagrams import Datagram
 from ordercast.wire.dissemination import (

@@ -13,8 +13,8 @@ import msgspec
 from ordercast.core.dissemination.receiving import Receiving
 from ordercast.core.dissemination.sending import Sending
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
-from ordercast.core.lanes import NEVER
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 from ordercast.wire.datagrams import Ask, Beat, Datagram, Piece
 
 

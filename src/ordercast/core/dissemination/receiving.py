@@ -11,8 +11,8 @@ from typing import TypeAlias
 from zlib import crc32
 
 from ordercast.core.dissemination.settings import Bucket, StreamLimits, StreamTimes
-from ordercast.core.lanes import NEVER
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 from ordercast.wire.datagrams import HOLES, WIDEST_HOLE, Beat, Datagram, Piece
 
 Holes: TypeAlias = tuple[tuple[int, int], ...]

@@ -9,7 +9,6 @@ for the next epoch.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ordercast.core.lanes import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.order.interface import CLOSING
 from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Passed, Record
@@ -22,7 +21,7 @@ from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, Placed, pack_payloads
-from ordercast.model.options import Options
+from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import UP, Frame, Item
 
 __all__ = ["CLOSING", "Engine", "opening"]

@@ -12,7 +12,7 @@ from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.layout import Closing
 from ordercast.core.epochs.packing import pack_layout
-from ordercast.core.epochs.raft import LEADER, NEVER, Raft
+from ordercast.core.epochs.raft import LEADER, Raft
 from ordercast.model.epochs import (
     AddVoter,
     Admit,
@@ -27,6 +27,7 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import RECORDS
+from ordercast.model.options import NEVER
 from ordercast.wire.epochs import Ask, Fed, Feed
 from ordercast.wire.fitting import fitting
 

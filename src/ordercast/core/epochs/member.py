@@ -33,7 +33,6 @@ from ordercast.core.epochs.restoring import restore, whole
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
-from ordercast.core.lanes import NEVER
 from ordercast.core.observe import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
 from ordercast.model.epochs import (
@@ -51,7 +50,7 @@ from ordercast.model.errors import FrameError, PeerMistake
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch, Requests
-from ordercast.model.options import MILLISECOND, Options
+from ordercast.model.options import MILLISECOND, NEVER, Options
 from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame, check_change
 from ordercast.wire.voting import Install, Voting
 

@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.layout import Layout
-from ordercast.core.lanes import NEVER
 from ordercast.model.epochs import Edit
-from ordercast.model.options import MILLISECOND
+from ordercast.model.options import MILLISECOND, NEVER
 from ordercast.wire.epochs import Ask
 
 if TYPE_CHECKING:

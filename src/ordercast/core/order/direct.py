@@ -19,7 +19,7 @@ from ordercast.core.claims import (
     check_origin,
     check_whole,
 )
-from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
+from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
 from ordercast.core.tellers import Tellers
@@ -27,6 +27,7 @@ from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key, Placed
+from ordercast.model.options import NEVER
 from ordercast.wire.frames import Final, Item, Offer
 
 Stream = tuple[Site, int, Group]

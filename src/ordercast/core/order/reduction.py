@@ -28,7 +28,7 @@ from ordercast.core.order.bodies import name_of
 from ordercast.core.order.chain import Chain, Header
 from ordercast.core.order.debts import Debts
 from ordercast.core.order.direct import Domainwide, Stream
-from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
+from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.order.swaps import (
     Ask,
     Found,
@@ -44,6 +44,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
+from ordercast.model.options import NEVER
 from ordercast.wire.frames import UP, Final, Item, Offer
 from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
 from ordercast.wire.tom import MessageName

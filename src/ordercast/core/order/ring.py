@@ -28,13 +28,13 @@ from msgspec.structs import replace
 
 from ordercast.core.claims import check_ahead
 from ordercast.core.order.direct import Domainwide, Mine, Stream
-from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
+from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.outbox import Note, Passed, Stamped, Visited
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, Key
-from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.wire.frames import DOWN, UP, Final, Item, Offer
 from ordercast.wire.ring import Call, Header, Missing, Numbered, Token
 

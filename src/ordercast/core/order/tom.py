@@ -35,11 +35,10 @@ from ordercast.core.structure import Structure
 from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
-from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.wire.frames import CONTROL, DOWN, UP, Item, Relay, Submit
 from ordercast.wire.tom import Bid, Body, Fetch, MessageName
 
-NEVER = 1 << 62
 FETCH_AFTER, BID_AFTER = 200 * MILLISECOND, 500 * MILLISECOND
 FETCH_AT_MOST = 4 * SECOND
 MOST_FETCHED = 64  # bodies asked for at once

@@ -14,10 +14,9 @@ from ordercast.core.stability.progress import Progress
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
-from ordercast.model.options import Options
+from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import Item, Report
 
-NEVER = 1 << 62
 _NOTHING = (0, 0)
 
 

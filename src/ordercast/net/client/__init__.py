@@ -1,0 +1,1 @@
+"""Programs that use a site without containing one: over a daemon's socket, or without asyncio."""

@@ -1,0 +1,254 @@
+"""The same face for scripts without asyncio: an event loop in a thread behind ordinary calls.
+
+with ordercast.blocking.connect("cluster.toml", site="a") as node:
+    node.multicast("alpha", b"payload").ordered()
+    for item in node.deliveries(): ...
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from ordercast.model.epochs import Edit
+from ordercast.model.errors import Error
+from ordercast.model.groups import Group, Site
+from ordercast.net.client import client
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.site.changes import Changing
+from ordercast.net.site.node import Node
+from ordercast.net.site.readers import Deliveries
+from ordercast.net.site.receipts import Receipt
+from ordercast.net.site.stream import EpochOpened, Rollback, StreamBatch, StreamItem
+
+T = TypeVar("T")
+
+
+class Face(Protocol):
+    """What a node in this process and one in a daemon have in common, beside `Changing`."""
+
+    async def multicast(self, group: Any, payload: bytes) -> Any: ...
+    async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
+    async def multicast_to(self, sites: Any, payload: Any) -> Any: ...
+    def multicast_nowait(self, group: Any, payload: bytes) -> Any: ...
+    def deliveries(self, start: int | None = None) -> Any: ...
+    def batches(self, start: int | None = None) -> Any: ...
+    async def confirm(self, position: int) -> None: ...
+    async def flush(self, until: str = "ordered") -> None: ...
+    async def status(self) -> dict[str, Any]: ...
+
+
+class _Thread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="ordercast", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it there and wait; an interrupt here cancels it there."""
+        if self.closed:
+            work.close()
+            raise Error("the node is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self.call(_end_others())
+        self.closed = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+
+
+async def _end_others() -> None:
+    """Calls of other threads that still wait; most have been told that the node is closed."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class BlockingReceipt:
+    def __init__(self, thread: _Thread, receipt: Receipt) -> None:
+        self._thread = thread
+        self._receipt = receipt
+        self.group = receipt.group
+        self.seq = receipt.seq
+
+    def accepted(self) -> None:
+        self._thread.call(self._receipt.accepted())
+
+    def ordered(self) -> None:
+        self._thread.call(self._receipt.ordered())
+
+    def stable(self) -> None:
+        self._thread.call(self._receipt.stable())
+
+
+class BlockingChanges:
+    """As `Changing`: each returns when the change is done, and raises ConfigError if it cannot."""
+
+    def __init__(self, thread: _Thread, node: Any) -> None:
+        self._thread = thread
+        self._changing: Changing = node
+
+    def change(self, *edits: Edit) -> None:
+        """Several edits are one change: done all at once, or not."""
+        self._thread.call(self._changing.change(*edits))
+
+    def join(self, group: Group, site: Site | None = None) -> None:
+        self._thread.call(self._changing.join(group, site))
+
+    def leave(self, group: Group, site: Site | None = None) -> None:
+        self._thread.call(self._changing.leave(group, site))
+
+    def add_group(self, group: Group, members: Iterable[Site]) -> None:
+        self._thread.call(self._changing.add_group(group, members))
+
+    def remove_group(self, group: Group) -> None:
+        self._thread.call(self._changing.remove_group(group))
+
+    def add_site(self, site: Site, address: str) -> None:
+        self._thread.call(self._changing.add_site(site, address))
+
+    def retire_site(self, site: Site) -> None:
+        self._thread.call(self._changing.retire_site(site))
+
+    def switch_protocol(self, protocol: str, site: Site = "") -> None:
+        self._thread.call(self._changing.switch_protocol(protocol, site))
+
+    def use_builder(self, builder: str, site: Site = "") -> None:
+        self._thread.call(self._changing.use_builder(builder, site))
+
+    def add_voter(self, site: Site) -> None:
+        self._thread.call(self._changing.add_voter(site))
+
+    def remove_voter(self, site: Site) -> None:
+        self._thread.call(self._changing.remove_voter(site))
+
+
+class BlockingNode(BlockingChanges):
+    """Every call returns when it is done; `deliveries` blocks until there is one."""
+
+    def __init__(self, thread: _Thread, node: Any) -> None:
+        super().__init__(thread, node)
+        self._node: Face = node
+
+    def multicast(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
+        return self._receipt(self._node.multicast(group, payload))
+
+    def multicast_many(
+        self, group: Group | Sequence[Group], payloads: Sequence[bytes]
+    ) -> BlockingReceipt:
+        return self._receipt(self._node.multicast_many(group, payloads))
+
+    def multicast_to(self, sites: Sequence[Site], payload: bytes) -> BlockingReceipt:
+        return self._receipt(self._node.multicast_to(sites, payload))
+
+    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
+        async def send() -> Any:
+            return self._node.multicast_nowait(group, payload)
+
+        return self._receipt(send())
+
+    def deliveries(self, start: int | None = None) -> Iterator[StreamItem]:
+        items = self._node.deliveries(start)
+        if not isinstance(items, Deliveries):  # a daemon's come by the batch
+            for batch in self.batches(start):
+                if isinstance(batch, EpochOpened | Rollback):
+                    yield batch
+                else:
+                    yield from batch.deliveries()
+            return
+        try:
+            while True:
+                yield self._thread.call(anext(items))
+                yield from items.ready()
+        finally:
+            self._end(items)
+
+    def batches(self, start: int | None = None) -> Iterator[StreamBatch]:
+        stream = self._node.batches(start)
+        try:
+            while True:
+                yield self._thread.call(anext(stream))
+        finally:
+            self._end(stream)
+
+    def _end(self, items: Any) -> None:
+        """Of a loop that may outlive the block."""
+        if not self._thread.closed:
+            self._thread.call(items.aclose())
+
+    def confirm(self, position: int) -> None:
+        self._thread.call(self._node.confirm(position))
+
+    def flush(self, until: str = "ordered") -> None:
+        self._thread.call(self._node.flush(until))
+
+    def status(self) -> dict[str, Any]:
+        return self._thread.call(self._node.status())
+
+    def _receipt(self, work: Coroutine[Any, Any, Any]) -> BlockingReceipt:
+        return BlockingReceipt(self._thread, self._thread.call(work))
+
+
+@contextmanager
+def _running(opening: "AbstractAsyncContextManager[Any]") -> Iterator[BlockingNode]:
+    thread = _Thread()
+    try:
+        node = thread.call(_enter(opening))
+        try:
+            yield BlockingNode(thread, node)
+        except BaseException as error:
+            thread.call(_leave(opening, error))
+            raise
+        else:
+            thread.call(_leave(opening, None))
+    finally:
+        thread.close()
+
+
+async def _enter(opening: "AbstractAsyncContextManager[T]") -> T:
+    return await opening.__aenter__()
+
+
+async def _leave(opening: "AbstractAsyncContextManager[Any]", error: BaseException | None) -> None:
+    await opening.__aexit__(type(error) if error else None, error, None)
+
+
+@contextmanager
+def open(  # noqa: A001 - as `Node.open`
+    cluster: "str | Path | Cluster",
+    site: Site,
+    *,
+    dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
+) -> Iterator[BlockingNode]:
+    """A site inside this process."""
+    with _running(Node.open(cluster, site, dir=dir)) as node:
+        yield node
+
+
+@contextmanager
+def connect(
+    cluster: "str | Path | Cluster",
+    site: Site,
+    *,
+    dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
+) -> Iterator[BlockingNode]:
+    """A site inside a daemon."""
+    with _running(client.connect(cluster, site, dir=dir)) as node:
+        yield node

@@ -1,0 +1,386 @@
+"""`connect`: the face of a Node, talking to a daemon over its admin socket.
+
+What is sent is kept here until the daemon has it durably. After a broken connection, or a restart
+of the daemon, the client connects again, repeats what was not accepted under the same numbers (so
+nothing is sent twice), and goes on reading at the next position.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from ordercast.model.epochs import Edit
+from ordercast.model.errors import ConfigError, Error, FrameError
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch
+from ordercast.net.admin.frames import (
+    STAGES,
+    VERSION,
+    Answer,
+    Batches,
+    Change,
+    Confirm,
+    Failed,
+    Hello,
+    Opened,
+    Places,
+    Rejected,
+    Reply,
+    Request,
+    Rolled,
+    Shed,
+    Stages,
+    Status,
+    Welcome,
+    error_of,
+)
+from ordercast.net.admin.places import KnownPlaces
+from ordercast.net.client.link import ClientLink
+from ordercast.net.client.outgoing import ClientOutgoing
+from ordercast.net.client.receipts import ClientReceipt
+from ordercast.net.client.stream import ClientBatches, ClientDeliveries, Incoming
+from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.cluster.processes import require_site
+from ordercast.net.site.changes import Changing, new_change_name
+from ordercast.net.site.stream import GapBatch
+from ordercast.wire.epochs import check_change
+
+_log = logging.getLogger("ordercast.net.client")
+
+START_S = 5.0  # for the daemon to answer at first
+PATIENCE_S = 30.0  # for a daemon that has gone away
+FLUSH_S = 10.0  # when leaving the block
+
+
+class Away(Error):
+    """The daemon has not answered for too long."""
+
+
+class NotFlushed(Error):
+    """Leaving, the client could not hand over everything; the message says what is left."""
+
+
+def connect(
+    cluster: str | Path | Cluster,
+    site: Site,
+    dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
+    *,
+    start_s: float = START_S,
+    patience_s: float = PATIENCE_S,
+    flush_s: float = FLUSH_S,
+) -> "Client":
+    """The daemon of a site, to be used with `async with`.
+
+    `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
+    what waits for it fails; `flush_s`: how long leaving waits until all is accepted.
+    """
+    found = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
+    directory = found.directory(dir)
+    require_site(found, site, directory)
+    return Client(found, site, directory, start_s, patience_s, flush_s)
+
+
+class Client(Changing):
+    def __init__(
+        self,
+        cluster: Cluster,
+        site: Site,
+        directory: Path,
+        start_s: float,
+        patience_s: float,
+        flush_s: float,
+    ) -> None:
+        self.cluster = cluster
+        self.site = site
+        self.path = directory / f"{site}.sock"
+        self.boot = 0
+        self.incarnation = 0
+        self._start_s = start_s
+        self._patience_s = patience_s
+        self._flush_s = flush_s
+        self._hello = Hello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
+        self._link: ClientLink | None = None
+        self.places = KnownPlaces(site)
+        self._outgoing = ClientOutgoing(cluster, self.places, self._send)
+        self._calls: dict[int, tuple[Request, asyncio.Future[bytes]]] = {}
+        self._incoming: dict[int, Incoming] = {}
+        self._last_id = 0
+        self._ready: asyncio.Future[None] | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    # --- opening and closing ----------------------------------------------------------------------
+
+    async def __aenter__(self) -> "Client":
+        loop = asyncio.get_running_loop()
+        self._ready = loop.create_future()
+        link = self._link = ClientLink(self.path, self._hello, self._up, self._frame, self._down)
+        link.start()
+        try:
+            await asyncio.wait_for(self._ready, self._start_s)
+        except TimeoutError:
+            await self._close()
+            raise Away(
+                f"{self.path}: no daemon answers ({link.trouble}); start it with"
+                f" 'ordercast node {self.cluster.source} --site {self.site}'"
+            ) from None
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        left = ""
+        try:
+            async with asyncio.timeout(self._flush_s):
+                await self.flush("accepted")
+        except TimeoutError:
+            left = self._outgoing.unaccepted()
+        except Error as trouble:
+            left = str(trouble)
+        finally:
+            await self._close()
+        if left:
+            told = f"site {self.site}: left before all was accepted: {left}"
+            if error is None:
+                raise NotFlushed(told)
+            _log.warning("%s", told)
+
+    async def _close(self) -> None:
+        self._closed = True
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+        if self._link is not None:
+            await self._link.close()
+        self._fail(Error(f"the connection to site {self.site} is closed"), for_good=True)
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
+        """Send to a group, or to all members of several as one; waits while the window is full."""
+        self._require_open()
+        outgoing = self._outgoing
+        target = outgoing.target(group)
+        payloads = [payload]
+        size = outgoing.measure(payloads)
+        await outgoing.room(1, size)
+        return outgoing.add(target, payloads, size)
+
+    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
+        """The same, but WindowFull instead of waiting."""
+        self._require_open()
+        outgoing = self._outgoing
+        target = outgoing.target(group)
+        payloads = [payload]
+        size = outgoing.measure(payloads)
+        outgoing.require_room(1, size)
+        return outgoing.add(target, payloads, size)
+
+    async def multicast_many(
+        self, group: Group | Sequence[Group], payloads: Sequence[bytes]
+    ) -> ClientReceipt:
+        """Send a batch, which is ordered as one; the receipt is of its last message."""
+        self._require_open()
+        return await self._send_batch(self._outgoing.target(group), list(payloads))
+
+    async def multicast_to(
+        self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
+    ) -> ClientReceipt:
+        """Send to listed sites: an implicit group, delivered once at each."""
+        self._require_open()
+        batch = [payload] if isinstance(payload, bytes) else list(payload)
+        return await self._send_batch(self._outgoing.listed(sites), batch)
+
+    async def _send_batch(
+        self, target: tuple[Group, tuple[Site, ...]], batch: list[bytes]
+    ) -> ClientReceipt:
+        outgoing = self._outgoing
+        size = outgoing.measure(batch)
+        await outgoing.room(len(batch), size)
+        return outgoing.add(target, batch, size, whole=True)
+
+    async def flush(self, until: str = "ordered") -> None:
+        """Wait until everything sent so far by this client has reached a stage."""
+        if until not in STAGES[1:]:
+            raise ConfigError(f"until: {until!r} is none of {', '.join(STAGES[1:])}")
+        await self._outgoing.flush(STAGES.index(until))
+
+    # --- receiving --------------------------------------------------------------------------------
+
+    def batches(
+        self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
+    ) -> ClientBatches:
+        """As a node's. `observe`: as one who looks on, and is not waited for (see `slow_member`)
+        however far behind."""
+        return ClientBatches(self, start, observe, attempt)
+
+    def deliveries(
+        self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
+    ) -> ClientDeliveries:
+        """The same, one message at a time."""
+        return ClientDeliveries(self, start, observe, attempt)
+
+    def begin_reading(self, start: int | None, observe: bool, attempt: int | None) -> Incoming:
+        """A reader begins (`ClientReading`)."""
+        self._require_open()
+        incoming = Incoming(self._next_id(), start, observe, self._send, attempt)
+        self._incoming[incoming.number] = incoming
+        incoming.subscribe()
+        return incoming
+
+    def end_reading(self, incoming: Incoming) -> None:
+        if self._incoming.pop(incoming.number, None) is not None and not self._closed:
+            incoming.close()
+
+    async def confirm(self, position: int, attempt: int | None = None) -> None:
+        """The application is done with everything up to this position: returns when the daemon has
+        that durably."""
+        number = self._next_id()
+        if attempt is None:  # as far as this client's slowest reader has come
+            attempt = min((one.attempt for one in self._incoming.values()), default=0)
+        await self._ask(number, Confirm(number, position, attempt))
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def change(self, *edits: Edit, name: str = "") -> None:
+        """Change the cluster (`Changing`): returns when the daemon's site has seen it done."""
+        name = name or new_change_name()
+        try:
+            check_change(name, edits)  # the daemon drops who says what no frame carries
+        except FrameError as error:
+            raise ConfigError(str(error)) from None
+        number = self._next_id()
+        await self._ask(number, Change(number, name, edits))
+
+    async def status(self) -> dict[str, Any]:
+        number = self._next_id()
+        found: dict[str, Any] = msgspec.json.decode(await self._ask(number, Status(number)))
+        return found
+
+    def _next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    async def _ask(self, number: int, question: Request) -> bytes:
+        """Ask, again on every new connection, until there is an answer."""
+        self._require_open()
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._calls[number] = (question, answer)
+        self._send(question)
+        try:
+            return await answer
+        finally:
+            del self._calls[number]
+
+    # --- the link ---------------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        if self._closed or self._link is None:
+            raise Error(f"the connection to site {self.site} is not open: use 'async with'")
+        if self._link.refused is not None:
+            raise self._link.refused
+
+    def _send(self, frame: Request) -> None:
+        if self._link is not None:
+            self._link.send(frame)
+
+    def _up(self, welcome: Welcome) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+        if self.incarnation not in (0, welcome.incarnation):
+            self._outgoing.doubtful(
+                Error(f"site {self.site} came back without its store: it is not known what it sent")
+            )
+        self.boot, self.incarnation = welcome.boot, welcome.incarnation
+        self.places.told(welcome.places)
+        self._outgoing.resume(welcome.messages, welcome.bytes)
+        for incoming in self._incoming.values():
+            incoming.subscribe()
+        for question, _ in self._calls.values():
+            self._send(question)
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_result(None)
+
+    def _down(self) -> None:
+        assert self._link is not None
+        refused = self._link.refused
+        if refused is not None:
+            if self._ready is not None and not self._ready.done():
+                self._ready.set_exception(refused)
+            self._fail(refused, for_good=True)
+        elif self._giving_up is None and not self._closed:
+            loop = asyncio.get_running_loop()
+            self._giving_up = loop.call_later(self._patience_s, self._give_up)
+
+    def _give_up(self) -> None:
+        self._giving_up = None
+        assert self._link is not None
+        self._fail(
+            Away(
+                f"{self.path}: no daemon has answered for {self._patience_s:g} s"
+                f" ({self._link.trouble})"
+            ),
+            for_good=False,
+        )
+
+    def _fail(self, error: Error, *, for_good: bool) -> None:
+        for _, answer in self._calls.values():
+            if not answer.done():
+                answer.set_exception(error)
+        for incoming in self._incoming.values():
+            incoming.failed(error)
+        self._outgoing.fail(error, for_good=for_good)
+
+    def _frame(self, frame: Reply) -> None:
+        if isinstance(frame, Stages):
+            for reached in frame.reached:
+                self._outgoing.reached(*reached)
+        elif isinstance(frame, Batches):
+            incoming = self._incoming.get(frame.id)
+            if incoming is not None:
+                for batch in frame.batches:
+                    incoming.arrived(DeliveredBatch(*batch))
+        elif isinstance(frame, Shed):
+            incoming = self._incoming.get(frame.id)
+            if incoming is not None:
+                _, *gap = msgspec.structs.astuple(frame)
+                incoming.arrived(GapBatch(*gap))
+        elif isinstance(frame, Opened):
+            incoming = self._incoming.get(frame.id)
+            if incoming is not None:
+                incoming.arrived(frame.opened)
+        elif isinstance(frame, Rolled):
+            incoming = self._incoming.get(frame.id)
+            if incoming is not None:
+                incoming.arrived(frame.rolled)
+        elif isinstance(frame, Places):
+            self.places.told(frame)
+        elif isinstance(frame, Answer):
+            self._answered(frame.id, frame.body, None)
+        elif isinstance(frame, Failed):
+            self._answered(frame.id, b"", error_of(frame.kind, frame.reason))
+        elif isinstance(frame, Rejected):
+            self._outgoing.rejected(frame.number, error_of(frame.kind, frame.reason))
+
+    def _answered(self, number: int, body: bytes, error: Error | None) -> None:
+        if number in self._incoming and error is not None:
+            self._incoming[number].failed(error)
+        call = self._calls.get(number)
+        if call is None or call[1].done():
+            return
+        if error is not None:
+            call[1].set_exception(error)
+        else:
+            call[1].set_result(body)

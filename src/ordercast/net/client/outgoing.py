@@ -1,0 +1,242 @@
+"""What a client sends: cut into numbered requests, bounded, repeated until the daemon has it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
+from ordercast.model.groups import Group, Site
+from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
+from ordercast.model.messages import pack_payloads
+from ordercast.net.admin.frames import STABLE, Request, Send, Watch
+from ordercast.net.admin.places import KnownPlaces
+from ordercast.net.client.receipts import ClientReceipt, Sent
+from ordercast.net.cluster.config import Cluster
+
+_BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
+_PER_MESSAGE = 5  # bytes that packing adds
+_PER_BATCH = 5
+
+Target = tuple[Group, tuple[Site, ...]]
+"""A named group, or "" and listed sites."""
+
+
+class ClientOutgoing:
+    """`requests` has every number that is not yet stable or refused, in order."""
+
+    def __init__(
+        self, cluster: Cluster, places: KnownPlaces, send: Callable[[Request], None]
+    ) -> None:
+        self.places = places
+        self.requests: dict[int, Sent] = {}
+        self._send = send
+        self._message_bytes = cluster.limits.message_bytes
+        self._most = (cluster.limits.window_messages, cluster.limits.window_bytes)
+        self._under_way = [0, 0]  # messages and bytes not yet accepted
+        self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
+        self._uncut: list[Sent] = []  # of this turn
+        self._filling: dict[Target, Sent] = {}  # those of them that may grow
+        self._causal = cluster.causal
+        self._last = 0  # number
+        self._answered = 0  # all up to this number are accepted or refused
+
+    # --- what is to be sent -----------------------------------------------------------------------
+
+    def target(self, group: Group | Sequence[Group]) -> Target:
+        if isinstance(group, str):
+            self.places.members(group)
+            return group, ()
+        members: dict[Site, None] = {}
+        for each in group:
+            members.update(dict.fromkeys(self.places.members(each)))
+        return self.listed(members)
+
+    def listed(self, sites: Iterable[Site]) -> Target:
+        return "", self.places.listed(sites)
+
+    def measure(self, payloads: list[bytes]) -> int:
+        """Bytes of a batch; TooLarge for what no site would take. Payloads become bytes."""
+        if not payloads:
+            raise ConfigError("payloads: a batch of no messages")
+        size = _PER_BATCH
+        for index, payload in enumerate(payloads):
+            if not isinstance(payload, bytes | bytearray | memoryview):
+                raise ConfigError(f"payload: bytes are needed, not {type(payload).__name__}")
+            payloads[index] = bytes(payload)
+            if len(payload) > self._message_bytes:
+                raise TooLarge(
+                    f"a message of {len(payload)} bytes; the limit is {self._message_bytes}"
+                )
+            size += len(payload) + _PER_MESSAGE
+        if len(payloads) > BATCH_MESSAGES or size > BODY_BYTES:
+            raise TooLarge(
+                f"a batch of {len(payloads)} messages, {size} bytes;"
+                f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
+            )
+        return size
+
+    def add(
+        self, target: Target, payloads: Sequence[bytes], size: int, *, whole: bool = False
+    ) -> ClientReceipt:
+        """Room has been taken for it. Payloads of one turn to one target go together; with causal
+        order only while nothing is sent to another one in between."""
+        sent = None if whole else self._filling.get(target)
+        if sent is None or sent.count >= _BATCH_MESSAGES or sent.size + size > _BATCH_BYTES:
+            sent = self._begin(target)
+            if whole:
+                self._filling.pop(target, None)
+            else:
+                self._filling[target] = sent
+        return ClientReceipt(sent, sent.add(payloads, size))
+
+    def _begin(self, target: Target) -> Sent:
+        if not self._uncut:
+            asyncio.get_running_loop().call_soon(self._cut)
+        if self._causal:
+            self._filling.clear()
+        self._last += 1
+        sent = self.requests[self._last] = Sent(self._last, *target)
+        self._uncut.append(sent)
+        return sent
+
+    def _cut(self) -> None:
+        uncut, self._uncut = self._uncut, []
+        self._filling.clear()
+        for sent in uncut:
+            self._write(sent)
+
+    def _write(self, sent: Sent) -> None:
+        if sent.error is not None or sent.stage:
+            return
+        body = pack_payloads(sent.payloads)
+        self._send(
+            Send(sent.number, sent.target, sent.sites, sent.count, body, sent.again, self._answered)
+        )
+        sent.again = True
+
+    # --- room -------------------------------------------------------------------------------------
+
+    def _fits(self, count: int, size: int) -> bool:
+        messages, taken = self._under_way
+        most_messages, most_bytes = self._most
+        return not messages or (messages + count <= most_messages and taken + size <= most_bytes)
+
+    def require_room(self, count: int, size: int) -> None:
+        if self._waiting or not self._fits(count, size):
+            raise WindowFull(
+                f"{self._under_way[0]} messages, {self._under_way[1]} bytes are not yet accepted;"
+                f" the limits are {self._most[0]} and {self._most[1]}"
+            )
+        self._take(count, size)
+
+    async def room(self, count: int, size: int) -> None:
+        """Wait for room, in turn, and take it. Cancelled: nothing is taken, nothing is sent."""
+        if not self._waiting and self._fits(count, size):
+            self._take(count, size)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((count, size, future))
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self._release(count, size)
+            raise
+
+    def _take(self, count: int, size: int) -> None:
+        self._under_way[0] += count
+        self._under_way[1] += size
+
+    def _release(self, count: int, size: int) -> None:
+        self._under_way[0] -= count
+        self._under_way[1] -= size
+        while self._waiting:
+            count, size, future = self._waiting[0]
+            if future.done():  # cancelled
+                self._waiting.popleft()
+            elif self._fits(count, size):
+                self._waiting.popleft()
+                self._take(count, size)
+                future.set_result(None)
+            else:
+                return
+
+    # --- what becomes of it -----------------------------------------------------------------------
+
+    def reached(self, number: int, stage: int, group: Group, seq: int) -> None:
+        sent = self.requests.get(number)
+        if sent is None:
+            return
+        if not sent.stage:
+            self._release(sent.count, sent.size)
+        sent.reached(stage, group, seq)
+        if stage == STABLE:
+            del self.requests[number]
+        self._count_answered()
+
+    def rejected(self, number: int, error: Exception) -> None:
+        sent = self.requests.pop(number, None)
+        if sent is not None:
+            if not sent.stage:
+                self._release(sent.count, sent.size)
+            sent.failed(error)
+            self._count_answered()
+
+    def _count_answered(self) -> None:
+        number = self._answered + 1
+        while number <= self._last:
+            sent = self.requests.get(number)
+            if sent is not None and not sent.stage:
+                break
+            number += 1
+        self._answered = number - 1
+
+    async def flush(self, stage: int) -> None:
+        for sent in list(self.requests.values()):
+            await sent.wait(stage)
+
+    def unaccepted(self) -> str:
+        """How many messages are not accepted, per target."""
+        left: dict[str, int] = {}
+        for sent in self.requests.values():
+            if not sent.stage:
+                name = sent.target or ",".join(sent.sites)
+                left[name] = left.get(name, 0) + sent.count
+        return ", ".join(f"{count} to {name}" for name, count in left.items())
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def resume(self, messages: int, size: int) -> None:
+        """A daemon is there (again): repeat what it has not accepted, and ask about the rest."""
+        self._most = (messages, size)
+        self._uncut = []
+        self._filling.clear()
+        for sent in list(self.requests.values()):
+            if sent.stage:
+                self._send(Watch(sent.number, sent.group, sent.seq, sent.count))
+            else:
+                self._write(sent)
+
+    def doubtful(self, error: Error) -> None:
+        """The site has lost its store: what was handed over and not accepted may be sent or not."""
+        for sent in list(self.requests.values()):
+            if sent.again or sent.stage:
+                self.rejected(sent.number, error)
+
+    def fail(self, error: Error, *, for_good: bool) -> None:
+        """Nobody answers. What is not accepted is given up; the rest may still be heard of."""
+        for sent in list(self.requests.values()):
+            if not sent.stage:
+                self.rejected(sent.number, _unknown(error))
+            elif for_good:
+                self.rejected(sent.number, error)
+            else:
+                sent.interrupt(error)
+        waiting, self._waiting = self._waiting, deque()
+        for _, _, future in waiting:
+            if not future.done():
+                future.set_exception(error)
+
+
+def _unknown(error: Error) -> Error:
+    return type(error)(f"{error}; it is not known whether this message was accepted")

@@ -1,0 +1,266 @@
+"""A cluster: what its file says, and what follows from it for every site.
+
+The file is what the cluster is founded with: sites, groups, voters, protocol and builder become the
+first layout, whose `founding` names it; what changed since is in the stores (docs/epochs.md). Who
+forwards to whom is worked out by each site for itself, from a layout alone. Reading the file is
+`cluster_file`'s part.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ordercast.core.dissemination.registry import MULTICAST, UNICAST
+from ordercast.core.epochs.layout import Layout, first_layout
+from ordercast.core.epochs.raft import VotingTimes
+from ordercast.core.order.registry import builder_for, misfit
+from ordercast.forest.forest import Forest
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.names import nearest
+from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
+from ordercast.net.cluster.forests import choose_forest
+from ordercast.net.cluster.multicast import MulticastConfig
+
+_LIMITS = Limits()
+_BEATS = 10  # of the manager, in the time after which it is suspected
+FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
+
+
+@dataclass(frozen=True, slots=True)
+class SiteConfig:
+    """Where a site listens; `metrics` is its second address, for metrics and health."""
+
+    name: Site
+    address: tuple[str, int]
+    metrics: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long the store keeps what nobody needs any more: until `stable`, by `age`, by `size`."""
+
+    kind: str = "stable"
+    amount: int = 0  # nanoseconds of an age, bytes of a size
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsConfig:
+    window_messages: int = _LIMITS.window_messages
+    window_bytes: int = _LIMITS.window_bytes
+    message_bytes: int = _LIMITS.message_bytes
+    unread_messages: int = 100_000  # delivered here and not yet read by the application
+    unread_bytes: int = 67_108_864
+    missed_bytes: int = _LIMITS.missed_bytes
+    retention: Retention = Retention()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    suspect: int = SECOND  # nanoseconds
+    hold: int = 0  # of requests that may combine (`combining`, `hybrid`, `combining_counting`)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The directory with `ca.pem`, `SITE.pem` and `SITE.key`."""
+
+    directory: Path
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Every table of the cluster file; `source` names the file in messages."""
+
+    name: str
+    sites: Mapping[Site, SiteConfig]
+    groups: Mapping[Group, tuple[Site, ...]]
+    protocol: str = "propagation"
+    builder: str = "auto"
+    tie: tuple[Site, ...] = ()  # greedy: sites preferred in ties
+    deliver: str = "safe"
+    on_failure: str = "exclude"
+    causal: bool = False
+    stability: str = "s_coordp"
+    durability: str = "sync"
+    voters: tuple[Site, ...] = ()
+    slow_member: str = "wait"
+    open: bool = False
+    insecure: bool = False
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    tls: TlsFiles | None = None
+    dissemination: str = UNICAST
+    multicast: MulticastConfig | None = None  # where that is how
+    source: str = "cluster"
+
+    @classmethod
+    def of(
+        cls,
+        groups: Mapping[Group, Sequence[Site]],
+        *,
+        sites: Sequence[Site] | None = None,
+        addresses: Mapping[Site, str] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        timeouts: Mapping[str, Any] | None = None,
+        tls: Mapping[str, Any] | None = None,
+        multicast: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> "Cluster":
+        """A cluster from plain data, checked as a file is; options are those of `[cluster]`.
+
+        A site without an address gets port 0 of the loopback: any free one.
+        """
+        from ordercast.net.cluster.file import cluster_from  # it makes Clusters
+
+        names = sites if sites is not None else GroupTable.of(groups).sites
+        given = dict(addresses or {})
+        for site in given:
+            if site not in names:
+                raise ConfigError(f"addresses: there is no site {site!r}{nearest(site, names)}")
+        data: dict[str, Any] = {
+            "cluster": {"name": "local", **options},
+            "sites": {site: {"address": given.get(site, "127.0.0.1:0")} for site in names},
+            "groups": {group: list(members) for group, members in groups.items()},
+        }
+        tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
+        for table, values in tables.items():
+            if values is not None:
+                data[table] = dict(values)
+        return cluster_from(data, source="cluster", base=Path(), any_port=True)
+
+    # --- sites ------------------------------------------------------------------------------------
+
+    def site(self, name: Site) -> SiteConfig:
+        found = self.sites.get(name)
+        if found is None:
+            hint = nearest(name, self.sites)
+            raise ConfigError(f"{self.source}: there is no site {name!r}{hint}")
+        return found
+
+    def address(self, site: Site) -> tuple[str, int]:
+        return self.site(site).address
+
+    def addresses(self) -> dict[Site, tuple[str, int]]:
+        return {name: site.address for name, site in self.sites.items()}
+
+    def directory(self, given: str | Path | None = None) -> Path:
+        """Where stores, sockets and process files live: DIR, or `.ordercast/NAME`."""
+        return Path(given) if given is not None else Path(".ordercast") / self.name
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    @cached_property
+    def table(self) -> GroupTable:
+        """Sorted: files that list the same in another order give the same structure."""
+        groups = {group: sorted(self.groups[group]) for group in sorted(self.groups)}
+        return GroupTable.of(groups, sites=sorted(self.sites))
+
+    def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
+        """The forest of a domain's groups, the same at every site: the builder's, or that which the
+        protocol needs. ConfigError where the protocol does not fit the cluster."""
+        if unfit := misfit(protocol, on_failure=self.on_failure, causal=self.causal):
+            raise ConfigError(f"protocol: {unfit[1]}")
+        return choose_forest(table, builder_for(protocol, builder), self.tie)
+
+    def first_layout(self) -> Layout:
+        """What the cluster is founded with."""
+        return self._first_layout
+
+    @cached_property
+    def _first_layout(self) -> Layout:
+        layout = first_layout(
+            self.sites, self.voters, self.table.groups, self.builder, self.protocol, self.build,
+            whole=self.open or self.causal, open_groups=self.open, causal=self.causal,
+        )  # fmt: skip
+        return replace(layout, founding=self._founding(layout))
+
+    def _founding(self, layout: Layout) -> str:
+        """Of everything that all sites must have been told alike before their first message."""
+        agreed = {
+            "name": self.name,
+            "sites": sorted(layout.roster),
+            "voters": list(layout.voters),
+            "groups": {group: list(members) for group, members in layout.groups.items()},
+            "protocol": self.protocol,
+            "builder": self.builder,
+            "tie": list(self.tie),
+            "parents": [
+                sorted((site, domain.structure.parent(site) or "") for site in domain.sites)
+                for domain in layout.domains.values()
+            ],
+        }
+        text = json.dumps(agreed, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+
+    def terms(self) -> dict[str, str]:
+        """What two sites must agree on besides the founding: it never changes."""
+        agreed = {
+            "deliver": self.deliver,
+            "durability": self.durability,
+            "causal": str(self.causal).lower(),
+            "policy": self.policy,
+            "stability": self.stability,
+            "message_bytes": str(self.limits.message_bytes),
+            "open": str(self.open).lower(),
+        }
+        if self.tie:
+            agreed["tie"] = ",".join(self.tie)
+        if self.dissemination != UNICAST:
+            agreed["dissemination"] = self.dissemination
+        if self.multicast is not None:
+            agreed[MULTICAST] = "{}:{}".format(*self.multicast.address)
+        return agreed
+
+    def voting_times(self) -> VotingTimes:
+        suspect = self.timeouts.suspect
+        return VotingTimes(beat=suspect // _BEATS, election=suspect)
+
+    @property
+    def policy(self) -> str:
+        """What the core does about a failed site."""
+        return self.on_failure
+
+    def options(self) -> Options:
+        """Connections are reliable while they last, so nothing is sent again, or acknowledged, in
+        a hurry: acknowledgements that nobody waits for ride on the next report."""
+        return Options(
+            deliver=self.deliver,
+            on_failure=self.policy,
+            causal=self.causal,
+            stability=self.stability,
+            slow_member="exclude" if self.slow_member == "exclude" else "wait",
+            limits=Limits(
+                message_bytes=self.limits.message_bytes,
+                window_messages=self.limits.window_messages,
+                window_bytes=self.limits.window_bytes,
+                frame_bytes=FRAME_BYTES,
+                missed_bytes=self.limits.missed_bytes,
+            ),
+            timing=Timing(
+                ack_delay=25 * MILLISECOND,
+                resend_after=5 * SECOND,
+                resend_at_most=30 * SECOND,
+                report_every=max(1, self.limits.window_messages // 5),
+                suspect=self.timeouts.suspect,
+                hold=self.timeouts.hold,
+            ),
+        )
+
+
+def read_cluster(path: str | Path) -> Cluster:
+    """The cluster of a file; every mistake in it is a ConfigError of one line."""
+    from ordercast.net.cluster.file import read
+
+    return read(path)
+
+
+def parse_cluster(text: str, *, source: str, base: Path | None = None) -> Cluster:
+    """The same from text; `base` is where a relative directory of certificates begins."""
+    from ordercast.net.cluster.file import parse
+
+    return parse(text, source=source, base=base if base is not None else Path())

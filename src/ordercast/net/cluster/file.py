@@ -1,0 +1,375 @@
+"""Reading a cluster file (TOML): every mistake is one line with file, field, value and remedy."""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ordercast.core.dissemination.registry import MULTICAST, WAYS
+from ordercast.core.order.registry import PROTOCOLS, misfit
+from ordercast.core.stability.registry import TRACKERS
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.limits import BODY_BYTES
+from ordercast.model.names import nearest, require_distinct, require_name, shown
+from ordercast.net.cluster.addresses import is_loopback
+from ordercast.net.cluster.config import (
+    Cluster,
+    LimitsConfig,
+    Retention,
+    SiteConfig,
+    Timeouts,
+    TlsFiles,
+)
+from ordercast.net.cluster.measures import age_or_size, duration, size
+from ordercast.net.cluster.multicast import MulticastConfig, read_multicast
+from ordercast.plan.advice import AUTO, check_tie
+from ordercast.plan.candidates import NAMED
+
+LARGEST_FILE = 16 * 1024 * 1024  # bytes
+MOST_VOTERS = 7
+DEFAULT_VOTERS = 5  # of a roster larger than that
+
+_CHOICES = {
+    "deliver": ("safe", "agreed"),
+    "on_failure": ("exclude", "wait"),
+    "durability": ("sync", "os", "memory"),
+    "slow_member": ("wait", "shed", "exclude"),
+    "builder": (*NAMED, AUTO),
+    "dissemination": WAYS,
+}
+_TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups")
+_CLUSTER = (
+    "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
+    "durability", "voters", "slow_member", "open", "insecure", "dissemination",
+)  # fmt: skip
+_BODY_OVERHEAD = 16  # bytes that packing one payload may add
+
+
+def read(path: str | Path) -> Cluster:
+    source = str(path)
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise ConfigError(f"{source}: is larger than {LARGEST_FILE} bytes, no cluster file")
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{source}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{source}: is not UTF-8 text (byte {error.start})") from None
+    except ValueError as error:  # e.g. a null character in the name
+        raise ConfigError(f"{source!r}: {error}") from None
+    return parse(text, source=source, base=Path(path).parent)
+
+
+def parse(text: str, *, source: str, base: Path) -> Cluster:
+    if not text.strip():
+        raise ConfigError(f"{source}: the file is empty")
+    try:
+        data = tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{source}: nested too deeply for a cluster file") from None
+    return cluster_from(data, source=source, base=base)
+
+
+def cluster_from(
+    data: Mapping[str, Any], *, source: str, base: Path, any_port: bool = False
+) -> Cluster:
+    """The checked cluster of a file's data; `any_port` allows port 0, which no peer could dial."""
+    _require_keys(data, _TABLES, source, "table")
+    given = _table(data, "cluster", source)
+    _require_keys(given, _CLUSTER, f"{source}: cluster", "key")
+    if "name" not in given:
+        raise ConfigError(f"{source}: cluster.name is missing")
+    name = require_name(given["name"], f"{source}: cluster.name")
+    sites = _sites(_table(data, "sites", source), source, least_port=0 if any_port else 1)
+    groups = _groups(data, sites, source)
+    options = _options(given, source)
+    directory, insecure = _tls(_table(data, "tls", source), given, source, base)
+    if directory is None and not insecure:
+        _require_loopback(sites, source)
+    cluster = Cluster(
+        name=name,
+        sites=sites,
+        groups=groups,
+        voters=_voters(given.get("voters"), sites, source),
+        tie=_listed(given.get("tie", []), sites, f"{source}: cluster.tie"),
+        limits=_limits(_table(data, "limits", source), source),
+        timeouts=_timeouts(_table(data, "timeouts", source), source),
+        tls=None if directory is None else TlsFiles(directory),
+        insecure=insecure,
+        multicast=_multicast(data, options, name, sites, source),
+        source=source,
+        **options,
+    )
+    _require_fit(cluster)
+    return cluster
+
+
+# --- [cluster] ------------------------------------------------------------------------------------
+
+
+def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, known in _CHOICES.items():
+        if key in given:
+            found[key] = _one_of(given[key], known, f"{source}: cluster.{key}")
+    if "protocol" in given:
+        found["protocol"] = _one_of(given["protocol"], PROTOCOLS, f"{source}: cluster.protocol")
+    if "stability" in given:
+        found["stability"] = _one_of(given["stability"], TRACKERS, f"{source}: cluster.stability")
+    for key in ("causal", "open"):
+        if key in given:
+            found[key] = _flag(given[key], f"{source}: cluster.{key}")
+    return found
+
+
+def _require_fit(cluster: Cluster) -> None:
+    """What each value alone does not show."""
+    where = f"{cluster.source}: cluster"
+    unfit = misfit(
+        cluster.protocol,
+        builder="" if cluster.builder == AUTO else cluster.builder,
+        on_failure=cluster.on_failure,
+        slow_member=cluster.slow_member,
+        durability=cluster.durability,
+        causal=cluster.causal,
+    )
+    if unfit:
+        raise ConfigError(f"{where}.{unfit[0]}: {unfit[1]}")
+    try:
+        check_tie(cluster.builder, cluster.tie)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.{error}") from None
+
+
+def _voters(given: Any, sites: Mapping[Site, SiteConfig], source: str) -> tuple[Site, ...]:
+    if given is None:
+        names = sorted(sites)
+        return tuple(names if len(names) <= MOST_VOTERS else names[:DEFAULT_VOTERS])
+    where = f"{source}: cluster.voters"
+    if given == []:
+        raise ConfigError(f"{where}: [] names no site; leave it out, or name one at least")
+    voters = _listed(given, sites, where)
+    if len(voters) > MOST_VOTERS:
+        raise ConfigError(f"{where}: {len(voters)} voters; the most is {MOST_VOTERS}")
+    return voters
+
+
+def _listed(given: Any, sites: Mapping[Site, SiteConfig], where: str) -> tuple[Site, ...]:
+    if not isinstance(given, list):
+        raise ConfigError(f"{where}: must be a list of sites, not {shown(given)}")
+    for index, site in enumerate(given):
+        if not isinstance(site, str) or site not in sites:
+            hint = nearest(site, sites) if isinstance(site, str) else ""
+            raise ConfigError(f"{where}: there is no site {shown(site)}{hint}")
+        if site in given[:index]:
+            raise ConfigError(f"{where}: {site!r} is listed twice")
+    return tuple(given)
+
+
+# --- [sites] and [groups] -------------------------------------------------------------------------
+
+
+def _sites(given: Mapping[str, Any], source: str, *, least_port: int) -> dict[Site, SiteConfig]:
+    if not given:
+        raise ConfigError(f"{source}: no site is given: write [sites.NAME] with its address")
+    found: dict[Site, SiteConfig] = {}
+    taken: dict[tuple[str, int], str] = {}
+    for name, table in given.items():
+        require_name(name, f"{source}: sites")
+        where = f"{source}: sites.{name}"
+        if not isinstance(table, dict):
+            raise ConfigError(f"{where}: must be a table with 'address', not {shown(table)}")
+        _require_keys(table, ("address", "metrics"), where, "key")
+        if "address" not in table:
+            raise ConfigError(f'{where}.address is missing (write address = "HOST:PORT")')
+        address = parse_address(table["address"], f"{where}.address", least_port)
+        metrics = None
+        if "metrics" in table:
+            metrics = parse_address(table["metrics"], f"{where}.metrics", least_port)
+        for field, (host, port) in (("address", address), ("metrics", metrics or ("", 0))):
+            if not port:
+                continue
+            key = ("127.0.0.1" if host.lower() == "localhost" else host.lower(), port)
+            if key in taken:
+                raise ConfigError(f"{where}.{field}: {table[field]!r} is taken by {taken[key]}")
+            taken[key] = f"sites.{name}.{field}"
+        found[name] = SiteConfig(name, address, metrics)
+    require_distinct(found, f"{source}: sites")
+    return found
+
+
+def parse_address(value: Any, where: str, least_port: int = 1) -> tuple[str, int]:
+    """Host and port; the error names `where` it was written."""
+    problem = f"{where}: {shown(value)} is not an address (write HOST:PORT, or [IPV6]:PORT)"
+    if not isinstance(value, str):
+        raise ConfigError(problem)
+    host, colon, port = value.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ConfigError(problem)
+    usable = host.isascii() and host.isprintable() and not any(c in host for c in " /[]@")
+    if not colon or not host or not usable or not (port.isascii() and port.isdigit()):
+        raise ConfigError(problem)
+    if len(port) > 5 or not least_port <= int(port) <= 65_535:
+        raise ConfigError(f"{where}: {shown(value)}: a port is a number from 1 to 65535")
+    return host, int(port)
+
+
+def _groups(
+    data: Mapping[str, Any], sites: Mapping[Site, SiteConfig], source: str
+) -> dict[Group, tuple[Site, ...]]:
+    given = _table(data, "groups", source)
+    if not given:
+        raise ConfigError(f'{source}: no group is given: write [groups] with NAME = ["SITE", …]')
+    for name, members in given.items():
+        where = f"{source}: groups.{shown(name)[1:-1]}"
+        if not isinstance(members, list):
+            raise ConfigError(f"{where}: must be a list of sites, not {shown(members)}")
+        for member in members:
+            if isinstance(member, str) and member not in sites:
+                hint = nearest(member, sites)
+                raise ConfigError(f"{where}: there is no site {shown(member)}{hint}")
+    try:
+        return dict(GroupTable.of(given, sites=list(sites)).groups)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {str(error).removeprefix('groups: ')}") from None
+
+
+# --- [limits], [timeouts], [tls] ------------------------------------------------------------------
+
+
+def _limits(given: Mapping[str, Any], source: str) -> LimitsConfig:
+    readers: dict[str, Callable[[Any, str], Any]] = {
+        "window_messages": _count,
+        "window_bytes": size,
+        "message_bytes": size,
+        "unread_messages": _count,
+        "unread_bytes": size,
+        "missed_bytes": size,
+        "retention": _retention,
+    }
+    _require_keys(given, readers, f"{source}: limits", "key")
+    found = {key: readers[key](value, f"{source}: limits.{key}") for key, value in given.items()}
+    limits = LimitsConfig(**found)
+    most = BODY_BYTES - _BODY_OVERHEAD
+    if limits.message_bytes > most:
+        raise ConfigError(f"{source}: limits.message_bytes: {limits.message_bytes} is above {most}")
+    for key in ("window_bytes", "unread_bytes"):
+        if getattr(limits, key) < limits.message_bytes:
+            raise ConfigError(
+                f"{source}: limits.{key}: {getattr(limits, key)} is below message_bytes"
+                f" ({limits.message_bytes}): the largest message would never fit"
+            )
+    return limits
+
+
+def _retention(value: Any, where: str) -> Retention:
+    if value == "stable":
+        return Retention()
+    return Retention(*age_or_size(value, where))
+
+
+def _timeouts(given: Mapping[str, Any], source: str) -> Timeouts:
+    least = {"suspect": 10_000_000, "hold": 0}
+    _require_keys(given, least, f"{source}: timeouts", "key")
+    timeouts = Timeouts(
+        **{
+            key: duration(value, f"{source}: timeouts.{key}", least=least[key])
+            for key, value in given.items()
+        }
+    )
+    if timeouts.hold > timeouts.suspect:
+        raise ConfigError(
+            f"{source}: timeouts.hold: {shown(given['hold'])} is longer than suspect: every"
+            " message would wait for longer than a failed site is waited for"
+        )
+    return timeouts
+
+
+def _tls(
+    given: Mapping[str, Any], cluster: Mapping[str, Any], source: str, base: Path
+) -> tuple[Path | None, bool]:
+    _require_keys(given, ("dir", "insecure"), f"{source}: tls", "key")
+    insecure = False
+    for table, where in ((cluster, "cluster"), (given, "tls")):
+        if "insecure" in table:
+            insecure |= _flag(table["insecure"], f"{source}: {where}.insecure")
+    if "dir" not in given:
+        if given and not insecure:
+            raise ConfigError(f"{source}: tls.dir is missing (the directory of certificates)")
+        return None, insecure
+    directory = given["dir"]
+    if not isinstance(directory, str) or not directory.strip() or "\0" in directory:
+        raise ConfigError(f"{source}: tls.dir: {shown(directory)} is not a directory's name")
+    if insecure:
+        raise ConfigError(f"{source}: tls: 'dir' and insecure = true contradict each other")
+    return base / directory, False
+
+
+def _multicast(
+    data: Mapping[str, Any],
+    options: Mapping[str, Any],
+    name: str,
+    sites: Mapping[Site, SiteConfig],
+    source: str,
+) -> MulticastConfig | None:
+    """Checked also where it is not used."""
+    local = all(is_loopback(site.address[0]) for site in sites.values())
+    given = _table(data, "multicast", source)
+    found = read_multicast(given, name, source, local=local, parse_address=parse_address)
+    return found if options.get("dissemination") == MULTICAST else None
+
+
+def _require_loopback(sites: Mapping[Site, SiteConfig], source: str) -> None:
+    for name, site in sites.items():
+        if not is_loopback(site.address[0]):
+            raise ConfigError(
+                f"{source}: sites.{name}.address: {site.address[0]!r} is not a loopback address:"
+                " give [tls] dir (see 'ordercast certs'), or insecure = true under [tls]"
+            )
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _table(data: Mapping[str, Any], name: str, source: str) -> Mapping[str, Any]:
+    value = data.get(name, {})
+    if not isinstance(value, dict):
+        raise ConfigError(f"{source}: [{name}] must be a table, not {shown(value)}")
+    return value
+
+
+def _require_keys(given: Iterable[str], known: Iterable[str], where: str, what: str) -> None:
+    names = tuple(known)
+    for key in given:
+        if key not in names:
+            raise ConfigError(f"{where}: unknown {what} {shown(key)}{nearest(key, names)}")
+
+
+def _one_of(value: Any, known: Iterable[str], where: str) -> str:
+    names = tuple(known)
+    if not isinstance(value, str):
+        raise ConfigError(f"{where}: must be one of {', '.join(names)}, not {shown(value)}")
+    if value not in names:
+        raise ConfigError(f"{where}: there is no {shown(value)}{nearest(value, names)}")
+    return value
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where}: must be true or false, not {shown(value)}")
+    return value
+
+
+def _count(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{where}: must be a whole number, not {shown(value)}")
+    if not 1 <= value <= 2**40:
+        raise ConfigError(f"{where}: {shown(value)} is not within 1 and {2**40}")
+    return value

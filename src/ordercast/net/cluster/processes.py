@@ -1,0 +1,273 @@
+"""Daemons as local processes: who runs, starting, stopping, and never the wrong process.
+
+A daemon writes `DIR/SITE.pid`: its process id and when that process started. Ids are used again
+by the system, so a process is touched only if both agree.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.groups import Site
+from ordercast.model.names import is_name
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.sockets import answers
+
+READY_S = 30.0
+STOP_S = 15.0
+_POLL_S = 0.02
+_TAIL_BYTES = 4_096  # of a log, to find its last line
+
+Child: TypeAlias = "subprocess.Popen[bytes]"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    site: Site
+    pid: int
+    started: str
+
+
+def started_at(pid: int) -> str | None:
+    """When the process started, in the system's own words; None: there is none, or it is dead."""
+    proc = Path("/proc")
+    if (proc / "self" / "stat").exists():
+        try:
+            text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        fields = text.rpartition(")")[2].split()  # the name before it may hold anything
+        return None if fields[0] in "ZX" else fields[19]
+    told = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split(maxsplit=1)
+    return None if len(told) < 2 or told[0].startswith("Z") else " ".join(told[1].split())
+
+
+# --- the file a daemon writes ---------------------------------------------------------------------
+
+
+def pid_file(directory: Path, site: Site) -> Path:
+    return directory / f"{site}.pid"
+
+
+def log_file(directory: Path, site: Site) -> Path:
+    return directory / f"{site}.log"
+
+
+def write_pid(directory: Path, site: Site) -> None:
+    pid = os.getpid()
+    path = pid_file(directory, site)
+    fresh = path.with_suffix(".pid.new")
+    fresh.write_text(f"{pid}\n{started_at(pid)}\n", encoding="ascii")
+    fresh.replace(path)
+
+
+def remove_pid(directory: Path, site: Site) -> None:
+    with contextlib.suppress(OSError):
+        pid_file(directory, site).unlink()
+
+
+def running(directory: Path, site: Site) -> Running | None:
+    """The site's daemon, if the process that wrote the file still runs."""
+    try:
+        lines = pid_file(directory, site).read_text(encoding="ascii").splitlines()
+        pid, started = int(lines[0]), lines[1]
+    except (OSError, ValueError, IndexError):
+        return None
+    return Running(site, pid, started) if pid > 0 and started_at(pid) == started else None
+
+
+def all_running(cluster: Cluster, directory: Path) -> list[Running]:
+    found = (running(directory, site) for site in sites_here(cluster, directory))
+    return [daemon for daemon in found if daemon is not None]
+
+
+# --- the sites of a directory ---------------------------------------------------------------------
+
+
+def sites_here(cluster: Cluster, directory: Path) -> list[Site]:
+    """Those of the cluster file, and those that were added since and have something here."""
+    found = dict.fromkeys(cluster.sites)
+    for suffix in (".db", ".pid"):
+        for path in directory.glob(f"*{suffix}"):
+            name = path.name.removesuffix(suffix)
+            if is_name(name):
+                found[name] = None
+    return sorted(found)
+
+
+def require_site(cluster: Cluster, site: Site, directory: Path) -> None:
+    """A site of the file, or one that was added and has something in the directory."""
+    if site not in sites_here(cluster, directory):
+        cluster.site(site)
+
+
+def retired_file(directory: Path, site: Site) -> Path:
+    """Is there when the site has heard that it is retired: nothing starts it by itself then."""
+    return directory / f"{site}.retired"
+
+
+def is_retired(directory: Path, site: Site) -> bool:
+    return retired_file(directory, site).exists()
+
+
+def note_retired(directory: Path, site: Site, retired: bool) -> None:
+    path = retired_file(directory, site)
+    if retired:
+        path.touch()
+    else:
+        path.unlink(missing_ok=True)
+
+
+# --- starting -------------------------------------------------------------------------------------
+
+
+def command_of(cluster: Cluster, site: Site, directory: Path) -> list[str]:
+    return [
+        sys.executable, "-m", "ordercast.cli", "node", cluster.source,
+        "--site", site, "--dir", str(directory),
+    ]  # fmt: skip
+
+
+class _Logged(subprocess.Popen[bytes]):
+    """A child whose words go to its log, from `said_from` on."""
+
+    said_from = 0
+
+
+def start(
+    cluster: Cluster, sites: Iterable[Site], directory: Path, *, detached: bool
+) -> dict[Site, Child]:
+    """Start daemons; what they say goes to `DIR/SITE.log`, or, attached, to our standard error."""
+    make_directory(directory)
+    started: dict[Site, Child] = {}
+    try:
+        for site in sites:
+            started[site] = _spawn(cluster, site, directory, detached)
+    except OSError as error:
+        abandon(started.values())
+        raise Error(f"cannot start site {site}: {(error.strerror or str(error)).lower()}") from None
+    return started
+
+
+def _spawn(cluster: Cluster, site: Site, directory: Path, detached: bool) -> Child:
+    command = command_of(cluster, site, directory)
+    nowhere = subprocess.DEVNULL
+    if not detached:  # Ctrl-C is for us, in either case: we stop them in order
+        return subprocess.Popen(command, stdin=nowhere, stdout=nowhere, start_new_session=True)
+    with log_file(directory, site).open("ab") as log:
+        child = _Logged(command, stdin=nowhere, stdout=nowhere, stderr=log, start_new_session=True)
+        child.said_from = log.tell()
+        return child
+
+
+def make_directory(directory: Path) -> None:
+    """For the user who runs the daemons alone: whoever reads a store reads the messages."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{directory}: cannot be made ({why})") from None
+
+
+class StartFailed(Error):
+    """A daemon that did not come up; `code` is what it ended with, 0 while it runs."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def wait_ready(started: Mapping[Site, Child], directory: Path, *, limit_s: float = READY_S) -> None:
+    """Until every daemon answers; StartFailed names the first that does not, and why."""
+    until = time.monotonic() + limit_s
+    waiting = dict(started)
+    while waiting:
+        for site, child in list(waiting.items()):
+            code = child.poll()
+            if code is not None:
+                why = ending(code)
+                if isinstance(child, _Logged):
+                    why = _last_line(log_file(directory, site), child.said_from) or why
+                raise StartFailed(f"site {site} did not start: {why}", code)
+            if running(directory, site) is not None and answers(directory / f"{site}.sock"):
+                del waiting[site]
+        if waiting and time.monotonic() > until:
+            names = ", ".join(sorted(waiting))
+            raise StartFailed(f"not ready after {limit_s:g} s: {names}", 0)
+        time.sleep(_POLL_S)
+
+
+def _last_line(path: Path, begin: int) -> str:
+    """The last line of a log from `begin` on: why its daemon ended."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(begin, path.stat().st_size - _TAIL_BYTES))
+            lines = file.read().decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1].removeprefix("ordercast: ") if said else ""
+
+
+def ending(code: int) -> str:
+    if code < 0:
+        return f"it was ended by {signal.Signals(-code).name}"
+    return f"it ended with code {code}"
+
+
+# --- stopping -------------------------------------------------------------------------------------
+
+
+def abandon(started: Iterable[Child]) -> None:
+    """Stop children of ours, kindly and then not."""
+    children = [child for child in started if child.poll() is None]
+    for process in children:
+        process.terminate()
+    for process in children:
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def kill(daemon: Running) -> None:
+    """SIGKILL, and wait until it is gone."""
+    _signal(daemon, signal.SIGKILL)
+    _wait_gone([daemon], STOP_S)
+
+
+def stop(daemons: Sequence[Running], *, limit_s: float = STOP_S) -> list[Site]:
+    """SIGTERM, then SIGKILL for those that take too long; the sites that had to be killed."""
+    for daemon in daemons:
+        _signal(daemon, signal.SIGTERM)
+    stubborn = _wait_gone(daemons, limit_s)
+    for daemon in stubborn:
+        kill(daemon)
+    return [daemon.site for daemon in stubborn]
+
+
+def _signal(daemon: Running, number: signal.Signals) -> None:
+    if started_at(daemon.pid) == daemon.started:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(daemon.pid, number)
+
+
+def _wait_gone(daemons: Sequence[Running], limit_s: float) -> list[Running]:
+    until = time.monotonic() + limit_s
+    left = list(daemons)
+    while left and time.monotonic() < until:
+        left = [daemon for daemon in left if started_at(daemon.pid) == daemon.started]
+        if left:
+            time.sleep(_POLL_S)
+    return left

@@ -1,0 +1,188 @@
+"""A site as a process of its own: the node, its admin socket, metrics and health, until a signal.
+
+What happens is logged for an operator to read; the embedding command decides where to.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ordercast.model.errors import Error
+from ordercast.model.groups import Site
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.processes import (
+    make_directory,
+    note_retired,
+    remove_pid,
+    require_site,
+    write_pid,
+)
+from ordercast.net.daemon.admin import Admin
+from ordercast.net.daemon.http import Http
+from ordercast.net.daemon.session import Limits
+from ordercast.net.daemon.watch import Watcher
+from ordercast.net.site.node import Node
+from ordercast.net.site.status import status_of
+
+_log = logging.getLogger("ordercast.net.daemon")
+
+CLOSE_S = 2.0  # for what is under way when a signal comes; the store keeps the rest
+
+Tell = Callable[[str, dict[str, Any]], None]
+"""Told of events: a kind and what belongs to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the cluster file does not say of a site that was added later; its store keeps the
+    address."""
+
+    address: str = ""
+    metrics: tuple[str, int] | None = None
+
+
+def run_daemon(
+    cluster: Cluster, site: Site, directory: Path, tell: Tell, given: Given | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT. Errors are of one line; the site's store is closed then."""
+    given = given or Given()
+    if not given.address:
+        require_site(cluster, site, directory)
+    make_directory(directory)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(cluster, site, directory, tell, given))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where the extra `fast` is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, given: Given) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    opening = Node.open(cluster, site, dir=directory, embedded=False, address=given.address)
+    node = await opening.__aenter__()
+    unflushed = ""
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            await _open_faces(stack, node, directory, given)
+            layout = _LayoutNotes(node, directory, tell)
+            stack.callback(layout.close)
+            watcher = Watcher(node, tell)
+            stack.callback(watcher.close)
+            node.on_failed = stopped.set
+            _tell_started(node, tell)
+            await stopped.wait()
+            _log.info("stopping")
+    finally:
+        try:
+            await node.close(timeout_s=CLOSE_S)
+        except Error as error:
+            unflushed = str(error)
+            _log.warning("%s", error)
+        remove_pid(directory, site)
+        tell("stopped", {"site": site, "position": node.stream.delivered, "unflushed": unflushed})
+        _log.info("stopped at position %d", node.stream.delivered)
+    if node.failed:
+        raise Error(node.failed)
+
+
+async def _open_faces(
+    stack: contextlib.AsyncExitStack, node: Node, directory: Path, given: Given
+) -> None:
+    limits = node.cluster.limits
+    admin = Admin(
+        node, directory / f"{node.site}.sock", Limits(limits.window_messages, limits.window_bytes)
+    )
+    await admin.start()
+    stack.push_async_callback(admin.close)
+    write_pid(directory, node.site)
+    written = node.cluster.sites.get(node.site)
+    address = given.metrics or (None if written is None else written.metrics)
+    if address is not None:
+        http = Http(lambda: status_of(node), address, node.site)
+        await http.start()
+        stack.push_async_callback(http.close)
+
+
+class _LayoutNotes:
+    """Says which epoch the site is in, and notes when it hears that it is retired."""
+
+    def __init__(self, node: Node, directory: Path, tell: Tell) -> None:
+        self.node = node
+        self.directory = directory
+        self.tell = tell
+        self._epoch = self._now()
+        self._retired: bool | None = None
+        node.on_layout.append(self._look)
+        self._look()
+
+    def close(self) -> None:
+        self.node.on_layout.remove(self._look)
+
+    def _now(self) -> int:
+        home = self.node.core.layout.home(self.node.site)
+        return 0 if home is None else home.epoch
+
+    def _look(self) -> None:
+        node = self.node
+        if node.retired is not self._retired:
+            self._retired = node.retired
+            note_retired(self.directory, node.site, node.retired)
+            if node.retired:
+                _log.warning("this site is retired: it takes part no longer, and may be stopped")
+                self.tell("retired", {"site": node.site})
+        epoch = self._now()
+        if epoch == self._epoch:
+            return
+        self._epoch = epoch
+        home = node.core.layout.home(node.site)
+        if home is None:
+            away = node.site in node.core.layout.absent
+            _log.info("in no epoch: this site is %s", "excluded" if away else "in no group")
+            self.tell("epoch", {"epoch": 0, "protocol": "", "groups": []})
+            return
+        groups = list(home.structure.groups_of[node.site])
+        named = ", ".join(groups) or "none, as a relay"
+        _log.info("epoch %d, protocol %s; this site's groups: %s", epoch, home.protocol, named)
+        self.tell("epoch", {"epoch": epoch, "protocol": home.protocol, "groups": groups})
+
+
+def _tell_started(node: Node, tell: Tell) -> None:
+    host, port = node.address
+    _log.info(
+        "site %s of cluster %s: listening on %s port %d, process %d, start %d, position %d",
+        node.site,
+        node.cluster.name,
+        host,
+        port,
+        os.getpid(),
+        node.boot,
+        node.stream.delivered,
+    )
+    tell(
+        "ready",
+        {
+            "site": node.site,
+            "cluster": node.cluster.name,
+            "pid": os.getpid(),
+            "boot": node.boot,
+            "incarnation": node.incarnation,
+            "position": node.stream.delivered,
+            "address": f"{host}:{port}",
+        },
+    )

@@ -1,0 +1,125 @@
+"""`/healthz` and `/metrics` of a daemon, for probes and scrapers on a trusted network.
+
+Just enough HTTP for them: GET, one request per connection, everything bounded.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Site
+from ordercast.net.daemon.metrics import CONTENT_TYPE, NEEDS_EXTRA, exposition
+from ordercast.net.site.status import troubles
+
+_log = logging.getLogger("ordercast.net.http")
+
+MOST_CONNECTIONS = 32
+MOST_HEAD = 8_192  # bytes
+PATIENCE_S = 5.0
+
+Status = Callable[[], dict[str, Any]]
+_PLAIN = "text/plain; charset=utf-8"
+_REASONS = {
+    200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
+    501: "Not Implemented", 503: "Service Unavailable",
+}  # fmt: skip
+
+
+class Http:
+    def __init__(self, status: Status, address: tuple[str, int], site: Site) -> None:
+        self.address = address
+        self._status = status
+        self._site = site
+        self._server: asyncio.Server | None = None
+        self._open: dict[_Request, None] = {}
+
+    async def start(self) -> None:
+        host, port = self.address
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: _Request(self), host, port)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise ConfigError(f"sites.{self._site}.metrics: {host}:{port}: {why}") from None
+        self.address = self._server.sockets[0].getsockname()[:2]
+        _log.info("metrics and health on %s port %d", *self.address)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for request in list(self._open):
+            request.end()
+
+    def opened(self, request: "_Request") -> bool:
+        """Whether there is room for one more connection."""
+        if len(self._open) >= MOST_CONNECTIONS:
+            return False
+        self._open[request] = None
+        return True
+
+    def closed(self, request: "_Request") -> None:
+        self._open.pop(request, None)
+
+    def answer(self, head: bytes) -> bytes:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return _response(400, _PLAIN, b"this is no HTTP request\n")
+        if words[0] != b"GET":
+            return _response(405, _PLAIN, b"only GET\n")
+        path = words[1].split(b"?", 1)[0]
+        if path == b"/healthz":
+            wrong = troubles(self._status())
+            if wrong:
+                return _response(503, _PLAIN, f"{'; '.join(wrong)}\n".encode())
+            return _response(200, _PLAIN, b"ok\n")
+        if path == b"/metrics":
+            text = exposition(self._status())
+            if text is None:
+                return _response(501, _PLAIN, f"{NEEDS_EXTRA}\n".encode())
+            return _response(200, CONTENT_TYPE, text)
+        return _response(404, _PLAIN, b"there are /healthz and /metrics\n")
+
+
+def _response(code: int, kind: str, body: bytes) -> bytes:
+    head = (
+        f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: {kind}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+class _Request(asyncio.Protocol):
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self._head = b""
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
+        if not self._http.opened(self):
+            transport.close()
+            return
+        self._deadline = asyncio.get_running_loop().call_later(PATIENCE_S, self.end)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._head += data
+        if b"\r\n\r\n" in self._head:
+            self._transport.write(self._http.answer(self._head))
+            self._transport.close()
+        elif len(self._head) > MOST_HEAD:
+            self.end()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._http.closed(self)
+        self._transport = None
+
+    def end(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,252 @@
+"""What one client has sent through a daemon: nothing twice, in order, with its receipts."""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from ordercast.model.errors import Error, UnknownGroup
+from ordercast.model.groups import Group
+from ordercast.model.messages import unpack_payloads
+from ordercast.net.admin.frames import (
+    ACCEPTED,
+    ORDERED,
+    STABLE,
+    Rejected,
+    Send,
+    Stages,
+    Watch,
+    Wire,
+    kind_of,
+    reason_of,
+)
+from ordercast.net.daemon.stream import Subscription
+from ordercast.net.site.node import Node
+from ordercast.net.site.receipts import Receipt
+
+PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
+_SLACK = 2  # times what a client may have under way: it may have given up some of it
+_REFUSED = _SLACK + 1  # times as many refusals: of those, and of what is accepted and not stable
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a client may have under way that is not yet accepted."""
+
+    messages: int
+    bytes: int
+
+
+class Session:
+    """Outlives connections: a client that comes back finds what it had under way.
+
+    `_reached` has an entry for every number that is queued or watched; a number at or below
+    `highest` without one was finished before, and the store knows what it was given. `_refused`
+    has those that were refused: if their group was removed, their seqs may be another message's
+    by now. It holds more than a client can have under way, so none is forgotten unheard.
+    """
+
+    def __init__(self, node: Node, client: bytes, limits: Limits) -> None:
+        self.node = node
+        self.client = client
+        self.limits = limits
+        self.wire: Wire | None = None
+        self.highest = 0
+        self._answered = 0
+        self._queue: deque[Send] = deque()
+        self._waiting = [0, 0]  # messages and bytes not yet accepted
+        self._reached: dict[int, tuple[int, Group, int]] = {}
+        self._refused: dict[int, Rejected] = {}
+        self._news: list[tuple[int, int, Group, int]] = []
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._sending = False
+        self._open: dict[int, Send] = {}  # given to the site, not yet accepted
+        self._parked: dict[int, tuple[Subscription, asyncio.TimerHandle]] = {}
+
+    @property
+    def idle(self) -> bool:
+        under_way = self._queue or self._tasks or self._parked or self._refused
+        return self.wire is None and not under_way
+
+    def attach(self, wire: Wire) -> None:
+        if self.wire is not None and self.wire is not wire:
+            self.wire.close()
+        self.wire = wire
+        self._news = []
+
+    def detach(self, wire: Wire) -> None:
+        if self.wire is wire:
+            self.wire = None
+
+    def close(self) -> None:
+        self._queue.clear()
+        for task in list(self._tasks):
+            task.cancel()
+        for number in list(self._parked):
+            self._end_parked(number)
+
+    # --- what the client reads --------------------------------------------------------------------
+
+    def park(self, subscription: Subscription) -> None:
+        """Keep it for a while after its connection broke."""
+        subscription.park()
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(PARKED_S, self._end_parked, subscription.number)
+        self._parked[subscription.number] = (subscription, timer)
+
+    def parked(self, number: int) -> Subscription | None:
+        found = self._parked.pop(number, None)
+        if found is None:
+            return None
+        found[1].cancel()
+        return found[0]
+
+    def _end_parked(self, number: int) -> None:
+        subscription = self.parked(number)
+        if subscription is not None:
+            subscription.close()
+
+    # --- what the client sends --------------------------------------------------------------------
+
+    def send(self, frame: Send) -> None:
+        if frame.answered > self._answered:
+            self._answered = frame.answered
+            self.node.answered(self.client, frame.answered)
+        number = frame.number
+        if number in self._reached:  # still under way, from an earlier connection
+            self._tell(number)
+            return
+        if number in self._refused:
+            self._say(self._refused[number])
+            return
+        if frame.again or number <= self.highest:
+            found = self.node.requested(self.client, number)
+            if found is not None:
+                self.highest = max(self.highest, number)
+                self._follow_accepted(number, *found)
+                return
+        if number <= self.highest:
+            why = f"request {number} was answered, or given up, before"
+            self._say(Rejected(number, "Error", why))
+            return
+        self._enqueue(frame)
+
+    def watch(self, frame: Watch) -> None:
+        if frame.number in self._reached:
+            self._tell(frame.number)
+        elif frame.number in self._refused:
+            self._say(self._refused[frame.number])
+        else:
+            self._follow_accepted(frame.number, frame.group, frame.seq, frame.count)
+
+    def _enqueue(self, frame: Send) -> None:
+        messages, size = self._waiting
+        if messages and (
+            messages + frame.count > _SLACK * self.limits.messages
+            or size + len(frame.body) > _SLACK * self.limits.bytes
+        ):
+            if self.wire is not None:
+                self.wire.fail("it sends more than it may have under way")
+            return
+        self.highest = frame.number
+        self._waiting = [messages + frame.count, size + len(frame.body)]
+        self._reached[frame.number] = (0, "", 0)
+        self._queue.append(frame)
+        if not self._sending:
+            self._sending = True
+            self._spawn(self._send_queued())
+
+    async def _send_queued(self) -> None:
+        """In the order of the numbers: the next is not taken before this one has its place among
+        the site's own messages, however long the window stays full."""
+        try:
+            while self._queue:
+                frame = self._queue[0]
+                try:
+                    payloads = unpack_payloads(frame.body)
+                    if len(payloads) != frame.count:
+                        raise Error(f"request {frame.number} has not {frame.count} payloads")
+                    receipt = await self._submit(frame, payloads)
+                except Error as error:
+                    self._reached.pop(frame.number, None)
+                    self._done(frame)
+                    self._refuse(frame.number, error)
+                else:
+                    self._open[frame.number] = frame
+                    self._follow(frame.number, receipt, frame.count)
+                self._queue.popleft()
+        finally:
+            self._sending = False
+
+    async def _submit(self, frame: Send, payloads: list[bytes]) -> Receipt:
+        request = (self.client, frame.number)
+        if frame.sites:
+            return await self.node.multicast_to(frame.sites, payloads, request=request)
+        return await self.node.multicast_many(frame.group, payloads, request=request)
+
+    # --- what becomes of it -----------------------------------------------------------------------
+
+    def _follow_accepted(self, number: int, group: Group, seq: int, count: int) -> None:
+        """What was accepted on an earlier connection, maybe before a restart."""
+        self._follow(number, Receipt(self.node.voucher, group, seq + count - 1), count)
+
+    def _follow(self, number: int, receipt: Receipt, count: int) -> None:
+        self._reached[number] = (0, receipt.group, receipt.seq - count + 1)
+        self._spawn(self._report(number, receipt))
+
+    async def _report(self, number: int, receipt: Receipt) -> None:
+        """Until it is stable, or refused because its group is gone. When the site closes, the
+        client asks again after its restart."""
+        try:
+            for stage, reached in (
+                (ACCEPTED, receipt.accepted), (ORDERED, receipt.ordered), (STABLE, receipt.stable),
+            ):  # fmt: skip
+                await reached()
+                _, group, seq = self._reached[number]
+                self._reached[number] = (stage, group, seq)
+                if stage == ACCEPTED and (frame := self._open.pop(number, None)) is not None:
+                    self._done(frame)
+                self._tell(number)
+        except UnknownGroup as error:
+            if (frame := self._open.pop(number, None)) is not None:
+                self._done(frame)
+            self._refuse(number, error)
+        except Error:
+            return
+        finally:
+            self._reached.pop(number, None)
+
+    def _done(self, frame: Send) -> None:
+        self._waiting[0] -= frame.count
+        self._waiting[1] -= len(frame.body)
+
+    def _tell(self, number: int) -> None:
+        stage, group, seq = self._reached[number]
+        if not stage or self.wire is None:
+            return
+        if not self._news:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._news.append((number, stage, group, seq))
+
+    def _flush(self) -> None:
+        if self._news and self.wire is not None:
+            self.wire.send(Stages(tuple(self._news)))
+        self._news = []
+
+    def _refuse(self, number: int, error: Error) -> None:
+        """The client may not hear it this time; if it asks again, it is told again."""
+        refusal = Rejected(number, kind_of(error), reason_of(error))
+        self._refused[number] = refusal
+        if len(self._refused) > _REFUSED * self.limits.messages:
+            del self._refused[next(iter(self._refused))]
+        self._say(refusal)
+
+    def _say(self, refusal: Rejected) -> None:
+        if self.wire is not None:
+            self.wire.send(refusal)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))

@@ -1,0 +1,126 @@
+"""The epochs of a cluster as its stores tell them: rows of `groups` and `epochs` for an export.
+
+A store knows the epochs that its cluster was founded with (unless its site came later), and each
+one that its site has opened, with all groups of the domain.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ordercast.core.epochs.records import EpochOpened
+from ordercast.history.rows import EpochRow, GroupRow
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, Site
+from ordercast.net.export.source import Source
+
+
+@dataclass(slots=True)
+class Known:
+    """An epoch; `after`: those that were closed for it."""
+
+    protocol: str
+    members: dict[Group, tuple[Site, ...]]
+    after: tuple[int, ...]
+    decided_ns: int
+    by: Source = field(compare=False)
+
+    @property
+    def sites(self) -> list[Site]:
+        return sorted({site for members in self.members.values() for site in members})
+
+    def says(self) -> tuple[object, ...]:
+        return self.protocol, self.members, self.after
+
+
+class Epochs:
+    def __init__(self, found: Sequence[Source]) -> None:
+        self._known: dict[int, Known] = {}
+        self._implicit: dict[Group, tuple[Site, ...]] = {}
+        self._used: set[tuple[Group, int]] = set()
+        self._absent: set[tuple[int, Group, Site]] = set()
+        self._since: dict[Site, set[int]] = {}
+        started = min(int(source.log.state["created_ns"]) for source in found)
+        for source in found:
+            for told in source.founding:
+                members = {group: tuple(own) for group, own in told["members"].items()}
+                self._add(told["epoch"], Known(told["protocol"], members, (), started, source))
+            for opened, at_ns in source.opened():
+                self._add(opened.epoch, _known(opened, at_ns, source))
+            for told in source.absent():
+                for site, epoch in told["since"].items():
+                    self._since.setdefault(site, set()).add(epoch)
+                for epoch, groups in told["in"].items():
+                    for group, away in groups.items():
+                        self._absent.update((int(epoch), group, site) for site in away)
+
+    def _add(self, epoch: int, one: Known) -> None:
+        known = self._known.setdefault(epoch, one)
+        if known.says() != one.says():
+            raise ConfigError(
+                f"{one.by.path}: tells epoch {epoch} otherwise than {known.by.path}: these are not"
+                " stores of one cluster"
+            )
+        known.decided_ns = min(known.decided_ns, one.decided_ns)
+
+    def sites(self) -> set[Site]:
+        return {site for known in self._known.values() for site in known.sites}
+
+    def founded(self, site: Site) -> int:
+        """The epoch that the cluster was founded with and that has the site; 0: none."""
+        for epoch, known in self._known.items():
+            if not known.after and site in known.sites:
+                return epoch
+        return 0
+
+    def left_since(self, site: Site, last: int) -> int:
+        """The epoch that was closed without the site, if it has opened none since `last`."""
+        return max((epoch for epoch in self._since.get(site, ()) if epoch >= last), default=0)
+
+    def note(self, group: Group, members: tuple[Site, ...], epoch: int = 0) -> None:
+        """A message to listed sites; the epoch, if it was delivered."""
+        if members:
+            self._implicit[group] = members
+            if epoch:
+                self._used.add((group, epoch))
+
+    def group_rows(self) -> list[GroupRow]:
+        rows = [
+            GroupRow(epoch, group, site)
+            for epoch, known in self._known.items()
+            for group, members in known.members.items()
+            for site in members
+        ]
+        placed = {group for group, _ in self._used}
+        used = self._used | {
+            (group, self._last(members))
+            for group, members in self._implicit.items()
+            if group not in placed
+        }
+        rows += [GroupRow(epoch, group, s) for group, epoch in used for s in self._implicit[group]]
+        rows += [
+            GroupRow(epoch, group, site, live=False)
+            for epoch, group, site in self._absent
+            if epoch in self._known
+        ]
+        return sorted(rows, key=lambda row: (row.site, row.epoch, row.group_name))
+
+    def _last(self, members: Iterable[Site]) -> int:
+        """The last epoch that could take a message to these sites."""
+        wanted = set(members)
+        taking = [epoch for epoch, known in self._known.items() if wanted <= set(known.sites)]
+        return max(taking or self._known)
+
+    def epoch_rows(self, facts: dict[str, Any]) -> list[EpochRow]:
+        return [
+            EpochRow(
+                epoch, known.sites[0], facts["deliver"], facts["on_failure"], known.protocol,
+                "change" if known.after else "start", known.decided_ns,
+            )
+            for epoch, known in sorted(self._known.items())
+            if known.members
+        ]  # fmt: skip
+
+
+def _known(opened: EpochOpened, at_ns: int, source: Source) -> Known:
+    return Known(opened.protocol, dict(opened.members), opened.after, at_ns, source)

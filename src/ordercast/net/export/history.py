@@ -1,0 +1,313 @@
+"""All stores of a cluster as one history (CONTRACT: `ordercast export`), running or not.
+
+Stores are read row by row and written piece by piece. What retention has forgotten is told by a
+`base` event where deliveries are missing, and by `sent` rows without digest where an origin has
+forgotten what another site still holds (docs/store.md).
+"""
+
+import json
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace as replace_fields
+
+from ordercast.history.digest import digest
+from ordercast.history.order_key import order_key
+from ordercast.history.rows import (
+    BASE,
+    CRASH,
+    END,
+    EXCLUDED,
+    GAP,
+    OPEN,
+    RESTART,
+    RETURNED,
+    ROLLBACK,
+    Event,
+    Meta,
+    gap_detail,
+)
+from ordercast.history.stream import HistoryStream, TableStream, stream_history
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Site
+from ordercast.model.messages import MessageId
+from ordercast.model.version import __version__
+from ordercast.net.export.epochs import Epochs
+from ordercast.net.export.forgotten import Exported as Exported
+from ordercast.net.export.forgotten import Forgotten
+from ordercast.net.export.source import Logged, Source, sources
+from ordercast.net.store.openings import opened_told
+from ordercast.net.store.rows import GAPS
+
+_FACTS = ("deliver", "on_failure", "epochs")
+_JOIN = '{"reason":"join"}'
+_TELL_EVERY = 65_536  # messages
+
+Progress = Callable[[Site, str, int], None]
+"""(site, table, rows so far)"""
+
+
+def export(
+    folder: Path,
+    out: Path,
+    *,
+    ended: Collection[Site] = (),
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write the history. `ended`: running sites that are known to be quiet; a store that was closed
+    quietly says so itself."""
+    found = sources(Path(folder))
+    try:
+        for source in found:
+            if source.site in ended:
+                source.ended, source.ended_ns = True, time.time_ns()
+        with stream_history(Path(out), replace=replace) as history:
+            return _Export(found, history, progress or _silent).run()
+    finally:
+        for source in found:
+            source.close()
+
+
+def _silent(site: Site, table: str, rows: int) -> None:
+    """Nobody wants to know."""
+
+
+class _Export:
+    def __init__(self, found: list[Source], history: HistoryStream, progress: Progress) -> None:
+        self.found = found
+        self.history = history
+        self.progress = progress
+        self.facts = _facts(found)
+        self.epochs = Epochs(found)
+        self.done = Exported([source.site for source in found])
+        self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
+        self.forgotten = Forgotten(history, self.done)
+        self.excludes = self.facts["on_failure"] == "exclude"
+
+    def run(self) -> Exported:
+        named = self.epochs.sites() | set(self.facts.get("sites", ()))
+        self.done.missing = sorted(named - {source.site for source in self.found})
+        self.done.ended = [source.site for source in self.found if source.ended]
+        for source in self.found:
+            self._sent(source)
+        gaps: dict[Site, list[Event]] = {}
+        for source in self.found:
+            gaps[source.site] = self._deliveries(source)
+        self.forgotten.write()
+        with self.history.table("events") as events:
+            for source in self.found:
+                for number, event in enumerate(self._events(source, gaps[source.site]), 1):
+                    events.append(replace_fields(event, n=number))
+        self._groups_and_epochs()
+        self.history.finish(self._meta())
+        return self.done
+
+    def _sent(self, source: Source) -> None:
+        limit, latest = self.limits[source.site], 0
+        tell = _TELL_EVERY
+        with self.history.table("sent") as table:
+            for at_ns, after, attempt, batch, payloads, refused, asked in source.sends.accepted():
+                # Refused: an excluded site may have delivered it, before it was.
+                self.forgotten.holds(batch, sent=not (refused and self.excludes))
+                if refused:
+                    continue
+                latest = max(latest, at_ns)  # the clock of the machine may have been set back
+                after = min(after, limit)
+                count = batch.count
+                table.extend(
+                    count,
+                    {
+                        "origin": batch.origin, "incarnation": batch.incarnation,
+                        "group_name": batch.group, "seq": _range(batch.seq, count),
+                        "after_position": after, "after_attempt": attempt if after else 0,
+                        "sent_ns": latest, "size": [len(payload) for payload in payloads],
+                        "digest": [digest(payload) for payload in payloads], **asked._asdict(),
+                    },
+                )  # fmt: skip
+                self.epochs.note(batch.group, batch.members)
+                if table.rows >= tell:
+                    tell += _TELL_EVERY
+                    self.progress(source.site, "sent", table.rows)
+            self.done.sent += table.rows
+            self.progress(source.site, "sent", table.rows)
+        # Under `exclude` a site relays before it has stored: a crash may lose what others have.
+        surely = source.ended or not self.excludes
+        self.forgotten.has(source.site, source.incarnation, source.forgotten() if surely else None)
+
+    def _deliveries(self, source: Source) -> list[Event]:
+        """Writes the rows; the gaps among them."""
+        site, limit = source.site, self.limits[source.site]
+        shed = _Shed(source)
+        gaps: list[Event] = []
+        tell = _TELL_EVERY
+        with self.history.table("deliveries") as table:
+            for item in source.log.logged():
+                if item.position > limit:
+                    break
+                batch = item.placed.batch
+                self.epochs.note(batch.group, batch.members, item.epoch)
+                self.forgotten.delivered(item, agreed=source.ended or not self.excludes)
+                if shed and (hidden := shed.within(item)):
+                    gaps.extend(_gaps(site, item, hidden))
+                    self._rows(table, site, item, hidden)
+                else:
+                    self._rows(table, site, item, ())
+                if table.rows >= tell:
+                    tell += _TELL_EVERY
+                    self.progress(site, "deliveries", table.rows)
+            self.done.deliveries += table.rows
+            self.progress(site, "deliveries", table.rows)
+        self._annulled(source)
+        self.done.gaps += len(gaps)
+        return gaps
+
+    def _annulled(self, source: Source) -> None:
+        """What was rolled back, in a file of its own."""
+        items = sorted(source.log.annulled(), key=attrgetter("position", "attempt"))
+        if not items:
+            return
+        with self.history.table("deliveries") as table:
+            for item in items:
+                self.epochs.note(item.placed.batch.group, item.placed.batch.members, item.epoch)
+                self._rows(table, source.site, item, ())
+            self.done.annulled += table.rows
+
+    def _rows(self, table: TableStream, site: Site, item: Logged, hidden: Collection[int]) -> None:
+        batch, payloads, asked = item.placed.batch, item.payloads, item.asked
+        positions, seqs = _range(item.position, batch.count), _range(batch.seq, batch.count)
+        if hidden:
+            kept = [n for n, position in enumerate(positions) if position not in hidden]
+            positions, seqs = [positions[n] for n in kept], [seqs[n] for n in kept]
+            payloads, asked = [payloads[n] for n in kept], asked.only(kept)
+        table.extend(
+            len(positions),
+            {
+                "site": site, "position": positions, "attempt": item.attempt, "epoch": item.epoch,
+                "group_name": batch.group, "origin": batch.origin,
+                "incarnation": batch.incarnation, "seq": seqs, "delivered_ns": item.at_ns,
+                "digest": [digest(payload) for payload in payloads],
+                "order_key": order_key(item.placed.key), **asked._asdict(),
+            },
+        )  # fmt: skip
+
+    def _events(self, source: Source, gaps: Iterable[Event]) -> Iterable[Event]:
+        site, epoch = source.site, self.epochs.founded(source.site)
+        kept_after = min(source.log.first_position() - 1, self.limits[site])
+        opened = {one.epoch: at_ns for one, at_ns in source.opened()}
+        attempt, away, was_away = 1, 0, False
+        rows = source.log.rows("kind, position, at_ns, detail", "events ORDER BY n")
+        came_later = not epoch or source.incarnation > 1
+        if came_later and opened and not any(kind == BASE for kind, *_ in rows):
+            yield _event(site, BASE, 0, min(opened), 0, _JOIN)
+        if kept_after:
+            first = source.log.epoch_after(kept_after) or max(opened, default=epoch)
+            yield _event(site, BASE, kept_after, first, 0, '{"reason":"truncated"}')
+        for kind, position, at_ns, detail in rows:
+            if kind == OPEN:
+                one = opened_told(position, detail)
+                if one.epoch in opened:
+                    epoch = one.epoch
+                    if was_away and one.joined:  # for too long: it was handed the state
+                        yield _event(site, BASE, position, epoch, at_ns, _JOIN, attempt)
+                    was_away = False
+                    del opened[epoch]
+                    yield _event(site, OPEN, position, epoch, at_ns, "{}", attempt)
+            elif kind == ROLLBACK:
+                attempt = json.loads(detail)["attempt"]
+                yield _event(site, kind, position, epoch, at_ns, "{}", attempt)
+            elif kind in (EXCLUDED, RETURNED):
+                away = json.loads(detail)["epoch"] if kind == EXCLUDED else 0
+                was_away = was_away or kind == EXCLUDED
+                told = json.loads(detail)["epoch"]
+                yield _event(site, kind, position, told, at_ns, "{}", attempt)
+            elif kind in (CRASH, RESTART, BASE):
+                yield _event(site, kind, position, epoch, at_ns, detail, attempt)
+        closed = self.epochs.left_since(site, epoch)
+        if closed and not away:  # it has not heard of it
+            yield _event(site, EXCLUDED, self.limits[site], closed, 0, "{}", attempt)
+        yield from gaps
+        if source.ended and not (away or closed):  # else it was retired then: it has no more to say
+            yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}", attempt)
+
+    def _groups_and_epochs(self) -> None:
+        with self.history.table("groups") as table:
+            for row in self.epochs.group_rows():
+                table.append(row)
+        with self.history.table("epochs") as table:
+            for one in self.epochs.epoch_rows(self.facts):
+                table.append(one)
+
+    def _meta(self) -> Meta:
+        told = {"cluster": self.found[0].cluster, **self.facts, "missing": self.done.missing}
+        return Meta(code_version=__version__, config=told, clock="utc")
+
+
+class _Shed:
+    """Positions at which the application was given a gap instead of a message."""
+
+    def __init__(self, source: Source) -> None:
+        told = source.log.rows("position, detail", GAPS)
+        spans = sorted((int(at), int(at) + int(json.loads(text)["count"])) for at, text in told)
+        self._starts = [start for start, _ in spans]
+        self._ends = [end for _, end in spans]
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
+    def within(self, item: Logged) -> set[int]:
+        first, last = item.position, item.position + item.placed.batch.count - 1
+        hidden: set[int] = set()
+        at = bisect_right(self._starts, last) - 1
+        while at >= 0 and self._ends[at] > first:
+            hidden.update(range(max(first, self._starts[at]), min(last + 1, self._ends[at])))
+            at -= 1
+        return hidden
+
+
+def _gaps(site: Site, item: Logged, hidden: Iterable[int]) -> list[Event]:
+    batch = item.placed.batch
+    made = []
+    for position in sorted(hidden):
+        seq = batch.seq + position - item.position
+        message = MessageId(batch.origin, batch.incarnation, batch.group, seq)
+        told = gap_detail(message)
+        made.append(_event(site, GAP, position, item.epoch, item.at_ns, told, item.attempt))
+    return made
+
+
+def _event(
+    site: Site, kind: str, position: int, epoch: int, at_ns: int, detail: str, attempt: int = 1
+) -> Event:
+    attempt = attempt if position or kind == ROLLBACK else 0
+    return Event(site, 0, kind, position, attempt, epoch, at_ns, detail)
+
+
+def _range(first: int, count: int) -> list[int]:
+    return list(range(first, first + count))
+
+
+def _facts(found: list[Source]) -> dict[str, Any]:
+    """What the stores say of their cluster; they must not contradict each other."""
+    known: Source | None = None
+    for source in found:
+        if source.facts is None:
+            continue
+        for name in _FACTS:
+            if name not in source.facts:
+                raise ConfigError(f"{source.path}: does not say the cluster's {name!r}")
+            if known is not None and known.facts is not None and name != "epochs":
+                ours, theirs = source.facts[name], known.facts[name]
+                if ours != theirs:
+                    raise ConfigError(
+                        f"{source.path}: was last run with another {name!r} than {known.path}"
+                    )
+        if known is None or not known.founding:
+            known = source
+    if known is None or known.facts is None:
+        raise ConfigError(f"{found[0].path}: no site of this cluster was ever started on its store")
+    return known.facts

@@ -1,0 +1,325 @@
+"""A store as the export reads it, beside its writer or without one: two pinned states of the file.
+
+Deliveries are read from the first state of each store and sends from the second, which is pinned
+when all first ones are: so whatever some site has delivered, its origin has accepted by then.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ordercast.core.epochs.packing import included_in
+from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
+from ordercast.core.outbox import Accepted
+from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch, Placed, payloads_of
+from ordercast.net.store.file import (
+    connect_to_read,
+    logged_in,
+    marked_in,
+    read_mark,
+    read_state,
+    records_of,
+    require_ours,
+    told,
+    whole_from,
+)
+from ordercast.net.store.openings import OPEN, opened_told
+from ordercast.net.store.rollbacks import EXCLUDED, RETURNED
+from ordercast.net.store.rows import (
+    ABSENT,
+    ACCEPTED,
+    FIRST_AND_LAST,
+    MINE,
+    SELECT_BATCH,
+    CheckpointRow,
+    Row,
+    Value,
+)
+from ordercast.net.store.set_aside import delivered_by
+
+
+class Asked(NamedTuple):
+    """Of each message of a batch: which part of which request of the client; columns of a history,
+    None throughout where no daemon's client has sent it."""
+
+    client: str | None = None
+    request: list[int] | None = None
+    part: list[int] | None = None
+
+    def only(self, kept: list[int]) -> "Asked":
+        """Of these messages alone."""
+        if self.request is None or self.part is None:
+            return self
+        return Asked(self.client, [self.request[n] for n in kept], [self.part[n] for n in kept])
+
+
+class Logged(NamedTuple):
+    """A batch of the site's ordered log; its first message at `position`."""
+
+    position: int
+    epoch: int
+    at_ns: int
+    placed: Placed
+    payloads: list[bytes]
+    attempt: int
+    asked: Asked
+
+
+class Taken(NamedTuple):
+    """A batch that the site accepted when its application had seen `after`, in `attempt`. Refused:
+    no epoch took it, because the group was gone, so it was never sent."""
+
+    at_ns: int
+    after: int
+    attempt: int
+    batch: Batch
+    payloads: list[bytes]
+    refused: bool
+    asked: Asked
+
+
+class Pinned:
+    """One state of a store's file, for as long as it is open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db: sqlite3.Connection | None = None
+        try:
+            self._db = db = connect_to_read(path)
+            db.execute("BEGIN")
+            require_ours(db, path)
+            self.state: dict[str, Value] = read_state(db, path)
+            self.mark: CheckpointRow | None = read_mark(db, path)
+            first, last = db.execute(FIRST_AND_LAST).fetchone()
+            self.first, self.last = (1, 0) if last is None else (int(first), int(last))
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise told(path, error) from None
+        except Exception:
+            self.close()
+            raise
+        self.anew: Anew | None = None if self.mark is None else marked_in(self.mark, path).anew
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def rows(self, columns: str, rest: str) -> list[tuple[Any, ...]]:
+        assert self._db is not None
+        return self._db.execute(f"SELECT {columns} FROM {rest}").fetchall()
+
+    def first_position(self) -> int:
+        """Of the log that is still here; the next one, if nothing is."""
+        assert self._db is not None
+        found = whole_from(self._db)
+        if found is not None:
+            return found
+        return 1 if self.mark is None else self.mark.position + 1
+
+    def last_position(self) -> int:
+        found = self.rows("position, count, kind", "batches ORDER BY n DESC LIMIT 1")
+        if not found:
+            return 0 if self.mark is None else self.mark.position
+        position, count, kind = found[0]
+        return int(position) + int(count) - 1 if kind & MINE else int(position) - 1
+
+    def epoch_after(self, position: int) -> int:
+        """Of the first batch of the log above a position; 0: there is none."""
+        wanted = f"batches WHERE kind & {MINE} AND position > {position} ORDER BY n LIMIT 1"
+        found = self.rows("epoch", wanted)
+        return int(found[0][0]) if found else 0
+
+    def logged(self) -> Iterator[Logged]:
+        for row in self._rows(MINE, self.first_position()):
+            yield self._logged(row, row.position)
+
+    def annulled(self) -> Iterator[Logged]:
+        """Batches that were delivered, and rolled back, as far as they are still here."""
+        assert self._db is not None
+        for n, position in self.rows("n, position", "annulled ORDER BY n"):
+            values = self._db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone()
+            row = Row(*values)
+            if not row.ref or row.ref >= self.first:
+                yield self._logged(row, position)
+
+    def _logged(self, row: Row, position: int) -> Logged:
+        assert self._db is not None
+        placed = logged_in(self._db, row, self.path)
+        payloads, asked = self._payloads(row, placed.batch), self._asked(row, placed.batch)
+        return Logged(position, row.epoch, row.at_ns, placed, payloads, row.attempt, asked)
+
+    def accepted(self) -> Iterator[Taken]:
+        told = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
+        refused = {json.loads(detail).get("row") for (detail,) in told}
+        for row, record in self._records(ACCEPTED):
+            if isinstance(record, Accepted):
+                batch = record.batch
+                payloads, asked = self._payloads(row, batch), self._asked(row, batch)
+                yield Taken(
+                    row.at_ns, row.after_position, row.attempt, batch, payloads, row.n in refused,
+                    asked,
+                )  # fmt: skip
+
+    def _records(self, kind: int) -> Iterator[tuple[Row, MemberRecord]]:
+        assert self._db is not None
+        for row in self._rows(kind):
+            for record in records_of(self._db, row, self.path):
+                yield row, record
+
+    def _rows(self, kind: int, start: int = 0) -> Iterator[Row]:
+        """Of the rows of a kind, those from a position on."""
+        assert self._db is not None
+        expected = self.first
+        try:
+            for values in self._db.execute(f"{SELECT_BATCH} ORDER BY n"):
+                row = Row(*values)
+                if row.n != expected:
+                    raise StoreCorrupt(
+                        f"{self.path}: row {expected} of table batches is missing, the file is"
+                        " damaged; an export would be wrong"
+                    )
+                expected += 1
+                if row.kind & kind and row.position >= start:
+                    yield row
+        except sqlite3.Error as error:
+            raise told(self.path, error) from None
+
+    def _payloads(self, row: Row, batch: Batch) -> list[bytes]:
+        try:
+            return payloads_of(batch)
+        except FrameError as error:
+            raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None
+
+    def _asked(self, row: Row, batch: Batch) -> Asked:
+        if batch.requests is None:
+            return Asked()
+        parts = batch.requests.parts()
+        if len(parts) != batch.count:
+            raise StoreCorrupt(
+                f"{self.path}: row {row.n} of table batches: its requests have {len(parts)}"
+                f" messages, the batch {batch.count}"
+            )
+        numbers, places = [number for number, _ in parts], [place for _, place in parts]
+        return Asked(batch.requests.client.hex(), numbers, places)
+
+
+class Source:
+    """A site's store. `sends` is pinned by `pin_sends`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.log = Pinned(path)
+        self.sends = self.log
+        state = self.log.state
+        self.site: Site = str(state["site"])
+        self.cluster = str(state["cluster"])
+        self.facts: dict[str, Any] | None = (
+            json.loads(str(state["described"])) if "described" in state else None
+        )
+        self.founding: list[dict[str, Any]] = (self.facts or {}).get("epochs", [])
+        closed = json.loads(str(state["closed"])) if state["closed"] else {}
+        self.ended = bool(closed.get("quiet"))
+        self.ended_ns = int(closed.get("at_ns", 0))
+
+    def pin_sends(self) -> None:
+        self.sends = Pinned(self.path)
+
+    def close(self) -> None:
+        self.sends.close()
+        self.log.close()
+
+    @property
+    def incarnation(self) -> int:
+        anew = self.sends.anew
+        return 1 if anew is None else anew.incarnation
+
+    def opened(self) -> list[tuple[EpochOpened, int]]:
+        """Each epoch that the site opened, and when; the first telling counts."""
+        found: dict[int, tuple[EpochOpened, int]] = {}
+        for position, at_ns, detail in self.log.rows(
+            "position, at_ns, detail", f"events WHERE kind = '{OPEN}' ORDER BY n"
+        ):
+            opened = opened_told(position, detail)
+            found.setdefault(opened.epoch, (opened, at_ns))
+        return list(found.values())
+
+    def last_delivered(self, level: str) -> int:
+        """Up to where the log has reached the application."""
+        if level == "agreed" or (self.ended and not self._was_left()):
+            return self.log.last_position()
+        state, anew = self.log.state, self.log.anew
+        folded = 0 if anew is None else delivered_by(anew)
+        return max(int(state["delivered"]), int(state["confirmed"]), folded)
+
+    def _was_left(self) -> bool:
+        """Retired while it was excluded: what it had not delivered then it never will."""
+        last = list(
+            self.log.rows(
+                "kind", f"events WHERE kind IN ('{EXCLUDED}', '{RETURNED}') ORDER BY n DESC LIMIT 1"
+            )
+        )
+        return last == [(EXCLUDED,)]
+
+    def absent(self) -> Iterator[dict[str, Any]]:
+        """Who was absent, by and by (`ledger.Ledger` tells it)."""
+        for (detail,) in self.log.rows("detail", f"events WHERE kind = '{ABSENT}' ORDER BY n"):
+            yield json.loads(detail)
+
+    def forgotten(self) -> dict[Group, int]:
+        """Per group the last own seq that was stable and may have been forgotten."""
+        anew = self.sends.anew
+        if anew is None:
+            return {}
+        last: dict[Group, int] = {}
+        for engine in anew.engines:
+            _raise_to(last, dict(engine.checkpoint.state["own_seqs"]))  # type: ignore[call-overload]
+        for origin, incarnation, group, seq in included_in(anew.layout):
+            if (origin, incarnation) == (self.site, anew.incarnation):
+                _raise_to(last, {group: seq})
+        return last
+
+
+def _raise_to(last: dict[Group, int], seqs: dict[Group, int]) -> None:
+    for group, seq in seqs.items():
+        last[group] = max(seq, last.get(group, 0))
+
+
+def sources(folder: Path) -> list[Source]:
+    """All stores of a folder, each pinned twice."""
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: there is no such folder of stores")
+    paths = sorted(path for path in folder.glob("*.db") if path.is_file())
+    if not paths:
+        raise ConfigError(f"{folder}: holds no store (SITE.db)")
+    found: list[Source] = []
+    try:
+        found.extend(map(Source, paths))  # those before a bad one are in it, and are closed
+        for source in found:
+            source.pin_sends()
+        _require_one_cluster(found)
+    except Exception:
+        for source in found:
+            source.close()
+        raise
+    return found
+
+
+def _require_one_cluster(found: list[Source]) -> None:
+    first = found[0]
+    sites: dict[Site, Path] = {}
+    for source in found:
+        if source.cluster != first.cluster:
+            raise ConfigError(
+                f"{source.path}: is of cluster {source.cluster!r}, but {first.path} of"
+                f" {first.cluster!r}"
+            )
+        if source.site in sites:
+            raise ConfigError(
+                f"{source.path}: is a store of site {source.site!r}, and so is {sites[source.site]}"
+            )
+        sites[source.site] = source.path

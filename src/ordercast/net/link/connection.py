@@ -1,0 +1,316 @@
+"""One TCP connection to a peer, or to a stranger until its hello is accepted.
+
+Reading: the event loop fills a buffer that all connections of a site share; everything that came
+in one read is decoded, and its frames are handed over in one call, before the next read. Writing:
+one write for each call of `send`. What a stranger can make us hold is one small read and one hello.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+from ordercast.model.errors import Error, FrameError
+from ordercast.model.groups import Site
+from ordercast.model.options import SECOND
+from ordercast.net.link.complaints import Refused
+from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
+from ordercast.net.link.tls import Session
+from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
+from ordercast.wire.epochs import Fed
+from ordercast.wire.frames import Ack
+
+READ_BYTES: Final = 262_144
+STRANGER_READ_BYTES: Final = 4_096
+PLAIN_BYTES: Final = READ_BYTES + 65_536  # decrypted: one read, and a record begun in the last one
+
+TOO_SLOW: Final = "too slow to say hello"
+TOO_MUCH: Final = "too much before its hello"
+NOT_READING: Final = "it does not read"
+WRONG_FRAME: Final = "wrong frame"
+NOT_SENT: Final = "a frame for it was not sent"
+SILENT: Final = "silent"
+
+
+def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
+    """A site that is of this cluster no longer may say how many records it knows, nothing else."""
+    return [Fed(frame.count, ()) for frame in frames if isinstance(frame, Fed)]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLimits:
+    strangers: int = 64  # connections that have not said a valid hello
+    strangers_of_host: int = 48  # of them, from one host
+    stranger_bytes: int = 32_768  # in a TLS handshake and a hello
+    guests: int = 32  # connected sites that were of this cluster
+    congested_bytes: int = 1_048_576  # waiting to be written: no more is asked for
+    write_bytes: int = 67_108_864  # waiting to be written: the connection is dropped
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTimes:
+    """Nanoseconds."""
+
+    suspect: int = SECOND
+    handshake: int = 5 * SECOND
+    redial_least: int = SECOND // 20
+    redial_most: int = 2 * SECOND
+    linger: int = SECOND  # of the second of two connections
+
+
+class Owner(Protocol):
+    """What a connection asks of the transport."""
+
+    limits: LinkLimits
+    times: LinkTimes
+    read_buffer: memoryview
+    plain_buffer: memoryview
+    encoder: FrameEncoder
+
+    def opened(self, connection: "Connection") -> None: ...
+    def secured(self, connection: "Connection") -> None: ...
+    def greeted(self, connection: "Connection", hello: Hello) -> None: ...
+    def took(self, peer: Site, frames: list[WireFrame]) -> None: ...
+    def congested(self, connection: "Connection", congested: bool) -> None: ...
+    def complain(self, connection: "Connection", refused: Refused) -> None: ...
+    def ended(self, connection: "Connection", error: Exception | None) -> None: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """`dialled` is the site that was wanted, None on an accepted connection."""
+
+    def __init__(self, owner: Owner, dialled: Site | None, session: Session | None) -> None:
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._buffer = owner.read_buffer[:STRANGER_READ_BYTES]
+        self._session = session
+        self._secure = session is None  # or the handshake is done
+        self._greeting = bytearray()
+        self._splitter = FrameSplitter()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.dialled = dialled
+        self.peer: Site | None = None  # once its hello is accepted
+        self.claimed: Site | None = None  # what the hello said, accepted or not
+        self.host = "?"
+        self.complaint: Refused | None = None  # why it was closed here
+        self.over = False  # nothing more is handed over or written
+        self.our_number = self.their_number = 0  # of the hellos
+        self.terms: Mapping[str, str] = {}  # that its hello named
+        self.parted = False  # with a site that is no peer any more
+        self.guest = False  # heard for one thing only
+        self.heard_at = self.wrote_at = self.opened_at = self._loop.time()
+        self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
+
+    # --- beginning ------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
+        self._transport = transport
+        name = transport.get_extra_info("peername")
+        self.host = name[0] if name else "?"
+        high = self._owner.limits.congested_bytes
+        transport.set_write_buffer_limits(high=high, low=high // 4)
+        self._timer = self._loop.call_later(
+            self._owner.times.handshake / SECOND, self.fail, Refused(TOO_SLOW)
+        )
+        try:
+            self._owner.opened(self)
+            if self._session is None:
+                self._owner.secured(self)
+            elif self.dialled is not None:
+                self._shake_hands()
+        except Refused as refused:
+            self.fail(refused)
+
+    def _shake_hands(self) -> None:
+        assert self._session is not None
+        try:
+            self._secure = self._session.handshake()
+        finally:
+            self._write(self._session.outgoing())  # also the alert that tells why not
+        if self._secure:
+            self._owner.secured(self)
+
+    @property
+    def session(self) -> Session | None:
+        return self._session
+
+    def say(self, hello: Hello) -> None:
+        self.our_number = hello.number
+        self._send(encode_hello(hello))
+
+    def admit(self, hello: Hello) -> None:
+        """Its hello is accepted: from now on there are frames."""
+        self.peer, self.their_number, self.terms = hello.site, hello.number, hello.terms
+        self.opened_at = self._loop.time()
+        self._buffer = self._owner.read_buffer
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.over:
+            return
+        self.heard_at = self._loop.time()
+        self.bytes_in += nbytes
+        data = self._buffer[:nbytes]
+        try:
+            if self._session is not None:
+                data = self._decrypt(self._session, data)
+            if self.peer is not None:
+                self._take(data)
+            elif data:
+                self._greet(data)
+        except Refused as refused:
+            self.fail(refused)
+        except Error as error:  # of the codec, or of a site that such a frame makes no sense to
+            self.fail(Refused(WRONG_FRAME, str(error)))
+
+    def _decrypt(self, session: Session, data: memoryview) -> memoryview:
+        session.feed(data)
+        if self.peer is None and self.bytes_in > self._owner.limits.stranger_bytes:
+            raise Refused(TOO_MUCH, f"more than {self._owner.limits.stranger_bytes} bytes")
+        if not self._secure:
+            self._shake_hands()
+            if not self._secure:
+                return data[:0]
+        plain = self._owner.plain_buffer
+        try:
+            return plain[: session.read_into(plain)]
+        finally:
+            self._write(session.outgoing())  # new keys, or the alert that tells what is wrong
+
+    def _greet(self, data: memoryview) -> None:
+        self._greeting += data
+        found = split_hello(self._greeting)
+        if found is None:
+            return
+        hello, end = found
+        rest, self._greeting = memoryview(self._greeting)[end:], bytearray()
+        self.claimed = hello.site
+        self._owner.greeted(self, hello)
+        if not self.over:
+            self._take(rest)
+
+    def _take(self, data: memoryview) -> None:
+        frames = self._splitter.feed(data)
+        self.frames_in += len(frames)
+        frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+        if self.guest:
+            frames = of_a_guest(frames)
+        if frames:
+            assert self.peer is not None
+            self._owner.took(self.peer, frames)
+
+    @property
+    def cut(self) -> bool:
+        """Whether it ends within a frame."""
+        return self._splitter.held > 0
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def send(self, frames: Sequence[WireFrame]) -> None:
+        if self.over:
+            return
+        try:
+            encoded = self._owner.encoder.encode(frames)
+        except FrameError:
+            encoded = self._encodable(frames)
+        if not encoded:
+            return
+        self.frames_out += len(encoded)
+        if len(encoded) == 1 or self._session is not None:
+            self._send(encoded[0] if len(encoded) == 1 else b"".join(encoded))
+        else:
+            self.wrote_at = self._loop.time()
+            self._write(*encoded)
+
+    def _encodable(self, frames: Sequence[WireFrame]) -> list[bytes]:
+        """Without those that the other end would refuse, and hang up."""
+        encoded = []
+        for frame in frames:
+            try:
+                encoded.append(encode_frame(frame))
+            except FrameError as error:
+                detail = f"{type(frame).__name__}: {error}"
+                self._owner.complain(self, Refused(NOT_SENT, detail))
+        return encoded
+
+    def ping(self, boot: int) -> None:
+        if not self.over:  # it may have failed, and its end be under way
+            self._send(encode_frame(Ack(boot, 0, ())))
+
+    def _send(self, data: bytes) -> None:
+        self.wrote_at = self._loop.time()
+        try:
+            self._write(data if self._session is None else self._session.encrypt(data))
+        except Refused as refused:
+            self.fail(refused)
+
+    def _write(self, *pieces: bytes) -> None:
+        transport = self._transport
+        if not pieces[0] or transport is None or transport.is_closing():
+            return
+        self.bytes_out += sum(map(len, pieces))
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+        else:
+            transport.writelines(pieces)
+        if self.waiting > self._owner.limits.write_bytes:
+            self.fail(Refused(NOT_READING, f"{self.waiting} bytes wait for it"))
+
+    @property
+    def waiting(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def pause_writing(self) -> None:
+        self._owner.congested(self, True)
+
+    def resume_writing(self) -> None:
+        self._owner.congested(self, False)
+
+    # --- ending ---------------------------------------------------------------------------------
+
+    def fail(self, refused: Refused) -> None:
+        """Close it for a reason, which is logged once."""
+        if self.over:
+            return
+        self.complaint = refused
+        self._owner.complain(self, refused)
+        if self.peer is None:
+            self.close()  # not at once: the alert or answer that tells why still goes out
+        else:
+            self.abort()
+
+    def close(self) -> None:
+        """After everything written so far."""
+        if self.over or self._transport is None:
+            return
+        if self._session is not None and self._secure:
+            self._write(self._session.goodbye())
+        self.over = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        self.over = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.peer is None and self.complaint is None and self._greeting:
+            self.complaint = Refused(NOT_A_HELLO, "it ended before its hello did")
+            self._owner.complain(self, self.complaint)
+        self._owner.ended(self, exc)
+
+
+def is_ping(frame: Ack) -> bool:
+    """A sign of life for the connection alone: no site sends it, because `of` is never 0 there."""
+    return not frame.of and not frame.acks

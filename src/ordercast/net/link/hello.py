@@ -1,0 +1,166 @@
+"""The first words on a connection, each way: who speaks, to whom, and on what terms.
+
+    magic "och" | version u8 | length u32 | CRC-32 u32 | `length` bytes of MessagePack
+
+The one who dialled speaks first. Terms are what all sites must agree on (level, durability, …) by
+name, so that a refusal can say which of them differs. What a cluster was founded with is one of
+them; a site that has not been told it says nothing, which agrees with everything. Three numbers
+keep connections of the same two sites apart; `net.peers` says how they are used. A hello that is
+refused is answered with the reason, for the log at the other end.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from ordercast.model.groups import Site
+from ordercast.model.limits import LARGEST_NUMBER
+from ordercast.model.names import is_name, shown
+from ordercast.net.link.complaints import Refused
+
+MAGIC: Final = b"och"
+VERSION: Final = 2
+HELLO_BYTES: Final = 4_096  # header included
+INSTANCE_BYTES: Final = 8
+TERMS: Final = 32
+REASON: Final = 400  # characters
+FOUNDING: Final = "founding"  # the term that a newcomer has yet to learn
+
+_HEADER = struct.Struct(">3sBII")
+HEADER_BYTES: Final = _HEADER.size
+
+NOT_A_HELLO: Final = "no hello"
+OTHER_VERSION: Final = "another version"
+OTHER_CLUSTER: Final = "another cluster"
+OTHER_TERMS: Final = "other terms"
+OTHER_ADDRESSEE: Final = "meant for another site"
+UNKNOWN_SITE: Final = "unknown site"
+OURSELVES: Final = "connected to ourselves"
+REFUSES_US: Final = "it refuses us"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a site says of itself, apart from its name. Of terms that differ the first is told."""
+
+    cluster: str
+    boot: int = 1
+    incarnation: int = 1
+    terms: Mapping[str, str] = field(default_factory=dict)
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    cluster: str
+    site: Site  # who speaks
+    to: Site
+    incarnation: int
+    boot: int
+    instance: bytes  # drawn at random by each process: two of one site are told apart
+    number: int  # of the speaker's hellos, to anybody
+    answers: int  # the number of the hello that this one answers; 0 from the one who dialled
+    gone: int  # of the other's hellos: connections with numbers up to this have ended here
+    terms: dict[str, str]
+    refusal: str = ""  # why the hello that this one answers is refused
+
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+_decode = msgspec.msgpack.Decoder(Hello).decode
+
+
+def encode_hello(hello: Hello) -> bytes:
+    if hello.refusal:
+        plain = hello.refusal.encode("ascii", "backslashreplace").decode("ascii")
+        hello = msgspec.structs.replace(hello, refusal=plain[:REASON])
+    body = _encode(hello)
+    if len(body) > HELLO_BYTES - HEADER_BYTES:
+        raise ValueError(f"a hello of {len(body)} bytes: its terms are too long")
+    return _HEADER.pack(MAGIC, VERSION, len(body), crc32(body)) + body
+
+
+def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
+    """The hello at the beginning of `data` and its length, or None while there is too little."""
+    if data[: len(MAGIC)] != MAGIC[: len(data)]:
+        raise Refused(NOT_A_HELLO, _guess(bytes(data[:8])))
+    if len(data) < HEADER_BYTES:
+        return None
+    _, version, length, checksum = _HEADER.unpack_from(data)
+    if version != VERSION:
+        detail = f"it speaks version {version}, this site {VERSION}: run one release"
+        raise Refused(OTHER_VERSION, detail)
+    if length > HELLO_BYTES - HEADER_BYTES:
+        raise Refused(NOT_A_HELLO, f"{length} bytes announced, at most {HELLO_BYTES} taken")
+    end = HEADER_BYTES + length
+    if len(data) < end:
+        return None
+    return _hello(bytes(data[HEADER_BYTES:end]), checksum), end
+
+
+def _hello(body: bytes, checksum: int) -> Hello:
+    if crc32(body) != checksum:
+        raise Refused(NOT_A_HELLO, "its checksum is wrong")
+    try:
+        hello = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refused(NOT_A_HELLO, "it does not decode") from None
+    numbers = (hello.incarnation, hello.boot, hello.number)
+    if (
+        not (is_name(hello.cluster) and is_name(hello.site) and is_name(hello.to))
+        or not all(1 <= number <= LARGEST_NUMBER for number in numbers)
+        or not all(0 <= number <= LARGEST_NUMBER for number in (hello.answers, hello.gone))
+        or len(hello.instance) != INSTANCE_BYTES
+        or len(hello.terms) > TERMS
+        or not (len(hello.refusal) <= REASON and hello.refusal.isprintable())
+    ):
+        raise Refused(NOT_A_HELLO, "a field is not what it must be")
+    return hello
+
+
+def _guess(start: bytes) -> str:
+    if start[:1] == b"\x16":
+        return "it speaks TLS, and this site has no certificates"
+    return f"it begins with {start!r}"
+
+
+def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, object]) -> None:
+    """Refuse what is not a site of our cluster that means us and agrees on the terms."""
+    if hello.cluster != ours.cluster:
+        raise Refused(OTHER_CLUSTER, f"{hello.cluster!r}, this one is {ours.cluster!r}")
+    if hello.site == site:
+        raise Refused(OURSELVES, f"an address leads to {site!r} itself, or another uses its name")
+    if hello.site not in known and (hello.answers or not was_here(hello.terms, ours.terms)):
+        raise Refused(
+            UNKNOWN_SITE,
+            f"{hello.site!r} is not, or no longer, of this cluster; to admit it:"
+            f" ordercast site add CLUSTER {hello.site} --address HOST:PORT",
+        )
+    if hello.to != site:
+        raise Refused(
+            OTHER_ADDRESSEE,
+            f"{hello.site!r} wants {hello.to!r}, this is {site!r}: an address is wrong, or old",
+        )
+    check_terms(hello.terms, ours.terms)
+    if hello.refusal:
+        raise Refused(REFUSES_US, hello.refusal)
+
+
+def was_here(theirs: Mapping[str, str], ours: Mapping[str, str]) -> bool:
+    """Only who was admitted once has been told the founding: it is retired, or we have not heard of
+    it yet. Who does not know the founding itself knows no roster, and listens to all who do."""
+    there = theirs.get(FOUNDING, "")
+    return there != "" and ours.get(FOUNDING) in ("", there)
+
+
+def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
+    """Refuse other terms than ours; a founding that is not known yet is no other."""
+    for name in (*ours, *sorted(theirs)):
+        here, there = ours.get(name), theirs.get(name)
+        if here == there or (name == FOUNDING and "" in (here, there)):
+            continue
+        detail = f"{shown(name)} is {shown(there)} there, {shown(here)} here"
+        if name == FOUNDING:
+            detail += ": two clusters of one name, or a store of an earlier one"
+        raise Refused(OTHER_TERMS, detail)

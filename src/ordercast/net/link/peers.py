@@ -1,0 +1,261 @@
+"""The connections with one peer: which of them counts.
+
+Either side may dial, a connection can be dead at one end only, and a site can be started twice. A
+hello carries three numbers against the confusion (`number`, `answers`, `gone`) and the start of
+the process that says it (`incarnation`, `boot`, `instance`):
+
+- an earlier start than one heard of is refused; a later one takes the place of what is there. Two
+  processes of the same start: the one that is there stays.
+- A site dials once at a time, so its later dial means that its earlier one has ended. A hello that
+  is not later than the last one is a repetition.
+- When both have dialled there are two good connections. The one dialled by the site whose name
+  sorts first is kept; the other is read for a while and closed, so that nothing under way is lost.
+- `gone` tells the one case from the other: the speaker has seen our connection end, we have not.
+
+A guest is a site that was of this cluster, and comes again: somebody must tell it that it is
+retired. It may dial and say how much it knows, nothing else, and is forgotten when it goes. To a
+newcomer, which knows nobody but who is in its cluster file, whoever comes may tell everything: the
+manager may be a site that was added, too.
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Final
+
+from ordercast.model.groups import Site
+from ordercast.model.options import SECOND
+from ordercast.net.link.complaints import Refused
+from ordercast.net.link.connection import SILENT, Connection, LinkLimits, LinkTimes
+from ordercast.net.link.hello import UNKNOWN_SITE, Hello
+
+TOO_MANY: Final = "too many connections without a hello"
+OLDER_START: Final = "an earlier start of the site"
+TWICE: Final = "two processes of one site"
+OLD_HELLO: Final = "an old hello again"
+
+KEPT = "kept"  # the only one
+REPLACED = "replaced"  # in the place of one that has ended at the other side
+RESTARTED = "restarted"  # in the place of one of an earlier start
+SECOND_KEPT = "second kept"
+SECOND_RETIRED = "second retired"
+
+
+def check_crowd(strangers: Set[Connection], one: Connection, limits: LinkLimits) -> None:
+    """Refuse one more connection without a hello when there are many."""
+    of_host = sum(stranger.host == one.host for stranger in strangers)
+    if len(strangers) >= limits.strangers or of_host >= limits.strangers_of_host:
+        raise Refused(TOO_MANY, f"{len(strangers)} at once, {of_host} of this host")
+
+
+class Unneeded(Exception):
+    """A second connection that nobody needs: closed without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """One link as an operator sees it. Counts are over all connections since the start."""
+
+    peer: Site
+    state: str  # connected, dialling, waiting (to dial again) or idle (nothing to say so far)
+    address: str
+    since_s: float  # in this state
+    heard_s: float | None  # since anything came, while connected
+    connections: int
+    bytes_in: int
+    bytes_out: int
+    frames_in: int
+    frames_out: int
+    waiting_bytes: int  # to be written
+    last_error: str
+    mistakes: int = 0  # times that the peer said what it may not, and was dropped
+
+
+class Peer:
+    def __init__(
+        self, name: Site, us: Site, times: LinkTimes, terms: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self._us = us
+        self._times = times
+        self.current: Connection | None = None
+        self.retired: list[Connection] = []  # read until they end
+        self.barred = ""  # why it is not dialled; it may dial
+        self.guest = False  # on no roster that is known here: a peer while it is connected
+        self.dialling = False
+        self.wanted = False  # so it is dialled again when lost
+        self.redial_at = 0.0
+        self.failures = 0  # of dials, in a row
+        self.gone = 0  # see Hello
+        self._instance = b""
+        self._newest = (0, 0)  # incarnation and boot
+        # Under `exclude` a site may come back without its store: the voters judge it.
+        self.anew = (terms or {}).get("policy") == "exclude"
+        self._last_dial = 0  # number of the last hello on a connection that the peer dialled
+        self.congested = False  # as the driver was told
+        self.settled = False  # the current connection has lasted
+        self.since = 0.0
+        self.connections = 0
+        self.last_error = ""
+        self.mistakes = 0
+        self._before = [0, 0, 0, 0]  # bytes and frames, in and out, of connections that have ended
+
+    # --- which connection counts ------------------------------------------------------------------
+
+    def meet(self, connection: Connection, hello: Hello) -> str:
+        """Judge a connection by its hello, which is otherwise right: its part from now on."""
+        start = (hello.incarnation, hello.boot)
+        if self.anew and self.current is None and hello.instance != self._instance:
+            self._newest = (0, 0)
+        if start < self._newest:
+            raise Refused(
+                OLDER_START, f"boot {hello.boot}, while boot {self._newest[1]} has been here"
+            )
+        if hello.answers != connection.our_number:  # ours is 0 when the peer dialled
+            raise Refused(OLD_HELLO, "it answers another one than ours")
+        if hello.instance != self._instance:
+            if self._instance and start == self._newest and start != (0, 0):
+                # A store counts its starts: this one has none, or a copy. The links of the first
+                # count on what it had, so to let this one go on would lose messages silently.
+                raise Refused(
+                    TWICE,
+                    f"both with boot {hello.boot}; a site does not come back without its own"
+                    " store while the others run",
+                )
+            self._instance, self._newest = hello.instance, start
+            self._last_dial = self.gone = 0
+            role = KEPT if self.current is None else RESTARTED
+        else:
+            if connection.dialled is None and hello.number <= self._last_dial:
+                raise Refused(OLD_HELLO, f"number {hello.number} after {self._last_dial}")
+            role = self._beside(connection, hello)
+        if connection.dialled is None:
+            self._last_dial = hello.number
+        return role
+
+    def _beside(self, connection: Connection, hello: Hello) -> str:
+        there = self.current
+        if there is None:
+            return KEPT
+        if there.dialled == connection.dialled or hello.gone >= there.our_number:
+            return REPLACED
+        dialler = self.name if connection.dialled is None else self._us
+        if dialler == min(self.name, self._us):
+            return SECOND_KEPT
+        if connection.dialled is None:
+            raise Unneeded  # the peer has answered our dial before we saw this one
+        return SECOND_RETIRED
+
+    def up(self, now: float) -> None:
+        """There is a connection again."""
+        self.connections += 1
+        self.settled = False
+        self.since = now
+
+    def down(self, now: float) -> list[Connection]:
+        """There is none: those that were there, the one that counted first."""
+        assert self.current is not None
+        there = [self.current, *self.retired]
+        self.gone = max(self.gone, *(each.their_number for each in there))
+        self.failures = 0 if self.current.frames_in else self.failures + 1
+        self.current, self.retired = None, []
+        self.since = now
+        return there
+
+    # --- dialling again -------------------------------------------------------------------------
+
+    def pause(self) -> float:
+        """Seconds before the next dial: doubling, with chance, and the one whose name sorts first
+        a little sooner, so that seldom both dial."""
+        times = self._times
+        most = min(times.redial_least << min(self.failures, 16), times.redial_most)
+        wait = most * random.uniform(0.5, 1.0)
+        if self._us > self.name:
+            wait += times.redial_least
+        return wait / SECOND
+
+    def watch(self, now: float, boot: int, *, slept: bool) -> bool:
+        """A sign of life where we are silent, an end where the peer is; whether the connection
+        has lasted, once."""
+        connection, suspect = self.current, self._times.suspect / SECOND
+        if connection is None:
+            return False
+        if slept:
+            connection.heard_at = now
+        elif now - connection.heard_at > 3 * suspect:
+            connection.fail(Refused(SILENT, f"nothing heard for {3 * suspect:g} s"))
+        elif now - connection.wrote_at > suspect / 6 and not connection.waiting:
+            connection.ping(boot)
+        lasted = not self.settled and now - self.since > 3 * suspect
+        self.settled = self.settled or lasted
+        return lasted
+
+    # --- counting ---------------------------------------------------------------------------------
+
+    def count(self, connection: Connection) -> None:
+        """It has ended: keep its counts."""
+        for place, value in enumerate(_counts(connection)):
+            self._before[place] += value
+
+    def status(self, now: float, address: tuple[str, int] | None) -> LinkStatus:
+        there = [each for each in (self.current, *self.retired) if each is not None]
+        columns = zip(self._before, *map(_counts, there), strict=True)
+        bytes_in, bytes_out, frames_in, frames_out = (sum(column) for column in columns)
+        current = self.current
+        return LinkStatus(
+            peer=self.name,
+            state=self._state(),
+            address="" if address is None else f"{address[0]}:{address[1]}",
+            since_s=round(now - self.since, 3),
+            heard_s=None if current is None else round(now - current.heard_at, 3),
+            connections=self.connections,
+            bytes_in=bytes_in,
+            bytes_out=bytes_out,
+            frames_in=frames_in,
+            frames_out=frames_out,
+            waiting_bytes=0 if current is None else current.waiting,
+            last_error=self.last_error,
+            mistakes=self.mistakes,
+        )
+
+    def _state(self) -> str:
+        if self.current is not None:
+            return "connected"
+        if self.dialling:
+            return "dialling"
+        return "waiting" if self.wanted else "idle"
+
+
+def _counts(connection: Connection) -> list[int]:
+    return [
+        connection.bytes_in, connection.bytes_out, connection.frames_in, connection.frames_out
+    ]  # fmt: skip
+
+
+class Peers(dict[Site, Peer]):
+    """Those that were met, and guests while they are connected."""
+
+    def __init__(
+        self, us: Site, names: Iterable[Site], times: LinkTimes, terms: Mapping[str, str]
+    ) -> None:
+        self._us, self._times, self._terms = us, times, dict(terms)
+        super().__init__((name, self._made(name)) for name in names if name != us)
+
+    def _made(self, name: Site) -> Peer:
+        return Peer(name, self._us, self._times, self._terms)
+
+    def add(self, name: Site) -> Peer:
+        return self.setdefault(name, self._made(name))
+
+    def guest(self, name: Site, limits: LinkLimits) -> Peer:
+        """One more, which is kept when it is admitted; refused when there are many."""
+        there = sum(peer.guest for peer in self.values())
+        if there >= limits.guests:
+            raise Refused(UNKNOWN_SITE, f"{name!r} is no longer of this cluster, as {there} others")
+        peer = self._made(name)
+        peer.guest, peer.barred = True, "a guest"
+        return peer
+
+    def links(self, now: float, addresses: Mapping[Site, tuple[str, int]]) -> list[LinkStatus]:
+        met = [peer for _, peer in sorted(self.items()) if not peer.guest]
+        return [peer.status(now, addresses.get(peer.name)) for peer in met]

@@ -1,0 +1,256 @@
+"""TLS 1.3 with certificates on both sides: files, contexts, and one connection's records.
+
+A site's name stands in its certificate as the URI `ordercast://CLUSTER/SITE` (names have no slash,
+so it reads one way only). Files are read again when they change; what is wrong is not taken.
+The records are handled here and not by the event loop's own TLS, which tells nobody why a peer
+was refused, and holds half a megabyte for each stranger.
+"""
+
+import logging
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Site
+from ordercast.net.link.complaints import Refused
+
+log = logging.getLogger("ordercast.net.tls")
+
+CERTIFICATE: Final = "its certificate is not accepted"
+OUR_CERTIFICATE: Final = "it does not accept our certificate"
+WRONG_NAME: Final = "its certificate names another site"
+NO_TLS: Final = "no TLS"
+TLS_FAILED: Final = "TLS failed"
+EXPIRES_SOON_DAYS: Final = 30
+
+_NO_TLS_REASONS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"}
+
+
+def certificate_uri(cluster: str, site: Site) -> str:
+    return f"ordercast://{cluster}/{site}"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """`DIR/ca.pem` (one authority or, while it is being replaced, several), SITE.pem, SITE.key."""
+
+    directory: Path
+
+    def files(self, site: Site) -> tuple[Path, Path, Path]:
+        directory = self.directory
+        return directory / "ca.pem", directory / f"{site}.pem", directory / f"{site}.key"
+
+
+@dataclass(frozen=True, slots=True)
+class _Contexts:
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+    stamp: tuple[object, ...]
+
+
+class Certificates:
+    """The contexts of one site's files, as they are now on disk."""
+
+    def __init__(self, config: TlsConfig, cluster: str, site: Site) -> None:
+        self._files = config.files(site)
+        self._uri = certificate_uri(cluster, site)
+        self._now = self._load()
+        self._wrong: tuple[object, ...] = ()  # the stamp of files that were not taken
+        self._complained = ""
+
+    def session(self, *, server_side: bool) -> "Session":
+        """For a new connection, with the files as they are now."""
+        self.refresh()
+        return Session(self._now.server if server_side else self._now.client, server_side)
+
+    def refresh(self) -> None:
+        """Read the files again if they have changed. Wrong ones are logged once they have stood
+        for two looks: key and certificate are never replaced in one moment."""
+        try:
+            stamp = self._stamp()
+            if stamp == self._now.stamp:
+                return
+            self._now = self._load()
+        except ConfigError as error:
+            stamp = self._stamp_or_nothing()
+            if stamp == self._wrong and str(error) != self._complained:
+                self._complained = str(error)
+                log.warning("%s; going on with the certificates read before", error)
+            self._wrong = stamp
+            return
+        self._complained = ""
+        log.info("%s: certificates read again", self._files[1].parent)
+
+    def _stamp(self) -> tuple[object, ...]:
+        found: list[object] = []
+        for path in self._files:
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+            found += [status.st_mtime_ns, status.st_size, status.st_ino]
+        return tuple(found)
+
+    def _stamp_or_nothing(self) -> tuple[object, ...]:
+        try:
+            return self._stamp()
+        except ConfigError:
+            return ("missing",)
+
+    def _load(self) -> _Contexts:
+        stamp = self._stamp()
+        contexts = _Contexts(
+            self._context(ssl.PROTOCOL_TLS_SERVER), self._context(ssl.PROTOCOL_TLS_CLIENT), stamp
+        )
+        certificate = self._own(contexts)
+        if self._uri not in names_in(certificate):
+            raise ConfigError(f"{self._files[1]}: does not name {self._uri}")
+        self._warn(certificate)
+        return contexts
+
+    def _context(self, side: int) -> ssl.SSLContext:
+        authority, certificate, key = self._files
+        context = ssl.SSLContext(side)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False  # the site's name is checked instead
+        context.verify_mode = ssl.CERT_REQUIRED
+        if side == ssl.PROTOCOL_TLS_SERVER:
+            context.num_tickets = 0  # no resumption: every connection shows its certificate
+        for path in self._files:
+            if not os.access(path, os.R_OK):
+                raise ConfigError(f"{path}: cannot be read")
+        try:
+            context.load_verify_locations(authority)
+        except (ssl.SSLError, OSError):
+            raise ConfigError(f"{authority}: not a certificate in PEM form") from None
+        try:
+            # A password would be asked for on the terminal.
+            context.load_cert_chain(certificate, key, password=lambda: b"")
+        except (ssl.SSLError, OSError) as error:
+            reason = _reason(error)
+            if "MISMATCH" in reason:
+                raise ConfigError(f"{key}: is not the key of {certificate.name}") from None
+            raise ConfigError(f"{certificate} or {key.name}: cannot be used ({reason})") from None
+        return context
+
+    def _own(self, contexts: _Contexts) -> Mapping[str, Any]:
+        """Our certificate as a peer sees it: shake hands with ourselves."""
+        client, server = Session(contexts.client, False), Session(contexts.server, True)
+        try:
+            while not (client.handshake() and server.handshake()):
+                server.feed(client.outgoing())
+                server.handshake()
+                client.feed(server.outgoing())
+        except Refused as refused:
+            reason = str(refused).removeprefix(f"{CERTIFICATE}: ")
+            raise ConfigError(
+                f"{self._files[1]}: does not pass with {self._files[0].name}: {reason}"
+            ) from None
+        return server.certificate()
+
+    def _warn(self, certificate: Mapping[str, Any]) -> None:
+        key = self._files[2]
+        if os.name == "posix" and key.stat().st_mode & 0o077:
+            log.warning("%s: others can read it (chmod 600)", key)
+        end = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+        days = (end - datetime.now(UTC)).days
+        if days < EXPIRES_SOON_DAYS:
+            log.warning("%s: expires in %d days, on %s", self._files[1], days, end.date())
+
+
+class Session:
+    """The TLS of one connection, without its socket."""
+
+    def __init__(self, context: ssl.SSLContext, server_side: bool) -> None:
+        self._in = ssl.MemoryBIO()
+        self._out = ssl.MemoryBIO()
+        self._ssl = context.wrap_bio(self._in, self._out, server_side=server_side)
+
+    def feed(self, data: bytes | memoryview) -> None:
+        self._in.write(data)
+
+    def outgoing(self) -> bytes:
+        """What is to be written to the socket."""
+        return self._out.read()
+
+    def handshake(self) -> bool:
+        """Go on with it; whether it is done."""
+        try:
+            self._ssl.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError as error:
+            raise _refusal(error) from None
+        return True
+
+    def read_into(self, buffer: memoryview) -> int:
+        """Decrypt what has come, as much as fits; how many bytes."""
+        filled, size = 0, len(buffer)
+        try:
+            while filled < size:
+                got = self._ssl.read(size - filled, buffer[filled:])
+                if not got:
+                    break
+                filled += got  # type: ignore[operator]
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            pass
+        except ssl.SSLError as error:
+            raise _refusal(error) from None
+        return filled
+
+    def encrypt(self, data: bytes) -> bytes:
+        """Refused where the connection is of no more use, which its reader may not know yet."""
+        try:
+            written = self._ssl.write(data)
+            while written < len(data):
+                written += self._ssl.write(memoryview(data)[written:])
+        except ssl.SSLError as error:
+            raise _refusal(error) from None
+        return self._out.read()
+
+    def goodbye(self) -> bytes:
+        with suppress(ssl.SSLError):  # the peer's own goodbye is not waited for
+            self._ssl.unwrap()
+        return self._out.read()
+
+    def require(self, name: str) -> None:
+        """Refuse a peer whose certificate does not have this name."""
+        names = names_in(self.certificate())
+        if name not in names:
+            raise Refused(WRONG_NAME, f"{', '.join(names[:4]) or 'none'}, not {name}")
+
+    def certificate(self) -> Mapping[str, Any]:
+        return self._ssl.getpeercert() or {}
+
+
+def names_in(certificate: Mapping[str, Any]) -> list[str]:
+    """The URIs in a certificate."""
+    names: Sequence[tuple[str, str]] = certificate.get("subjectAltName", ())
+    return [value for kind, value in names if kind == "URI"]
+
+
+def _refusal(error: ssl.SSLError) -> Refused:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Refused(CERTIFICATE, error.verify_message)
+    reason = _reason(error)
+    if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+        return Refused(CERTIFICATE, "it shows none")
+    if reason in _NO_TLS_REASONS:
+        return Refused(NO_TLS, "it does not speak TLS, which this cluster requires")
+    if "ALERT" in reason and ("CERT" in reason or "UNKNOWN_CA" in reason):
+        return Refused(OUR_CERTIFICATE, _words(reason))
+    return Refused(TLS_FAILED, _words(reason))
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or "damaged"
+
+
+def _words(reason: str) -> str:
+    return reason.lower().replace("_", " ")

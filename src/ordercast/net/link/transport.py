@@ -1,0 +1,416 @@
+"""Links to the other sites over TCP, with TLS when there are certificates (DESIGN §8).
+
+A link is there while one good connection is: `on_connected` and `on_lost` alternate for each peer.
+Frames given to `send` while there is none are dropped, and the peer is dialled: the link layer of
+the core repeats what was lost after every `on_connected`. Peers come (`meet`) and go (`part`) while
+it runs. Whatever a stranger or a broken peer sends, the answer is a closed connection and one line
+in the log for each cause and peer.
+"""
+
+import asyncio
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Site
+from ordercast.model.options import SECOND
+from ordercast.net.cluster.addresses import require_loopback, why, why_not_dialled
+from ordercast.net.cluster.sockets import close_server
+from ordercast.net.link.complaints import CONNECTED, LOST, Complaints, Refused
+from ordercast.net.link.connection import (
+    PLAIN_BYTES,
+    READ_BYTES,
+    Connection,
+    LinkLimits,
+    LinkTimes,
+)
+from ordercast.net.link.dialler import Dialler
+from ordercast.net.link.hello import (
+    FOUNDING,
+    INSTANCE_BYTES,
+    Hello,
+    Identity,
+    check_hello,
+    check_terms,
+)
+from ordercast.net.link.peers import (
+    REPLACED,
+    RESTARTED,
+    SECOND_KEPT,
+    SECOND_RETIRED,
+    LinkStatus,
+    Peer,
+    Peers,
+    Unneeded,
+    check_crowd,
+)
+from ordercast.net.link.tls import Certificates, Session, TlsConfig, certificate_uri
+from ordercast.wire.codec import FrameEncoder, WireFrame
+
+log = logging.getLogger("ordercast.net.transport")
+
+HUNG_UP: Final = "it hung up before its hello"
+WRONG_ANSWER: Final = "another site answers"
+NOT_DIALLED: Final = "not dialled"
+WRONG_WORD: Final = "it said what it may not"
+NO_PEER: Final = "no site of this cluster, frames for it are dropped"
+
+CERTIFICATES_EVERY_S: Final = 1.0
+CLOSING_S: Final = 1.0
+CLOSING_TURNS: Final = 5  # of the loop, in which what was just accepted comes up and goes
+
+
+class Transport:
+    def __init__(
+        self,
+        site: Site,
+        identity: Identity,
+        addresses: Mapping[Site, tuple[str, int]],
+        tls: TlsConfig | None = None,
+        *,
+        on_frames: Callable[[Site, list[WireFrame]], None],
+        on_connected: Callable[[Site], None],
+        on_lost: Callable[[Site], None],
+        on_congested: Callable[[Site, bool], None] | None = None,
+        times: LinkTimes | None = None,
+        limits: LinkLimits | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self._loopback_only = tls is None and not insecure
+        if self._loopback_only:
+            require_loopback(addresses)
+        self.site = site
+        self.identity = identity
+        self.addresses = dict(addresses)  # where to dial; may change while running
+        self.address = self.addresses[site]  # with the true port once it listens
+        self.times = times or LinkTimes()
+        self.limits = limits or LinkLimits()
+        self.encoder = FrameEncoder()
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
+        self.plain_buffer = memoryview(bytearray(PLAIN_BYTES if tls else 0))
+        self.took = on_frames
+        self._on_connected = on_connected
+        self._on_lost = on_lost
+        self._on_congested = on_congested
+        self._certificates = Certificates(tls, identity.cluster, site) if tls else None
+        self._instance = os.urandom(INSTANCE_BYTES)
+        self._hellos = 0  # said
+        self._peers = Peers(site, addresses, self.times, identity.terms)
+        self._complaints = Complaints(log, self._peers)
+        self._connections: set[Connection] = set()  # not yet ended
+        self._strangers: set[Connection] = set()
+        self._tick: asyncio.TimerHandle | None = None
+        self._ticked_at = self._certificates_at = 0.0
+        self._server: asyncio.Server | None = None
+        self._closed = False
+
+    # --- the driver's calls ---------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bind and listen."""
+        self._loop = asyncio.get_running_loop()
+        self._dialler = Dialler(
+            self.addresses, self.times, self._make, self._connections.discard, self._complain
+        )
+        host, port = self.address
+        try:
+            self._server = await self._loop.create_server(self._accept, host, port)
+        except OSError as error:
+            where = f"address of site {self.site!r}: cannot listen on {host}:{port}"
+            raise ConfigError(f"{where} ({why(error)})") from None
+        self.address = (host, self._server.sockets[0].getsockname()[1])
+        now = self._ticked_at = self._certificates_at = self._loop.time()
+        for peer in self._peers.values():
+            peer.since = now
+        self._watch()
+
+    def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
+        """A site that was added or has moved: from now on it is a peer, dialled there. Without
+        an address, or with one that is not to be dialled, it is waited for."""
+        there = self._peers.get(site)
+        known = there is not None and address in (None, self.addresses.get(site))
+        if there is not None and there.guest:
+            self.part(site)  # what it said as a guest was not all heard
+        elif known or site == self.site:
+            return
+        peer = self._peers.add(site)
+        if address is not None:
+            self.addresses[site] = address
+        peer.barred = why_not_dialled(site, address, loopback_only=self._loopback_only)
+        if peer.barred:
+            self._complain(peer, Refused(NOT_DIALLED, peer.barred))
+        if self._server is not None:
+            self._dialler.moved(peer)
+
+    def part(self, site: Site) -> None:
+        """It is a stranger from now on. What is written goes out; `on_lost` if it was connected."""
+        peer = self._peers.pop(site, None)
+        self.addresses.pop(site, None)
+        if peer is None or self._server is None:
+            return
+        self._dialler.part(peer)
+        self._complaints.part(site)
+        for connection in list(self._connections):
+            if site in (connection.peer, connection.dialled):
+                connection.parted = True
+                connection.close()
+                self._loop.call_later(CLOSING_S, connection.abort)  # if it does not read
+        if peer.current is not None:
+            peer.current, peer.retired = None, []
+            log.info("%s: no peer any more", site)
+            self._congest(peer, False)
+            self._on_lost(site)
+
+    def retell(self, terms: Mapping[str, str]) -> None:
+        """Other terms in every hello from now on; who does not agree with them is dropped."""
+        self.identity = replace(self.identity, terms=dict(terms))
+        for peer in list(self._peers.values()):
+            if peer.current is not None:
+                try:
+                    check_terms(peer.current.terms, terms)
+                except Refused as refused:
+                    peer.current.fail(refused)
+
+    def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
+        """All of them in one write; without a connection they are dropped, and one is made."""
+        known = self._peers.get(peer)
+        if known is None:
+            self._complaints.say(peer, Refused(NO_PEER, usual=True))
+        elif known.current is not None:
+            known.current.send(frames)
+        else:
+            self._dialler.want(known)
+
+    def refuse(self, peer: Site, why: str) -> None:
+        """Drop the connection to a peer whose frames contradict what this site knows of it."""
+        known = self._peers.get(peer)
+        if known is not None:
+            known.mistakes += 1
+        if known is not None and known.current is not None:
+            known.current.fail(Refused(WRONG_WORD, why))
+        else:
+            self._complaints.say(peer, Refused(WRONG_WORD, why))
+
+    def connect(self, peer: Site) -> None:
+        """Ask for a connection before there is anything to send."""
+        self._dialler.want(self._peers[peer])
+
+    def links(self) -> list[LinkStatus]:
+        return self._peers.links(self._loop.time(), self.addresses)
+
+    @property
+    def listening(self) -> bool:
+        return self._server is not None and self._server.is_serving()
+
+    @property
+    def connections(self) -> int:
+        """Of all kinds, strangers' too."""
+        return len(self._connections)
+
+    @property
+    def refusals(self) -> Counter[str]:
+        """By cause, all that happened, also those not logged."""
+        return self._complaints.counts
+
+    async def close(self) -> None:
+        """Send what is written, then end all connections; `on_lost` is called for those up."""
+        self._closed = True
+        if self._server is None:
+            return
+        if self._tick is not None:
+            self._tick.cancel()
+        await self._dialler.close()
+        await close_server(self._server)
+        for connection in list(self._connections):
+            connection.close()
+        for peer in list(self._peers.values()):
+            if peer.current is not None:
+                self._lost(peer, "closed here")
+        for _ in range(CLOSING_TURNS):
+            await asyncio.sleep(0)
+        deadline = self._loop.time() + CLOSING_S
+        while self._connections:
+            await asyncio.sleep(0.005)
+            if self._loop.time() > deadline:
+                for connection in list(self._connections):
+                    connection.abort()
+        await self._server.wait_closed()
+
+    def _accept(self) -> Connection:
+        return self._make(None)
+
+    def _make(self, dialled: Site | None) -> Connection:
+        session: Session | None = None
+        if self._certificates is not None:
+            session = self._certificates.session(server_side=dialled is None)
+        return Connection(self, dialled, session)
+
+    # --- what connections tell --------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        if self._closed:
+            connection.abort()
+        if connection.dialled is not None or self._closed:
+            return
+        check_crowd(self._strangers, connection, self.limits)
+        self._strangers.add(connection)
+
+    def secured(self, connection: Connection) -> None:
+        """There is a channel: the one who dialled speaks first."""
+        if connection.dialled is None:
+            return
+        peer = self._peers.get(connection.dialled)
+        if peer is None or connection.over:
+            connection.abort()
+        else:
+            connection.say(self._hello(peer.name, 0, peer.gone))
+
+    def _hello(self, to: Site, answers: int, gone: int, refusal: str = "") -> Hello:
+        self._hellos += 1  # one count for all: a site that parts and comes again has its place
+        ours = self.identity
+        who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
+        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal)
+
+    def greeted(self, connection: Connection, hello: Hello) -> None:
+        if connection.session is not None:
+            try:
+                connection.session.require(certificate_uri(hello.cluster, hello.site))
+            except Refused:
+                connection.claimed = None  # nothing speaks for it
+                raise
+        try:
+            check_hello(hello, self.identity, self.site, self._peers)
+            if connection.dialled not in (None, hello.site):
+                raise Refused(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
+            peer = self._peers.get(hello.site) or self._peers.guest(hello.site, self.limits)
+            role = peer.meet(connection, hello)
+        except Unneeded:
+            connection.close()
+            return
+        except Refused as refused:
+            if connection.dialled is None:
+                connection.say(self._hello(hello.site, hello.number, 0, str(refused)))
+            raise
+        self._admit(peer, connection, hello, role)
+
+    def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
+        if role == REPLACED:
+            self._lost(peer, "replaced by a new connection")
+        elif role == RESTARTED:
+            self._lost(peer, "it has started again")
+            peer.gone = 0  # its hellos are numbered anew
+        answer = None
+        if connection.dialled is None:
+            answer = self._hello(peer.name, hello.number, peer.gone)
+        else:
+            peer.dialling = False
+        self._strangers.discard(connection)
+        self._peers.setdefault(peer.name, peer)
+        connection.guest = peer.guest and bool(self.identity.terms.get(FOUNDING))
+        connection.admit(hello)
+        if role == SECOND_RETIRED:
+            self._retire(peer, connection)
+            return
+        before, peer.current = peer.current, connection
+        peer.wanted = True
+        self._dialler.unneeded(peer)
+        if answer is not None:
+            connection.say(answer)
+        if role == SECOND_KEPT:
+            assert before is not None
+            self._retire(peer, before)
+            self._congest(peer, False)
+            return
+        peer.up(self._loop.time())
+        how = "it dialled" if connection.dialled is None else "dialled"
+        self._note(peer, CONNECTED, f"{how}, boot {hello.boot}")
+        self._on_connected(peer.name)
+
+    def _retire(self, peer: Peer, connection: Connection) -> None:
+        """The second of two: read what is under way on it, then close it."""
+        peer.retired.append(connection)
+        self._loop.call_later(self.times.linger / SECOND, connection.close)
+
+    def congested(self, connection: Connection, congested: bool) -> None:
+        peer = self._peers.get(connection.peer or "")
+        if peer is not None and peer.current is connection:
+            self._congest(peer, congested)
+
+    def _congest(self, peer: Peer, congested: bool) -> None:
+        """Tell the driver, in turn: a new or lost connection is not congested."""
+        if peer.congested != congested:
+            peer.congested = congested
+            if self._on_congested is not None:
+                self._on_congested(peer.name, congested)
+
+    def complain(self, connection: Connection, refused: Refused) -> None:
+        who = connection.peer or connection.dialled or connection.claimed or ""
+        peer = self._peers.get(who)
+        if peer is None or peer.guest:
+            self._complaints.say(connection.host, refused)
+        else:
+            self._complain(peer, refused)
+
+    def _complain(self, peer: Peer, refused: Refused) -> None:
+        peer.last_error = str(refused)
+        self._complaints.say(peer.name, refused)
+
+    def _note(self, peer: Peer, what: str, detail: str) -> None:
+        if not peer.guest:  # as of a stranger, only what is wrong is told of it
+            self._complaints.note(peer.name, what, detail)
+
+    def ended(self, connection: Connection, error: Exception | None) -> None:
+        if connection not in self._connections:
+            return
+        self._connections.discard(connection)
+        self._strangers.discard(connection)
+        peer = self._peers.get(connection.peer or connection.dialled or "")
+        if peer is None or connection.parted:
+            return
+        peer.count(connection)
+        if connection.peer is None:
+            if connection.complaint is None and peer.current is None and not self._closed:
+                self.complain(connection, Refused(HUNG_UP, "its log may say why"))
+            self._dialler.failed(peer)
+        elif connection is peer.current:
+            self._lost(peer, str(connection.complaint or error or "it closed"))
+        elif connection in peer.retired:
+            peer.retired.remove(connection)
+            if error is not None or connection.cut or connection.complaint is not None:
+                self._lost(peer, "frames on a second connection were lost")
+
+    def _lost(self, peer: Peer, why: str) -> None:
+        if peer.current is None:
+            return
+        for each in peer.down(self._loop.time()):
+            if not self._closed:
+                each.abort()
+        peer.last_error = why
+        self._note(peer, LOST, why)
+        self._dialler.again(peer)  # before the driver hears of it and sends
+        self._congest(peer, False)
+        if peer.guest:
+            self._peers.pop(peer.name, None)
+        self._on_lost(peer.name)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Signs of life: send some where we are silent, drop who is silent."""
+        now = self._loop.time()
+        suspect = self.times.suspect / SECOND
+        # After a pause of our own (a stopped process) nobody else is to blame.
+        slept = now - self._ticked_at > suspect
+        self._ticked_at = now
+        for peer in list(self._peers.values()):
+            if peer.watch(now, self.identity.boot, slept=slept):
+                self._complaints.forget(peer.name)
+        if self._certificates is not None and now - self._certificates_at >= CERTIFICATES_EVERY_S:
+            self._certificates_at = now
+            self._certificates.refresh()
+        self._tick = self._loop.call_later(suspect / 6, self._watch)

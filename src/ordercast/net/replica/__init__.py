@@ -1,0 +1,1 @@
+"""Replicated state machines on top of a node, by its public face."""

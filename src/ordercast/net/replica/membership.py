@@ -1,0 +1,90 @@
+"""A replica's group as it changes: who is a member, and the state that a joiner is handed."""
+
+from typing import Any, Protocol
+
+from ordercast.core.epochs.records import EpochOpened
+from ordercast.model.errors import ConfigError, Error, UnknownGroup
+from ordercast.model.groups import Group, Site
+from ordercast.model.names import nearest
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.site.handover import Handover, is_due
+from ordercast.net.site.snapshot_file import Hooks
+
+
+class Face(Protocol):
+    """What a replica needs of a node in this process, or of one in a daemon."""
+
+    cluster: Cluster
+    site: Site
+
+    @property
+    def incarnation(self) -> int: ...
+
+    async def multicast(self, group: Any, payload: bytes) -> Any: ...
+    def batches(self, start: int | None = None, attempt: int | None = None) -> Any: ...
+    async def confirm(self, position: int) -> None: ...
+    async def status(self) -> dict[str, Any]: ...
+
+
+class ReplicaGroup:
+    """`outside`: since the epoch that was read last, the site is no member. `joined_at`: where it
+    was handed the group's state, if it was."""
+
+    def __init__(self, node: Face, group: Group, hooks: Hooks | None) -> None:
+        self.outside = False
+        self.joined_at: int | None = None
+        self._node = node
+        self._group = group
+        self._hooks = hooks
+        # A daemon's client cannot hand anything over: the state is here, its peers are there.
+        self._handover: Handover | None = getattr(node, "handover", None)
+
+    async def require_member(self) -> None:
+        status = await self._node.status()
+        groups = {
+            name: told["members"]
+            for epoch in status["epochs"]
+            for name, told in epoch["groups"].items()
+        }
+        site: Site = self._node.site
+        if self._group not in groups:
+            raise UnknownGroup(f"there is no group {self._group!r}{nearest(self._group, groups)}")
+        members = groups[self._group]
+        if site not in members:
+            raise ConfigError(
+                f"site {site!r} is no member of group {self._group!r} ({', '.join(members)}): only"
+                " members can hold a replica of it"
+            )
+
+    def enter(self) -> None:
+        if self._handover is not None and self._hooks is not None:
+            self._handover.gives(self._group, more=1)
+
+    def leave(self) -> None:
+        if self._handover is not None and self._hooks is not None:
+            self._handover.gives(self._group, more=-1)
+
+    async def opened(self, epoch: EpochOpened) -> None:
+        """All before the epoch is applied, nothing of it: give the state to who has joined, or
+        take it."""
+        group, hooks, handover = self._group, self._hooks, self._handover
+        self.outside = group not in epoch.groups
+        if self.outside:
+            return
+        if group in epoch.joined:
+            self.joined_at = epoch.position
+            if handover is None:
+                raise Error(
+                    f"site {self._node.site} has joined {group}, and a client of a daemon cannot"
+                    " take the group's state; run the site in the application (Node.open)"
+                )
+            state = await handover.fetch(epoch, group)
+            if state is not None:
+                if hooks is None:
+                    raise Error(
+                        f"site {self._node.site} has joined {group}, which has a state: a replica"
+                        " needs 'snapshot' and 'restore' to take it"
+                    )
+                hooks.restore(state)
+        elif is_due(epoch, group) and handover is not None and hooks is not None:
+            await handover.give(epoch, group, hooks.snapshot())

@@ -1,0 +1,94 @@
+"""What a node is made of: the store and the transport that its cluster file asks for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from ordercast.core.dissemination.registry import TREE
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Site
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.link.combined import Beside
+from ordercast.net.link.connection import LinkTimes
+from ordercast.net.link.hello import Identity
+from ordercast.net.link.multicast import Spreading
+from ordercast.net.link.peers import LinkStatus
+from ordercast.net.link.seals import seal_for
+from ordercast.net.link.tls import TlsConfig
+from ordercast.net.link.transport import Transport
+from ordercast.net.link.trees import Passing
+from ordercast.net.store.memory import MemoryStore
+from ordercast.net.store.store import Store
+from ordercast.wire.codec import WireFrame
+
+if TYPE_CHECKING:
+    from ordercast.net.site.node import Node
+
+AnyStore: TypeAlias = Store | MemoryStore
+
+
+class AnyTransport(Protocol):
+    async def start(self) -> None: ...
+    def send(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
+    def refuse(self, peer: Site, why: str) -> None: ...
+    def meet(self, site: Site, address: tuple[str, int] | None = None) -> None: ...
+    def part(self, site: Site) -> None: ...
+    def retell(self, terms: Mapping[str, str]) -> None: ...
+    def links(self) -> Sequence[LinkStatus]: ...
+    async def close(self) -> None: ...
+
+
+MakeTransport: TypeAlias = "Callable[[Node], AnyTransport]"
+
+
+def open_store(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
+    store = _opened(cluster, site, directory)
+    store.requests.allow(cluster.limits.window_messages)
+    return store
+
+
+def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
+    if cluster.durability == "memory":
+        return MemoryStore()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{directory}: cannot be made ({why})") from None
+    return Store.open(
+        directory / f"{site}.db",
+        cluster=cluster.name,
+        site=site,
+        durability=cluster.durability,
+        retention=cluster.limits.retention,
+    )
+
+
+def over_tcp(
+    cluster: Cluster, addresses: Mapping[Site, tuple[str, int]] | None = None
+) -> MakeTransport:
+    """Real connections; `addresses` where they differ from the file (ports that were free)."""
+
+    def make(node: "Node") -> AnyTransport:
+        def connect(told: "Node | Beside") -> Transport:
+            return Transport(
+                node.site,
+                Identity(cluster.name, node.boot, node.incarnation, node.terms()),
+                {node.site: node.address, **(addresses or cluster.addresses())},
+                TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
+                on_frames=told.frames,
+                on_connected=told.connected,
+                on_lost=told.lost,
+                on_congested=told.congested,
+                times=LinkTimes(suspect=cluster.timeouts.suspect),
+                insecure=cluster.insecure,
+            )
+
+        if cluster.dissemination == TREE:
+            return Passing(node, connect)
+        if cluster.multicast is None:
+            return connect(node)
+        seal = seal_for(secret=cluster.tls is not None)
+        return Spreading(node, cluster.multicast, seal, connect)
+
+    return make

@@ -1,0 +1,373 @@
+"""Runs one site over real connections and a real store: the third of the three drivers (DESIGN §3).
+
+Frames and submissions of one turn of the event loop are fed to the site, which is then drained
+once; the outbox's duties are done as `core.outbox` lists them, with one write per peer. What must
+wait until records are durable waits for the store's writer thread, in order, beside new turns.
+
+A mistake in the core that raises leaves it half changed. Nothing of that may get out: the site
+stops then, as in a crash, and what was drained before is in its store.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, runtime_checkable
+
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
+from ordercast.core.epochs.returning import Rollback
+from ordercast.core.outbox import Receipt
+from ordercast.model.epochs import Edit, Finish, Open
+from ordercast.model.groups import Site as SiteName
+from ordercast.model.messages import DeliveredBatch
+from ordercast.net.store.openings import open_event
+from ordercast.net.store.rollbacks import RETURNED, rollback_event
+from ordercast.net.store.written import Written
+from ordercast.wire.codec import WireFrame
+from ordercast.wire.dissemination import Heard, Keyed, Passing
+from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
+from ordercast.wire.frames import Ack, Data, Repair
+from ordercast.wire.handover import Handover
+
+_log = logging.getLogger("ordercast.net.driver")
+
+_TIMER_S = 0.001  # how finely a loop keeps time: it may ring so much early, and then for nothing
+_TRY_AGAIN_S = 0.02  # after a submission that the site had no room for
+
+
+class Carrier(Protocol):
+    """What a driver needs of a transport."""
+
+    def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None: ...
+
+    def refuse(self, peer: SiteName, why: str) -> None:
+        """The peer has said what it may not: drop the connection, say so in one line, count it."""
+
+
+@runtime_checkable
+class Sharing(Carrier, Protocol):
+    """A transport that sends to many at once what is for many, and leaves the rest."""
+
+    def share(
+        self, sends: Sequence[tuple[SiteName, SiteFrame]]
+    ) -> Sequence[tuple[SiteName, SiteFrame]]: ...
+
+
+class Keeper(Protocol):
+    """What a driver needs of a store."""
+
+    def write(self, box: Written, then: Callable[[], None]) -> None: ...
+
+
+class Application(Protocol):
+    """The node around the driver: what it wants to send, and what becomes of it."""
+
+    def offer(self, now: int) -> bool:
+        """Submit what waits; False: the site had no room for some of it, ask again."""
+
+    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None: ...
+
+    def rolling_back(self, rolled: Rollback) -> None:
+        """It will be delivered when it is durable."""
+
+    def received(self, receipts: Sequence[Receipt]) -> None: ...
+
+    def laid_out(self) -> None:
+        """The member's layout has changed."""
+
+    def handed(self, peer: SiteName, frame: Handover) -> None:
+        """A frame that is for the application's state, not for the member."""
+
+    def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
+        """Of changes that this site asked for: done (""), or why not."""
+
+    def annotate(self, written: Written) -> None:
+        """Add the application's own rows (requests, cursors, events) to a commit."""
+
+    def committed(self) -> None:
+        """The oldest commit that was annotated is durable."""
+
+    def wants_commit(self) -> bool:
+        """Whether there are such rows, also without records of the site."""
+
+    def broken(self, error: Exception) -> None:
+        """The driver has stopped for good."""
+
+
+P = ParamSpec("P")
+
+
+def _or_break(
+    call: Callable[Concatenate["Driver", P], None],
+) -> Callable[Concatenate["Driver", P], None]:
+    """A call into the core: nothing happens any more once the driver is closed, or one raised."""
+
+    @wraps(call)
+    def guarded(self: "Driver", /, *args: P.args, **options: P.kwargs) -> None:
+        if self.closed:
+            return
+        try:
+            call(self, *args, **options)
+        except Exception as error:
+            self.break_off(error)
+
+    return guarded
+
+
+class Driver:
+    """`durable`: duty 3 waits for the store; without one (`memory`) it is done at once."""
+
+    def __init__(
+        self,
+        member: Member,
+        carrier: Carrier,
+        store: Keeper,
+        application: Application,
+        *,
+        durable: bool,
+        opened: int = 0,
+    ) -> None:
+        self.member = member
+        self.carrier = carrier
+        self.store = store
+        self.application = application
+        self.durable = durable
+        self._last_opened = opened  # the last epoch of which the store has an event
+        self._layout = member.layout
+        self.fed_at = 0  # when a manager, which a majority answers, was last heard or here
+        self.turns = 0
+        self.commits = 0
+        self._share = carrier.share if isinstance(carrier, Sharing) else None
+        self._loop = asyncio.get_running_loop()
+        self._woken = False
+        self.closed = False
+        self._unwritten: deque[tuple[MemberBox, bool]] = (
+            deque()
+        )  # not revealed yet; written itself?
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0
+        self._again: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self.fed_at = now = time.monotonic_ns()
+        self.member.start(now)
+        self.member.raft.hurry(now)
+        self.wake()
+
+    def close(self) -> None:
+        """Feed and send nothing more; commits under way go on in the store."""
+        self.closed = True
+        for timer in (self._alarm, self._again):
+            if timer is not None:
+                timer.cancel()
+
+    def break_off(self, error: Exception) -> None:
+        _log.critical("a mistake in the core: this site stops, as in a crash", exc_info=error)
+        self.close()
+        self.application.broken(error)
+
+    @property
+    def unwritten(self) -> int:
+        """MemberBoxes whose records are not durable yet."""
+        return len(self._unwritten)
+
+    # --- what feeds the site ----------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Drain at the end of this turn of the loop, once, whatever else comes."""
+        if not self._woken and not self.closed:
+            self._woken = True
+            self._loop.call_soon(self._turn)
+
+    @_or_break
+    def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
+        now = time.monotonic_ns()
+        receive = self.member.receive
+        for frame in frames:
+            if type(frame) is InEpoch:
+                receive(now, peer, frame)
+            elif isinstance(frame, Handover):
+                self.application.handed(peer, frame)
+            elif type(frame) is Feed:
+                if self.member.believes(peer):
+                    self.fed_at = now
+                receive(now, peer, frame)
+            elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, Passing)):
+                receive(now, peer, frame)
+        self.wake()
+
+    @_or_break
+    def connected(self, peer: SiteName) -> None:
+        self.member.connected(time.monotonic_ns(), peer)
+        self.wake()
+
+    @_or_break
+    def congested(self, peer: SiteName, congested: bool) -> None:
+        self.member.congest(time.monotonic_ns(), peer, congested=congested)
+        self.wake()
+
+    @_or_break
+    def hold(self, held: bool) -> None:
+        self.member.hold(time.monotonic_ns(), held=held)
+        self.wake()
+
+    def ask(self, change: str, edits: tuple[Edit, ...]) -> None:
+        self.member.ask(time.monotonic_ns(), change, edits)
+        self.wake()
+
+    @_or_break
+    def _ring(self) -> None:
+        self._alarm = None
+        self._alarm_at = 0
+        self.member.alarm(time.monotonic_ns())
+        self._turn()
+
+    def _ask_again(self) -> None:
+        self._again = None
+        self.wake()
+
+    # --- the end of a turn ------------------------------------------------------------------------
+
+    @_or_break
+    def _turn(self) -> None:
+        self._woken = False
+        self.turns += 1
+        now = time.monotonic_ns()
+        member = self.member
+        if member.manager.leads:
+            self.fed_at = now
+        if member.layout is not self._layout:
+            self._look()
+        if not self.application.offer(now) and self._again is None:
+            self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
+        self._perform(now, member.drain())
+        if member.layout is not self._layout:
+            self._look()
+
+    def _look(self) -> None:
+        self._layout = self.member.layout
+        self.application.laid_out()
+
+    def _perform(self, now: int, box: MemberBox) -> None:
+        self._arm(now, box.alarm)
+        for peer, mistake in box.mistakes:
+            self.carrier.refuse(peer, mistake)
+        if not self.durable:
+            if self.application.wants_commit():
+                self._note()
+            self._send([*box.send, *box.then_send] if box.send else box.then_send)
+            self.member.stored(box.counted)
+            self._tell(box)
+            return
+        if box.send:
+            self._send(box.send)
+        if box.persist or box.forget is not None or self.application.wants_commit():
+            self._unwritten.append((box, True))
+            self._commit(box)
+        elif self._unwritten:
+            self._unwritten.append((box, False))
+        else:
+            self._reveal(box)
+
+    def _commit(self, box: MemberBox) -> None:
+        # A checkpoint may go with the records it follows: what it lets be forgotten and is not
+        # told yet, positions above all, is in the store's log, where the node finds it again.
+        written = Written(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
+        self.application.annotate(written)
+        if box.receipts:
+            written.refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
+        if box.forget is not None:  # so it is when an epoch opened, and no restart repeats that
+            self._ended(written, box)
+        self.commits += 1
+        self.store.write(written, self._committed)
+
+    def _ended(self, written: Written, box: MemberBox) -> None:
+        """Rollbacks, and epochs that opened, as events of the store: durable with the records that
+        opened them. A restart may repeat some. What was fetched from others is in no record."""
+        events = [event for event in written.events if event[0] != RETURNED]
+        returned = [event for event in written.events if event[0] == RETURNED]
+        for item in box.deliver:
+            if isinstance(item, Rollback):
+                events.append(rollback_event(item))
+                self.application.rolling_back(item)
+            elif isinstance(item, EpochOpened) and item.epoch > self._last_opened:
+                self._last_opened = item.epoch
+                events.append(open_event(item))
+        written.events = [*events, *returned]
+        if _ends_an_epoch(box):
+            written.caught, written.logged = box.deliver, self.member.logged
+
+    def _note(self) -> None:
+        """The application's own rows, where nothing is durable."""
+        written = Written(at_ns=time.time_ns())
+        self.application.annotate(written)
+        self.store.write(written, self.application.committed)
+
+    def _committed(self) -> None:
+        """The oldest commit is durable: reveal it, and what waited behind it only."""
+        unwritten = self._unwritten
+        self.application.committed()
+        self._reveal(unwritten.popleft()[0])
+        while unwritten and not unwritten[0][1]:
+            self._reveal(unwritten.popleft()[0])
+
+    def _reveal(self, box: MemberBox) -> None:
+        self._leave(box)
+        self._tell(box)
+
+    @_or_break
+    def _leave(self, box: MemberBox) -> None:
+        if box.then_send:
+            self._send(box.then_send)
+        if box.counted:
+            self.member.stored(box.counted)
+
+    def _tell(self, box: MemberBox) -> None:
+        if box.deliver:
+            self.application.delivered(box.deliver)
+        if box.receipts:
+            self.application.received(box.receipts)
+        if box.outcomes:
+            self.application.decided(box.outcomes)
+
+    def _send(self, sends: Sequence[tuple[SiteName, SiteFrame]]) -> None:
+        if self._share is not None:
+            sends = self._share(sends)
+        if len(sends) == 1:  # the common case
+            peer, frame = sends[0]
+            self.carrier.send(peer, [frame])
+            return
+        by_peer: dict[SiteName, list[SiteFrame]] = {}
+        for peer, frame in sends:
+            frames = by_peer.get(peer)
+            if frames is None:
+                by_peer[peer] = [frame]
+            else:
+                frames.append(frame)
+        for peer, frames in by_peer.items():
+            self.carrier.send(peer, frames)
+
+    def _arm(self, now: int, alarm: int | None) -> None:
+        """One timer. It may ring early, after a later alarm was asked for: that does no harm."""
+        if alarm is None:
+            return
+        if self._alarm is not None:
+            if self._alarm_at <= alarm:
+                return
+            self._alarm.cancel()
+        self._alarm_at = alarm
+        delay_s = max(0, alarm - now) / 1e9 + _TIMER_S
+        self._alarm = self._loop.call_later(delay_s, self._ring)
+
+
+def _ends_an_epoch(box: MemberBox) -> bool:
+    if box.forget is None:
+        return False
+    return any(
+        isinstance(record, Caught)
+        or (isinstance(record, Folded) and isinstance(record.record, (Finish, Open)))
+        for record in box.persist
+    )

@@ -1,0 +1,113 @@
+"""What a site begins with: the cluster file, or the store that remembers what the file said once.
+
+A site of the file is one of the founders. Any other is a newcomer: it knows its address and whom to
+ask, and is told the rest once the others have admitted it. Whoever has begun goes by its store: the
+file may have been edited since, and founders that begin differently would disagree for ever.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from ordercast.core.epochs.layout import Layout, nowhere
+from ordercast.core.epochs.packing import pack_layout, unpack_layout
+from ordercast.model.errors import ConfigError, StoreCorrupt
+from ordercast.model.groups import Site
+from ordercast.model.names import nearest, require_name
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import parse_address
+from ordercast.net.site.assembly import AnyStore
+from ordercast.net.store.openings import founding_told
+
+_log = logging.getLogger("ordercast.net.node")
+
+
+class _Founded(msgspec.Struct, frozen=True, array_like=True):
+    """As the store keeps it. The sites preferred in ties decide about every later forest too."""
+
+    layout: bytes
+    tie: tuple[Site, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    cluster: Cluster
+    layout: Layout  # of the first start; what came later is in the records
+    address: tuple[str, int]
+
+
+def begin(cluster: Cluster, site: Site, store: AnyStore, address: str = "") -> Beginning:
+    """`address` is that of a newcomer; its store remembers it."""
+    at = _address(cluster, site, address or store.address)
+    if store.founded:
+        return _again(cluster, site, store, at)
+    layout = cluster.first_layout() if site in cluster.sites else nowhere(cluster.voters)
+    remember(store, cluster, layout, at)
+    return Beginning(cluster, layout, at)
+
+
+def remember(
+    store: AnyStore, cluster: Cluster, layout: Layout, address: tuple[str, int], founding: str = ""
+) -> None:
+    """`founding`: of a newcomer, once it was told."""
+    founded = msgspec.msgpack.encode(_Founded(pack_layout(layout), cluster.tie))
+    host, port = address
+    at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    store.found(founded, founding or layout.founding, at)
+    store.describe(
+        deliver=cluster.deliver, on_failure=cluster.on_failure, epochs=founding_told(layout)
+    )
+
+
+def _require_as_before(cluster: Cluster, store: AnyStore) -> None:
+    """What was delivered and relayed by one level or policy does not keep another's promises."""
+    for field in ("deliver", "on_failure"):
+        before, now = store.described.get(field), getattr(cluster, field)
+        if before not in (None, now):
+            raise ConfigError(
+                f"{cluster.source}: cluster.{field}: {now!r}, but {store.path} was run with"
+                f" {before!r}, which is fixed: write that, or begin anew with another --dir"
+            )
+
+
+def _again(cluster: Cluster, site: Site, store: AnyStore, address: tuple[str, int]) -> Beginning:
+    try:
+        founded = msgspec.msgpack.decode(store.founded, type=_Founded)
+        cluster = replace(cluster, tie=founded.tie)
+        layout = unpack_layout(founded.layout, cluster.build)
+    except msgspec.DecodeError as error:
+        raise StoreCorrupt(f"{store.path}: what the cluster was founded with: {error}") from None
+    if site in cluster.sites and layout.founding not in ("", cluster.first_layout().founding):
+        _log.info(
+            "%s: sites, groups, voters, protocol or builder differ from what the cluster was"
+            " founded with: they are not looked at any more, the cluster is changed while it runs",
+            cluster.source,
+        )
+    _require_as_before(cluster, store)
+    remember(store, cluster, layout, address, store.founding)
+    return Beginning(cluster, layout, address)
+
+
+def _address(cluster: Cluster, site: Site, newcomer: str) -> tuple[str, int]:
+    written = cluster.sites.get(site)
+    if written is not None:
+        return written.address
+    if not newcomer:
+        raise _unknown(cluster, site)
+    require_name(site, "site")
+    return parse_address(newcomer, f"address of site {site!r}", least_port=0)
+
+
+def require_known(cluster: Cluster, site: Site, directory: Path, address: str) -> None:
+    """Before a store is made: a site of the file, or one with an address or with a store."""
+    if site not in cluster.sites and not address and not (directory / f"{site}.db").exists():
+        raise _unknown(cluster, site)
+
+
+def _unknown(cluster: Cluster, site: Site) -> ConfigError:
+    return ConfigError(
+        f"{cluster.source}: there is no site {site!r}{nearest(site, cluster.sites)}; a site that is"
+        " added while the cluster runs is started with its address"
+    )

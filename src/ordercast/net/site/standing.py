@@ -1,0 +1,119 @@
+"""Whether a site takes messages of its application now, and what its callers get where it does not.
+
+Under `exclude` a site takes nothing while it is absent from its groups, before the voters know its
+store, and after a restart until the next epoch opens. All of this passes where a majority of the
+voters answers: so callers wait. Who has heard of no majority for long raises `NotInMajority`.
+"""
+
+import json
+import time
+from collections.abc import Callable
+
+from ordercast.core.epochs.member import Member
+from ordercast.model.errors import NotInMajority
+from ordercast.net.store.rollbacks import EXCLUDED, RETURNED
+
+PATIENCE = 10  # times the timeout of a silent site
+_LEAST = 3_000_000_000  # nanoseconds: processes that start together are not there together
+
+
+class Standing:
+    """`fed_at` tells when a manager was last heard; one has a majority behind it, or steps down."""
+
+    def __init__(self, core: Member, fed_at: Callable[[], int]) -> None:
+        self._core = core
+        self._fed_at = fed_at
+        self._absent = self._left() is not None
+        self._settled = 0
+        self._patience = max(_LEAST, PATIENCE * core.options.timing.suspect)
+
+    @property
+    def excludes(self) -> bool:
+        return self._core.flush.excludes
+
+    def takes(self) -> bool:
+        return not self.excludes or self._closed() is None
+
+    def open(self) -> bool:
+        """The same for a caller that can wait; NotInMajority where waiting is given up."""
+        if not self.excludes:
+            return True
+        if self.hopeless:
+            raise NotInMajority(self._lonely())
+        return self._closed() is None
+
+    def why_not(self) -> str | None:
+        """Why nothing is taken now."""
+        if not self.excludes:
+            return None
+        return self._lonely() if self.hopeless else self._closed()
+
+    @property
+    def hopeless(self) -> bool:
+        return self.excludes and self._alone() > self._patience
+
+    @property
+    def in_majority(self) -> bool:
+        """As far as is known here."""
+        return self._alone() <= 2 * self._core.options.timing.suspect
+
+    def state(self) -> str:
+        """In a word, for an operator."""
+        core, flush = self._core, self._core.flush
+        if core.name not in core.layout.roster:
+            return "outside"
+        if not self.in_majority:
+            return "no majority"
+        under_way = core.layout.flushing
+        if core.name in core.layout.absent or not flush.takes_part():
+            returns = under_way is not None and core.name in under_way.members
+            return "returning" if returns else "excluded"
+        if flush.stopped():
+            return "returning"
+        if under_way is not None and core.name in under_way.members:
+            return "flushing"
+        return "present"
+
+    def news(self) -> tuple[str, int, str] | None:
+        """Whether the site is there no longer, or again: an event of its history."""
+        core, left = self._core, self._left()
+        absent = left is not None
+        if absent is self._absent:
+            return None
+        self._absent = absent
+        home = core.layout.home(core.name)
+        epoch = left if left is not None else home.epoch if home is not None else 0
+        return EXCLUDED if absent else RETURNED, core.logged, json.dumps({"epoch": epoch})
+
+    def _left(self) -> int | None:
+        """The epoch that was closed without the site, while it is absent or was retired then."""
+        return self._core.layout.absent.get(self._core.name, self._core.flush.left_behind)
+
+    def settled(self) -> int:
+        """Up to this position of the log nothing will be taken back."""
+        core = self._core
+        home = core.layout.home(core.name)
+        if home is not None:
+            self._settled = max(self._settled, core.engines[home.epoch].gate.settled)
+        elif core.flush.tail is None:
+            self._settled = core.position
+        return self._settled
+
+    def _closed(self) -> str | None:
+        try:
+            self._core.flush.require_open()
+        except NotInMajority as error:
+            return str(error)
+        return None
+
+    def _alone(self) -> int:
+        if self._core.manager.leads:
+            return 0
+        return time.monotonic_ns() - self._fed_at()
+
+    def _lonely(self) -> str:
+        core = self._core
+        return (
+            f"site {core.name} has heard of no majority of the voters"
+            f" ({', '.join(core.layout.voters)}) for {self._alone() / 1e9:.0f} s"
+        )

@@ -1,0 +1,141 @@
+"""Taking old rows away: a row goes when the core no longer needs it, the application has confirmed
+it (if it is of this site's log), and retention lets it go.
+
+Rows go strictly from the start, a small piece with each commit, at about twice the pace at which
+new ones come; freed pages are used again, and given back to the file system when many are free.
+"""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+
+from ordercast.model.options import NEVER
+from ordercast.net.cluster.config import Retention
+from ordercast.net.store.commit import Commit
+from ordercast.net.store.file import PAGE_BYTES
+from ordercast.net.store.ledger import Ledger
+from ordercast.net.store.rows import MINE
+from ordercast.net.store.written import Written
+
+PIECE = 256  # rows at least
+IDLE_PIECE = 2_048  # when there is nothing else to write
+SLACK_PAGES = 512  # free pages kept for use, at least
+GIVE_BACK_PAGES = 512  # at a time
+
+_FIRST_KEPT = (
+    "SELECT n FROM batches WHERE n >= ? AND n < ?"
+    f" AND ((kind & {MINE} AND position + count > ?) OR at_ns >= ?) ORDER BY n LIMIT 1"
+)
+
+
+class Sweep:
+    """`first`: the first row that is there."""
+
+    def __init__(self, db: sqlite3.Connection, first: int, retention: Retention) -> None:
+        self.first = first
+        self._db = db
+        self._retention = retention
+        self._worth = True  # something has changed since a look found nothing to do
+        self._reach = 0  # how many rows to look at, at least
+        self._clear = first  # rows before this may go, as a look has found
+        self._confirmed = 0
+        self._looked = 0.0
+        self._gaps_looked = 0.0
+        self._given_back = 0.0
+
+    def due(self, boxes: Sequence[Written]) -> bool:
+        """Whether there is something to do although nothing is written."""
+        return not boxes and (self._worth or self._is_time())
+
+    def patience(self, every_s: float) -> float | None:
+        """How long the writer may sleep; None: until there is something to write."""
+        if self._worth:
+            return 0.01
+        return None if self._retention.kind == "stable" else every_s
+
+    def piece(self, ledger: Ledger, added: int, commit: Commit) -> int:
+        """Take away a piece inside the transaction that is under way; the new first row."""
+        news = commit.checkpoint is not None or ledger.confirmed != self._confirmed
+        if not (news or self._worth or self._is_time()):
+            return self.first
+        self._confirmed = ledger.confirmed
+        self._looked = time.monotonic()
+        most = max(PIECE, 2 * added) if commit else IDLE_PIECE
+        cramped = False
+        if self._clear <= self.first:
+            self._clear, cramped = self._deletable(ledger, max(most, self._reach))
+        upto = min(self._clear, self.first + most)
+        if upto > self.first:
+            self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
+            self._db.execute("DELETE FROM annulled WHERE n < ?", (upto,))
+            self._forget_gaps()
+        self._worth = upto > self.first or cramped
+        return max(upto, self.first)
+
+    def _deletable(self, ledger: Ledger, most: int) -> tuple[int, bool]:
+        """The row up to which rows may go, looking at so many; and whether none may although all
+        of these are done with: one after them refers to the first. Then the next look is longer."""
+        enough = NEVER
+        if self._retention.kind == "size":
+            enough = self.first + self._too_many(ledger.last + 1 - self.first)
+        end = min(self.first + most, ledger.needed())
+        if min(end, enough) <= self.first or self._low(ledger, ledger.needed()) <= self.first:
+            return self.first, False
+        kept = self._db.execute(
+            _FIRST_KEPT, (self.first, end, ledger.confirmed + 1, self._young())
+        ).fetchone()
+        upto = min(end if kept is None else int(kept[0]), enough)
+        low = min(upto, self._low(ledger, upto))
+        cramped = low <= self.first and upto == self.first + most
+        self._reach = 2 * most if cramped else self._reach // 2
+        return low, cramped
+
+    def _low(self, ledger: Ledger, n: int) -> int:
+        """No row from this one on refers to one before that; it never falls from row to row."""
+        after = self._db.execute("SELECT low FROM batches WHERE n = ?", (n,)).fetchone()
+        return ledger.low() if after is None else int(after[0])
+
+    def _forget_gaps(self) -> None:
+        """Those whose batches are gone; at most once a second: the events have no index."""
+        if self._looked - self._gaps_looked < 1.0:
+            return
+        self._gaps_looked = self._looked
+        self._db.execute(
+            "DELETE FROM events WHERE kind = 'gap' AND position <"
+            " (SELECT position FROM batches ORDER BY n LIMIT 1)"
+        )
+
+    def done(self, first: int) -> None:
+        """The transaction is durable."""
+        if first != self.first:
+            self.first = first
+
+    def give_back(self) -> int:
+        """Outside a transaction: shorten the file if much of it is free; by how many bytes."""
+        if self._looked == self._given_back:
+            return 0
+        self._given_back = self._looked
+        if self._pragma("freelist_count") <= max(SLACK_PAGES, self._pragma("page_count") // 4):
+            return 0
+        # A script, because `execute` stops after the first page.
+        self._db.executescript(f"PRAGMA incremental_vacuum({GIVE_BACK_PAGES})")
+        self._worth = True
+        return GIVE_BACK_PAGES * PAGE_BYTES
+
+    def _is_time(self) -> bool:
+        return self._retention.kind != "stable" and time.monotonic() - self._looked > 1.0
+
+    def _young(self) -> int:
+        """Rows written at this time or later stay."""
+        if self._retention.kind != "age":
+            return NEVER
+        return time.time_ns() - self._retention.amount
+
+    def _too_many(self, rows: int) -> int:
+        """About how many of the rows there are must go for the file to have its size."""
+        free = self._pragma("freelist_count")
+        used = (self._pragma("page_count") - free) * PAGE_BYTES
+        return max(0, used - self._retention.amount) * rows // max(used, 1)
+
+    def _pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])

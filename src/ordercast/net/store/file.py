@@ -1,0 +1,303 @@
+"""A store's file: who may open it, what is wrong with it, and how its rows are read.
+
+Beside `SITE.db` lies `SITE.db.lock`, locked for as long as a process writes the store (the lock
+goes with the process); readers need no lock. SQLite finds the torn end of its log by itself.
+"""
+
+import os
+import sqlite3
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec.structs import replace
+
+from ordercast.core.epochs.records import Filled, Kept, MemberRecord
+from ordercast.core.outbox import Accepted, Passed
+from ordercast.model.errors import ConfigError, StoreCorrupt
+from ordercast.model.messages import Placed
+from ordercast.net.store.log_end import Cut
+from ordercast.net.store.rows import (
+    ACCEPTED,
+    APPLICATION,
+    FIRST_AND_LAST,
+    MINE,
+    PUT_STATE,
+    SCHEMA,
+    SCHEMA_VERSION,
+    SELECT_BATCH,
+    CheckpointRow,
+    Marked,
+    Row,
+    Value,
+    checkpoint_checksum,
+    checksum,
+    damaged,
+    decode_marked,
+    record_of,
+    state_of,
+    state_row,
+)
+
+PAGE_BYTES = 8_192
+_REASONS = {
+    sqlite3.SQLITE_NOTADB: "is not a store, or its first page is damaged",
+    sqlite3.SQLITE_CORRUPT: "is damaged",
+}
+
+
+def lock(path: Path) -> IO[bytes]:
+    """The exclusive right to write the store; held until the file is closed or the process ends."""
+    beside = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = beside.open("ab")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+    try:
+        _lock(handle)
+    except OSError:
+        handle.close()
+        raise ConfigError(
+            f"{path}: is in use by another process (a site runs once); stop that one first"
+        ) from None
+    return handle
+
+
+def _lock(handle: IO[bytes]) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """To write. Others may not read what sites send each other, unless the owner lets them."""
+    path.touch(mode=0o600)
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Beside a writer or without one; never changes the store."""
+    db = _connect_uri(path, "mode=ro")
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        db.close()
+        # Where nothing may be written, SQLite cannot make its index of a log; without a log it
+        # needs none.
+        blocked = error.sqlite_errorcode & 0xFF in (
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_CANTOPEN,
+        )
+        beside = path.with_name(f"{path.name}-wal")
+        if not blocked or not path.is_file() or (beside.exists() and beside.stat().st_size):
+            raise
+        db = _connect_uri(path, "immutable=1")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _connect_uri(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None, timeout=10,
+        check_same_thread=False,
+    )  # fmt: skip
+
+
+def prepare(db: sqlite3.Connection, path: Path, state: dict[str, Value], durability: str) -> None:
+    """Make the tables if there are none, check whose they are, and set how commits are done."""
+    db.execute(f"PRAGMA page_size={PAGE_BYTES}")
+    if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        _write_ahead(db, path)
+        db.execute("PRAGMA synchronous=FULL")
+        db.executescript(
+            f"BEGIN;{SCHEMA}PRAGMA application_id={APPLICATION};"
+            f"PRAGMA user_version={SCHEMA_VERSION};"
+        )
+        db.executemany(PUT_STATE, [state_row(*item) for item in state.items()])
+        db.execute("COMMIT")
+        _sync_folder(path.parent)
+    require_ours(db, path)
+    _write_ahead(db, path)
+    # NORMAL: nothing waits for the disk at a commit, yet the file stays whole after a power cut.
+    db.execute(f"PRAGMA synchronous={'FULL' if durability == 'sync' else 'NORMAL'}")
+    db.execute("PRAGMA fullfsync=1")  # macOS: fsync alone does not reach the platter
+    db.execute("PRAGMA checkpoint_fullfsync=1")
+    db.execute("PRAGMA secure_delete=OFF")
+    db.execute("PRAGMA cache_size=-8192")  # kB: a large group stays in memory until it commits
+    db.execute("PRAGMA wal_autocheckpoint=0")  # the writer does it, after it has answered
+    db.execute("PRAGMA journal_size_limit=67108864")
+
+
+def require_ours(db: sqlite3.Connection, path: Path) -> None:
+    if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise ConfigError(f"{path}: is a database, but not a store of ordercast; move it away")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        raise ConfigError(
+            f"{path}: is a store of schema version {version}; this program reads"
+            f" {SCHEMA_VERSION}: run the version of ordercast that wrote it"
+        )
+
+
+def require_same(state: dict[str, Value], path: Path, cluster: str, site: str) -> None:
+    for key, wanted in (("cluster", cluster), ("site", site)):
+        if state.get(key) != wanted:
+            raise ConfigError(
+                f"{path}: belongs to {key} {state.get(key)!r}, not {wanted!r}; give the folder of"
+                f" this {key} with --dir, or move the file away"
+            )
+
+
+def _write_ahead(db: sqlite3.Connection, path: Path) -> None:
+    mode = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    if mode != "wal":
+        raise ConfigError(f"{path}: the file system allows no write-ahead log; use a local disk")
+
+
+def _sync_folder(folder: Path) -> None:
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def machine_start() -> str:
+    """Names the present start of this machine, where the system tells."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def told(path: Path, error: sqlite3.Error | OSError) -> ConfigError | StoreCorrupt:
+    """One line for what SQLite or the system says about the file."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _REASONS:
+        return StoreCorrupt(
+            f"{path}: {_REASONS[code]}: {error}; keep it, and put back an intact copy of it or let"
+            " the site return as a new one (docs/store.md)"
+        )
+    if isinstance(error, sqlite3.OperationalError) and code in (0, sqlite3.SQLITE_ERROR):
+        return StoreCorrupt(f"{path}: is not a store of this version: {error}")
+    return ConfigError(f"{path}: cannot be opened: {error}")
+
+
+def read_state(db: sqlite3.Connection, path: Path) -> dict[str, Value]:
+    return state_of(db.execute("SELECT key, value, crc FROM state"), path)
+
+
+def read_mark(db: sqlite3.Connection, path: Path) -> CheckpointRow | None:
+    row = db.execute("SELECT upto, needed, position, crc, state FROM checkpoint").fetchone()
+    if row is None:
+        return None
+    mark = CheckpointRow(*row)
+    if checkpoint_checksum(*mark[:3], mark.state) != mark.crc:
+        raise damaged(path, "the checkpoint")
+    return mark
+
+
+def marked_in(mark: CheckpointRow, path: Path) -> Marked:
+    try:
+        return decode_marked(mark.state)
+    except msgspec.DecodeError as error:
+        raise StoreCorrupt(f"{path}: the checkpoint is not one of this version: {error}") from None
+
+
+def records_of(db: sqlite3.Connection, row: Row, path: Path) -> Sequence[MemberRecord]:
+    """The one or two records that a row stands for, with their payloads."""
+    record = record_of(row, path)
+    if not isinstance(record, Passed):
+        return (record,)
+    if row.ref:
+        record = _with_payloads(db, record, row.ref, path)
+    kept = Kept(row.epoch, record, bool(row.kind & MINE))
+    return (Accepted(record.placed.batch), kept) if row.kind & ACCEPTED else (kept,)
+
+
+def logged_in(db: sqlite3.Connection, row: Row, path: Path) -> Placed:
+    """The batch of a row that is, or was, of the log."""
+    record = records_of(db, row, path)[-1]
+    if isinstance(record, Filled):
+        return record.placed
+    assert isinstance(record, Kept)
+    return record.passed.placed
+
+
+def cut_log(db: sqlite3.Connection, cut: Cut) -> None:
+    """Inside a transaction: rows up to `cut.n` behind the position are no more of the log. Their
+    positions still never fall along n; what was delivered is told in the table `annulled`."""
+    low, high = db.execute(FIRST_AND_LAST).fetchone()
+    if low is None:
+        return
+    high += 1
+    while low < high:  # to the first row behind the position
+        middle = (low + high) // 2
+        at = db.execute("SELECT position FROM batches WHERE n = ?", (middle,)).fetchone()[0]
+        low, high = (low, middle) if at > cut.position else (middle + 1, high)
+    for n in range(low, cut.n + 1):
+        row = Row(*db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone())
+        if row.kind & MINE and row.position <= cut.annulled:
+            db.execute("INSERT INTO annulled VALUES (?,?)", (n, row.position))
+        row = row._replace(kind=row.kind & ~MINE, position=cut.position + 1)
+        crc = checksum(*row[:10], row.body)
+        db.execute(
+            "UPDATE batches SET kind = ?, position = ?, crc = ? WHERE n = ?",
+            (row.kind, row.position, crc, n),
+        )
+
+
+def _with_payloads(db: sqlite3.Connection, record: Passed, ref: int, path: Path) -> Passed:
+    values = db.execute(f"{SELECT_BATCH} WHERE n = ?", (ref,)).fetchone()
+    referred = None if values is None else record_of(Row(*values), path)
+    if not isinstance(referred, Accepted):
+        raise lacks(path, ref)
+    placed = record.placed
+    batch = replace(placed.batch, body=referred.batch.body)
+    return Passed(Placed(placed.key, placed.number, batch), record.source, record.from_parent)
+
+
+def whole_from(db: sqlite3.Connection) -> int | None:
+    """The first position from which on every batch of the log has its payloads; None: no rows.
+
+    Rows go up to the first to which one that must stay refers. Those between the two may refer to
+    what is gone: nobody needs them any more, and they count as gone.
+    """
+    first, last = db.execute(FIRST_AND_LAST).fetchone()
+    if last is None:
+        return None
+    low, high = first, last + 1  # the first row whose `low` is there, or the one after the last
+    while low < high:
+        middle = (low + high) // 2
+        if db.execute("SELECT low FROM batches WHERE n = ?", (middle,)).fetchone()[0] >= first:
+            high = middle
+        else:
+            low = middle + 1
+    (after,) = db.execute(
+        f"SELECT max(position + count) FROM batches WHERE n < ? AND kind & {MINE}"
+        " AND ref > 0 AND ref < ?",
+        (low, first),
+    ).fetchone()
+    if after is None:
+        (after,) = db.execute("SELECT position FROM batches WHERE n = ?", (first,)).fetchone()
+    return int(after)
+
+
+def lacks(path: Path, n: int) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"{path}: row {n} of table batches is missing, the file is damaged; keep it, and put back"
+        " an intact copy of it or let the site return as a new one (docs/store.md)"
+    )

@@ -1,0 +1,366 @@
+"""The writer's books: which number, position and reference each record gets, which rows are needed.
+
+Only the writer thread uses a ledger, so nothing here is locked. What it works out for a commit is
+plain data that can be tried again when the disk is full.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from ordercast.core.epochs.packing import absences_in, absent_in
+from ordercast.core.epochs.records import (
+    REFUSED,
+    Anew,
+    EngineState,
+    EpochOpened,
+    Filled,
+    Kept,
+    MemberRecord,
+)
+from ordercast.core.epochs.returning import Rollback
+from ordercast.core.outbox import Accepted, Checkpoint, Passed
+from ordercast.model.groups import Group, Site
+from ordercast.model.implicit import is_implicit
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
+from ordercast.net.store.commit import Commit
+from ordercast.net.store.log_end import Cut, Floor, Item, Told, place_of, still
+from ordercast.net.store.recovery import Found, Own
+from ordercast.net.store.rows import (
+    ABSENT,
+    ACCEPTED,
+    CAUGHT,
+    MINE,
+    OTHER,
+    PASSED,
+    EngineRows,
+    Marked,
+    checkpoint_checksum,
+    checksum,
+    encode,
+    state_row,
+)
+from ordercast.net.store.set_aside import first_beside, set_aside, steps
+from ordercast.net.store.written import Written
+
+Rows: TypeAlias = dict[Own, tuple[int, Vector]]
+
+
+class Ledger:
+    """`logged`, `delivered`, `confirmed`: the last positions, durable once the commit is; `attempt`
+    and `confirmed_attempt`: of the log, and of what was confirmed."""
+
+    def __init__(self, site: Site, found: Found) -> None:
+        self._site = site
+        self.last = found.last  # row
+        self.logged = found.logged
+        self.delivered = self.delivered_on_disk = int(found.state["delivered"])
+        self.confirmed = int(found.state["confirmed"])
+        self.attempt = int(found.state["attempt"])
+        self.confirmed_attempt = int(found.state["confirmed_attempt"])
+        self._floors = found.floors
+        # Rows that the core may still need: of each own batch that was accepted, with the past that
+        # the row says; of the batches that passed in each epoch.
+        self._accepted = found.accepted
+        self._passed = {epoch: deque(rows) for epoch, rows in found.passed.items()}
+        # Of batches that passed, or were fetched or caught up with: the row, and the position in
+        # the log, 0 if it is not in it. `_aside`: rows needed for what lies beside the engines.
+        self._places = found.places
+        self._pruned = len(self._places)
+        self._aside = found.aside
+        self._open: tuple[int, deque[int]] = (0, deque())
+        self._own = found.own  # rows of own batches that are expected back, the oldest first
+        self._elsewhere: set[Group] = set()  # groups whose messages do not come back here
+        self.upto = found.mark.upto
+
+    def take(self, boxes: Sequence[Written], commit: Commit) -> None:
+        before = self.confirmed_attempt, self.confirmed
+        delivered, attempt = self.delivered, self.attempt
+        for box in boxes:
+            if box.records or box.logged is not None:
+                self._records(box, commit)
+            for key in box.refused:
+                if key in self._accepted:
+                    commit.events.append(self._refused(self._accepted[key][0], key, box.at_ns))
+            if box.forget is not None:
+                self._forget(box.forget, commit)
+                if box.logged is not None:
+                    self._tell_absences(box.forget, commit, box.at_ns)
+            if box.delivered > self.delivered:
+                seen = still(box.delivered, box.after_attempt, self._floors)
+                self.delivered = max(seen, self.delivered)
+            if box.confirmed is not None:
+                self._confirm(box.confirmed, box.confirmed_attempt or box.after_attempt)
+            if box.requests:
+                commit.requests.extend((*request, box.heard) for request in box.requests)
+            if box.gone:
+                commit.forget_requests(box.gone)
+            if box.events:
+                at = box.at_ns
+                commit.events.extend(
+                    (kind, place, at, told)
+                    for kind, place, told in box.events
+                    if kind != "gap" or still(place, box.after_attempt, self._floors) == place
+                )
+        if (self.confirmed_attempt, self.confirmed) != before:
+            commit.state.append(state_row("confirmed", self.confirmed))
+            commit.state.append(state_row("confirmed_attempt", self.confirmed_attempt))
+        if self.attempt != attempt:
+            commit.state.append(state_row("attempt", self.attempt))
+        if self.delivered < delivered or (commit and self.delivered > self.delivered_on_disk):
+            self.cursor(commit)
+
+    def cursor(self, commit: Commit) -> None:
+        """`delivered` goes with a commit that there is anyway, or when nothing else is to do."""
+        self.delivered_on_disk = self.delivered
+        commit.state.append(state_row("delivered", self.delivered))
+
+    def low(self, n: int | None = None) -> int:
+        """No row written from now on, that is from `n` on, refers to one before this."""
+        for own in self._own.values():
+            return own
+        return self.last + 1 if n is None else n
+
+    def needed(self) -> int:
+        """The first row that the core may still need, or the next one."""
+        first = self.upto + 1
+        for n, _ in self._accepted.values():
+            if n < first:
+                first = n
+            break  # they are in the order of their rows
+        for rows in self._passed.values():
+            if rows and rows[0] < first:
+                first = rows[0]
+        return min(first, self._aside)
+
+    def _confirm(self, position: int, attempt: int) -> None:
+        """A rollback annuls confirmations; to confirm again, in its attempt, is news."""
+        position = still(position, attempt, self._floors)
+        if attempt > self.confirmed_attempt:
+            self.confirmed_attempt, self.confirmed = attempt, max(position, self.confirmed)
+        elif position > self.confirmed:
+            self.confirmed = position
+
+    def _records(self, box: Written, commit: Commit) -> None:
+        own, accepted = self._own, self._accepted
+        told = None if box.logged is None else Told(box.caught)
+        places = self._places
+        oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
+        after = still(box.after_position, box.after_attempt, self._floors)
+        at, add = box.at_ns, commit.batches.append
+        records = box.records
+        n, logged = self.last, self.logged
+        size = skip = 0
+        epoch, rows = self._open  # the epoch of the last batch that passed, and its rows
+        for i, record in enumerate(records):
+            if skip:
+                skip = 0
+                continue
+            passing: Kept | None = record if type(record) is Kept else _passing_with(records, i)
+            if told is not None and passing is not None and told.opens(passing.epoch):
+                self.last, self.logged = n, logged
+                self._relog(told.upto(passing.epoch), box, commit)
+                n, logged = self.last, self.logged
+            n += 1
+            position, ref = logged + 1, 0
+            low = oldest or n
+            kept: Kept | None = None
+            if type(record) is Kept:
+                kept, kind = record, PASSED
+                batch = record.passed.placed.batch
+                written: object = record.passed
+                if batch.origin == self._site:
+                    ref = own.pop((batch.group, batch.seq), 0)
+                    if ref:
+                        written = _without_payloads(record.passed)
+                        if ref == oldest:
+                            oldest = next(iter(own.values()), 0)
+                    elif batch.group in self._elsewhere:
+                        self._elsewhere.remove(batch.group)
+            elif type(record) is Accepted:
+                batch, kind, written = record.batch, ACCEPTED, record
+                key = batch.group, batch.seq
+                if key in accepted:  # else it would not be used again
+                    commit.events.append(self._refused(accepted.pop(key)[0], key, at))
+                accepted[key] = n, batch.past
+                if passing is not None:
+                    skip, kind, kept, written = 1, ACCEPTED | PASSED, passing, passing.passed
+                elif self._may_come_back(batch):
+                    if own.pop(key, 0) == oldest:
+                        oldest = next(iter(own.values()), 0)
+                    own[key] = n
+                    oldest = oldest or n
+            else:
+                kind, written = OTHER, record
+            if kept is None:
+                of, count = 0, 0 if kind == OTHER else batch.count
+            else:
+                of, count = kept.epoch, batch.count
+                if of != epoch:
+                    epoch, rows = self._open = of, self._passed.setdefault(of, deque())
+                rows.append(n)
+                if kept.mine:
+                    kind |= MINE
+                    logged += count
+                    places[of, batch.group, kept.passed.placed.number] = n, position
+            if type(record) is Filled:
+                places[place_of(record.epoch, record.placed)] = n, 0
+            body = encode(written)
+            crc = checksum(n, kind, of, position, count, at, after, low, ref, self.attempt, body)
+            add((n, kind, of, position, count, at, after, low, ref, self.attempt, crc, body))
+            size += len(body)
+        self.last, self.logged = n, logged
+        commit.size += size
+        if told is not None and box.logged is not None:
+            self._relog(told.rest(), box, commit)
+            self._cut(box.logged, 0, commit)
+            if self.logged != box.logged:
+                raise AssertionError(f"the log ends at {self.logged}, not {box.logged}")
+
+    # --- a log that is replaced -------------------------------------------------------------------
+
+    def _relog(self, items: Iterable[Item], box: Written, commit: Commit) -> None:
+        """What stands at another place than the log has it, or not in it, takes its place."""
+        for item in items:
+            if isinstance(item, Rollback):
+                if item.attempt > self.attempt:
+                    self._cut(item.position, item.annulled[-1][0], commit)
+                    self.attempt = item.attempt
+                    self._floors.append(Floor(item.attempt, item.position))
+                    self.delivered = min(self.delivered, item.position)
+                    self.confirmed = min(self.confirmed, item.position)
+            elif isinstance(item, EpochOpened):
+                self._cut(item.position, 0, commit)
+            elif self._places.get(place_of(item.epoch, item.placed), (0, 0))[1] != item.position:
+                self._cut(item.position - 1, 0, commit)
+                self._append(item, box, commit)
+
+    def _cut(self, position: int, annulled: int, commit: Commit) -> None:
+        if position >= self.logged:
+            return
+        commit.cuts.append(Cut(self.last, len(commit.batches), position, annulled))
+        self.logged = position
+        for place, (n, at) in self._places.items():
+            if at > position:
+                self._places[place] = n, 0
+
+    def _append(self, item: DeliveredBatch, box: Written, commit: Commit) -> None:
+        """A batch of the log that no engine of this site has passed; with its payloads, although a
+        row of what was fetched may have them."""
+        if item.position != self.logged + 1:
+            raise AssertionError(f"position {item.position} comes after {self.logged}")
+        placed = item.placed
+        self.last = n = self.last + 1
+        body, count = encode(Filled(item.epoch, placed)), placed.batch.count
+        header = (
+            n, MINE | CAUGHT, item.epoch, item.position, count, box.at_ns, 0, self.low(n), 0,
+            item.attempt,
+        )  # fmt: skip
+        commit.batches.append((*header, checksum(*header, body), body))
+        commit.size += len(body)
+        self.logged += count
+        self._places[place_of(item.epoch, placed)] = n, item.position
+
+    def _tell_absences(self, anew: Anew, commit: Commit, at: int) -> None:
+        """Who is absent, since which epoch, and in which groups of the epochs that are open now."""
+        since = absent_in(anew.layout)
+        if since:
+            told = {"since": since, "in": absences_in(anew.layout)}
+            detail = json.dumps(told, separators=(",", ":"))
+            commit.events.append((ABSENT, self.logged, at, detail))
+
+    # --- what the core needs ----------------------------------------------------------------------
+
+    def _may_come_back(self, batch: Batch) -> bool:
+        if batch.members:
+            return self._site in batch.members
+        return batch.group not in self._elsewhere
+
+    def _forget(self, anew: Anew, commit: Commit) -> None:
+        """The core needs the rows of the records that its engines hold, and what comes later."""
+        accepted: Rows = {}
+        passed: dict[int, deque[int]] = {}
+        engines, rows = [], []
+        pasts: dict[int, Vector] = {}
+        for epoch, checkpoint in ((state.epoch, state.checkpoint) for state in anew.engines):
+            taken = [
+                self._needed_for(record.batch, accepted, pasts)
+                for record in checkpoint.records
+                if type(record) is Accepted
+            ]
+            held = passed[epoch] = self._passed.get(epoch) or deque()
+            _keep_last(held, len(checkpoint.records) - len(taken))
+            engines.append(EngineState(epoch, Checkpoint(checkpoint.state, ())))
+            rows.append(EngineRows(steps(taken), steps(held)))
+        stripped, beside = set_aside(
+            anew.aside,
+            lambda batch: self._needed_for(batch, accepted, pasts),
+            lambda place: self._places[place][0],
+        )
+        self._aside = first_beside(beside, self.last + 1)
+        self._accepted = dict(sorted(accepted.items(), key=_row))
+        self._passed, self._open = passed, (0, deque())
+        self.upto = self.last
+        self._expect_back()
+        self._prune()
+        anew = replace(anew, engines=tuple(engines), aside=stripped)
+        state = encode(Marked(anew, tuple(rows), pasts, beside))
+        marks = (self.upto, self.needed(), self.logged)
+        commit.checkpoint = (*marks, checkpoint_checksum(*marks, state), state)
+        commit.size += len(state)
+
+    def _needed_for(self, batch: Batch, accepted: Rows, pasts: dict[int, Vector]) -> int:
+        """The row of an own batch that the core still has."""
+        key = batch.group, batch.seq
+        n, past = accepted[key] = self._accepted[key]
+        if past != batch.past:
+            pasts[n] = batch.past
+        return n
+
+    def _prune(self) -> None:
+        """Of rows that are not needed any more nothing is asked; now and then is enough."""
+        if len(self._places) > 1_000 + 2 * self._pruned:
+            first = self.needed()
+            self._places = {place: at for place, at in self._places.items() if at[0] >= first}
+            self._pruned = len(self._places)
+
+    def _refused(self, n: int, own: Own, at: int) -> tuple[str, int, int, str]:
+        told = {"row": n, "group": own[0], "seq": own[1]}
+        return REFUSED, self.logged, at, json.dumps(told, separators=(",", ":"))
+
+    def _expect_back(self) -> None:
+        """What is stable everywhere comes no more; else its row would be held for ever."""
+        gone = [key for key in self._own if key not in self._accepted]
+        for key in gone:
+            del self._own[key]
+            if not is_implicit(key[0]):
+                self._elsewhere.add(key[0])
+
+
+def _row(item: tuple[Own, tuple[int, Vector]]) -> int:
+    return item[1][0]
+
+
+def _keep_last(rows: deque[int], count: int) -> None:
+    """An engine forgets what passed in its epoch from the start."""
+    if len(rows) < count:
+        raise AssertionError(f"a checkpoint keeps {count} records of {len(rows)}")
+    while len(rows) > count:
+        rows.popleft()
+
+
+def _passing_with(records: Sequence[MemberRecord], at: int) -> Kept | None:
+    """What follows an own batch that passed as soon as it was accepted: one row for both."""
+    record, following = records[at], records[at + 1] if at + 1 < len(records) else None
+    if type(record) is Accepted and type(following) is Kept:
+        return following if following.passed.placed.batch is record.batch else None
+    return None
+
+
+def _without_payloads(record: Passed) -> Passed:
+    placed = record.placed
+    batch = replace(placed.batch, body=b"")
+    return Passed(Placed(placed.key, placed.number, batch), record.source, record.from_parent)

@@ -1,0 +1,188 @@
+"""The store of durability `memory`: the same face, no file, nothing survives.
+
+Boxes are done with at once. Of the ordered log it keeps what the application has not confirmed, up
+to a number of bytes, so that an application that never confirms does not fill the memory.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
+from ordercast.core.epochs.returning import Rollback
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.groups import Group
+from ordercast.model.messages import DeliveredBatch
+from ordercast.net.store.log_end import Floor, Item, Told, still
+from ordercast.net.store.openings import opened_told
+from ordercast.net.store.requests import Requests
+from ordercast.net.store.store import drawn
+from ordercast.net.store.written import Written
+
+KEPT_BYTES = 64 << 20  # of bodies, and so many for each batch:
+_PER_BATCH = 400
+
+
+class MemoryStore:
+    boot = 1
+    founded = b""
+    founding = ""
+    address = ""
+    described: Mapping[str, Any] = MappingProxyType({})
+    path = None
+    commits = 0
+    failed: Exception | None = None
+    on_failed: Callable[[Exception | None], None] | None = None
+
+    def __init__(self, *, kept_bytes: int = KEPT_BYTES) -> None:
+        self.store_number = drawn()  # a new one at each start: nothing of an earlier one is left
+        self.confirmed = 0
+        self.delivered = 0
+        self.logged = 0
+        self.attempt = self.confirmed_attempt = 1
+        self._rollbacks: list[Rollback] = []
+        self._floors: list[Floor] = []
+        self._kept: deque[DeliveredBatch] = deque()
+        self._opened: dict[int, EpochOpened] = {}
+        self._room = kept_bytes
+        self.requests = Requests(())
+        self._lock = threading.Lock()  # `read` may be called from any thread
+        self._closed = False
+
+    @property
+    def first(self) -> int:
+        kept = self._kept
+        return kept[0].position if kept else self.logged + 1
+
+    def restored(self) -> list[MemberRecord]:
+        return []
+
+    def opened(self) -> list[EpochOpened]:
+        with self._lock:
+            return list(self._opened.values())
+
+    def rollbacks(self) -> list[Rollback]:
+        with self._lock:
+            return list(self._rollbacks)
+
+    def gaps(self) -> list[tuple[int, str]]:
+        return []
+
+    def write(self, box: Written, then: Callable[[], None] | None = None) -> None:
+        if self._closed:
+            raise Error("the store is closed")
+        self.requests.note(box)
+        if box.records or box.events or box.logged is not None:
+            with self._lock:
+                self._log(box)
+        self.delivered = max(self.delivered, still(box.delivered, box.after_attempt, self._floors))
+        if box.confirmed is not None:
+            attempt = box.confirmed_attempt or box.after_attempt
+            confirmed = still(box.confirmed, attempt, self._floors)
+            self.confirmed = max(confirmed, self.confirmed)
+            self.confirmed_attempt = max(attempt, self.confirmed_attempt)
+            with self._lock:
+                self._drop_confirmed()
+        if then is not None:
+            then()
+
+    def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
+        return self.requests.given(client, number)
+
+    def found(self, founded: bytes, founding: str, address: str) -> None:
+        self.founded, self.founding, self.address = founded, founding, address
+
+    def describe(self, **facts: Any) -> None:
+        """There is no export of a store without a file."""
+
+    def bytes(self) -> int:
+        return 0
+
+    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
+        found: list[DeliveredBatch] = []
+        room = most_messages
+        with self._lock:
+            if start < self.first:
+                raise ConfigError(
+                    f"position {start} is no longer kept; the first that is: {self.first}"
+                )
+            for batch in self._kept:
+                if batch.last < start:
+                    continue
+                if room <= 0:
+                    break
+                found.append(batch)
+                room -= batch.count
+        return found
+
+    async def close(self, *, quiet: bool = False) -> None:
+        self.close_sync(quiet=quiet)
+
+    def close_sync(self, *, quiet: bool = False) -> None:  # noqa: ARG002  # as `Store` has it
+        self._closed = True
+
+    def _log(self, box: Written) -> None:
+        told = Told(box.caught)
+        for record in box.records:
+            if type(record) is Kept and record.mine:
+                if told.opens(record.epoch):
+                    self._relog(told.upto(record.epoch))
+                placed = record.passed.placed
+                at = self.logged + 1
+                self._append(DeliveredBatch(at, record.epoch, placed, self.attempt))
+        if box.logged is not None:
+            self._relog(told.rest())
+            self._cut(box.logged)
+        for kind, position, detail in box.events:
+            if kind == "open":
+                opened = opened_told(position, detail)
+                self._opened.setdefault(opened.epoch, opened)
+        while self._room < 0:
+            self._drop()
+
+    def _append(self, batch: DeliveredBatch) -> None:
+        self._kept.append(batch)
+        self.logged += batch.count
+        self._room -= len(batch.placed.batch.body) + _PER_BATCH
+
+    def _relog(self, items: Iterable[Item]) -> None:
+        """As the ledger of a store on disk does it."""
+        for item in items:
+            if isinstance(item, Rollback):
+                if item.attempt > self.attempt:
+                    self._cut(item.position)
+                    self.attempt = item.attempt
+                    self._rollbacks.append(item)
+                    self._floors.append(Floor(item.attempt, item.position))
+                    self.delivered = min(self.delivered, item.position)
+                    self.confirmed = min(self.confirmed, item.position)
+            elif isinstance(item, EpochOpened):
+                self._cut(item.position)
+            elif not self._has(item):
+                self._cut(item.position - 1)
+                self._append(item)
+
+    def _has(self, item: DeliveredBatch) -> bool:
+        for batch in reversed(self._kept):
+            if batch.position <= item.position:
+                return (batch.position, batch.epoch, batch.placed.key) == (
+                    item.position, item.epoch, item.placed.key,
+                )  # fmt: skip
+        return item.position <= self.logged  # it was dropped
+
+    def _cut(self, position: int) -> None:
+        kept = self._kept
+        while kept and kept[-1].position > position:
+            self._room += len(kept.pop().placed.batch.body) + _PER_BATCH
+        self.logged = min(self.logged, position)
+
+    def _drop_confirmed(self) -> None:
+        kept = self._kept
+        while kept and kept[0].last <= self.confirmed:
+            self._drop()
+
+    def _drop(self) -> None:
+        gone = self._kept.popleft()
+        self._room += len(gone.placed.batch.body) + _PER_BATCH

@@ -1,0 +1,123 @@
+"""Reading the ordered log of a store, beside its writer: a connection of its own, from any thread.
+
+Rows are numbered without holes and their positions never fall, so a position is found by halving.
+"""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
+from ordercast.model.errors import ConfigError
+from ordercast.model.messages import DeliveredBatch
+from ordercast.net.store.file import connect_to_read, logged_in, told, whole_from
+from ordercast.net.store.openings import opened_told
+from ordercast.net.store.rollbacks import rollback_told
+from ordercast.net.store.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, Row
+
+_FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind & {MINE} ORDER BY n"
+_OPENED = "SELECT position, detail FROM events WHERE kind = 'open' ORDER BY n"
+_ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER BY n"
+
+
+class Reader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self._next = (0, 0)  # a position and the row at which the batch with it begins or follows
+
+    def first(self) -> int:
+        with self._lock:
+            return _first(self._connection())
+
+    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
+        try:
+            with self._lock:
+                return self._read(max(start, 1), most_messages)
+        except sqlite3.Error as error:
+            raise told(self._path, error) from None
+
+    def opened(self) -> list[EpochOpened]:
+        """Each epoch once: a restart may have told it again."""
+        with self._lock:
+            rows = self._connection().execute(_OPENED).fetchall()
+        told = (opened_told(position, detail) for position, detail in rows)
+        return list({opened.epoch: opened for opened in told}.values())
+
+    def rollbacks(self) -> list[Rollback]:
+        with self._lock:
+            rows = self._connection().execute(_ROLLBACKS).fetchall()
+        return [rollback_told(position, detail) for position, detail in rows]
+
+    def close(self) -> None:
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db = connect_to_read(self._path)
+        return self._db
+
+    def _read(self, start: int, most: int) -> list[DeliveredBatch]:
+        db = self._connection()
+        db.execute("BEGIN")  # one state of the file for all of this
+        try:
+            n = self._next[1] if self._next[0] == start else self._locate(db, start)
+            found: list[DeliveredBatch] = []
+            room = most
+            rows = db.execute(_FROM, (n,))
+            for values in rows:
+                row = Row(*values)
+                if row.position + row.messages <= start:
+                    continue
+                if room <= 0:
+                    break
+                if (not found and row.position > start) or self._refers_to_gone(db, row):
+                    raise self._forgotten(start, _first(db))
+                placed = logged_in(db, row, self._path)
+                found.append(DeliveredBatch(row.position, row.epoch, placed, row.attempt))
+                self._next = (row.position + row.messages, row.n + 1)
+                room -= row.messages
+            rows.close()
+            if not found and start < (first := _first(db)):
+                raise self._forgotten(start, first)
+            return found
+        finally:
+            db.execute("COMMIT")
+
+    def _locate(self, db: sqlite3.Connection, start: int) -> int:
+        """The last row whose position is at most `start`, or the first row."""
+        low, high = db.execute(FIRST_AND_LAST).fetchone()
+        if low is None:
+            return 0
+        while low < high:
+            middle = (low + high + 1) // 2
+            at = db.execute("SELECT position FROM batches WHERE n = ?", (middle,)).fetchone()[0]
+            if at <= start:
+                low = middle
+            else:
+                high = middle - 1
+        return int(low)
+
+    def _refers_to_gone(self, db: sqlite3.Connection, row: Row) -> bool:
+        if not row.ref:
+            return False
+        return row.ref < int(db.execute("SELECT min(n) FROM batches").fetchone()[0])
+
+    def _forgotten(self, start: int, first: int) -> ConfigError:
+        return ConfigError(
+            f"{self._path}: position {start} is no longer kept; the first that is: {first}"
+        )
+
+
+def _first(db: sqlite3.Connection) -> int:
+    """The first position that is there, or the next one, when all rows are gone."""
+    first = whole_from(db)
+    if first is None:
+        (folded,) = db.execute("SELECT (SELECT position FROM checkpoint)").fetchone()
+        first = 1 + (folded or 0)
+    return first

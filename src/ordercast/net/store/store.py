@@ -1,0 +1,340 @@
+"""A site's store: SQLite in WAL mode, one row per batch, group commit by one thread (DESIGN §8).
+
+The driver hands over what an outbox asks to persist (`write`) and is called back, in order, when it
+is durable. After a crash `restored` gives the core its records, and `read` the part of the ordered
+log that the application has not confirmed. docs/store.md tells the rest.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
+from ordercast.core.epochs.returning import Rollback
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import DeliveredBatch as DeliveredBatch
+from ordercast.net.cluster.config import Retention
+from ordercast.net.store.file import (
+    connect,
+    lock,
+    machine_start,
+    prepare,
+    read_state,
+    require_same,
+    told,
+)
+from ordercast.net.store.ledger import Ledger
+from ordercast.net.store.reader import Reader
+from ordercast.net.store.recovery import Found, find
+from ordercast.net.store.requests import Requests
+from ordercast.net.store.rows import (
+    GAPS,
+    INSERT_EVENT,
+    PUT_STATE,
+    SELECT_REQUESTS,
+    Value,
+    state_row,
+)
+from ordercast.net.store.set_aside import delivered_by
+from ordercast.net.store.wal import require_whole
+from ordercast.net.store.writer import Then, Writer
+from ordercast.net.store.written import Written as Written
+
+log = logging.getLogger("ordercast.net.store")
+
+DURABILITIES = ("sync", "os")
+_EVENTS = 10_000  # kept
+
+
+class Store:
+    """`boot` and `store_number` as the core wants them. What the site was founded with, and the
+    address it was given, are kept as `found` was told. Call `write` from one thread only."""
+
+    def __init__(
+        self, path: Path, held: IO[bytes], db: sqlite3.Connection, found: Found, ledger: Ledger,
+        retention: Retention, call: Callable[[Then], object] | None,
+    ) -> None:  # fmt: skip
+        self.path = path
+        self.boot = int(found.state["boot"])
+        self.store_number = int(found.state["store_number"])
+        self.founded = bytes(found.state["founded"])  # type: ignore[arg-type]
+        self.founding = str(found.state["founding"])
+        self.address = str(found.state["address"])
+        self.on_failed: Callable[[Exception | None], None] | None = None
+        self.described: Mapping[str, Any] = json.loads(str(found.state.get("described", "{}")))
+        self._held = held
+        self._db = db
+        self._restored = found.restored()
+        self.requests = Requests(db.execute(SELECT_REQUESTS))
+        self._gaps: list[tuple[int, str]] = db.execute(
+            # The last one at or before what is confirmed may reach beyond it.
+            f"SELECT position, detail FROM {GAPS} AND position >= ifnull("
+            f" (SELECT max(position) FROM {GAPS} AND position <= ?), 0) ORDER BY n",
+            (ledger.confirmed,),
+        ).fetchall()
+        self._call = call
+        self._closed = False
+        self._reader = Reader(path)
+        self._writer = Writer(
+            path, db, ledger, found.first, retention, self._tell, self._has_changed
+        )
+        self._writer.start()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        cluster: str,
+        site: Site,
+        durability: str,
+        retention: Retention | None = None,
+        call: Callable[[Then], object] | None = None,
+    ) -> "Store":
+        """Create or recover the store and count one more boot, durably.
+
+        `call` hands a call to the thread that writes; by default, to its running event loop.
+        """
+        if durability not in DURABILITIES:
+            raise ConfigError(f"durability: {durability!r}: a store on disk is 'sync' or 'os'")
+        path = Path(path)
+        held = lock(path)
+        db: sqlite3.Connection | None = None
+        try:
+            require_whole(path)
+            db = connect(path)
+            found = _recover(db, path, cluster, site, durability)
+            ledger = Ledger(site, found)
+            return cls(path, held, db, found, ledger, retention or Retention(), call)
+        except (sqlite3.Error, OSError) as error:
+            _close(db, held)
+            raise told(path, error) from None
+        except BaseException:
+            _close(db, held)
+            raise
+
+    # --- what a start needs -----------------------------------------------------------------------
+
+    def restored(self) -> list[MemberRecord]:
+        """For the core: all that it asked to persist, or its last `Anew` and what came after it.
+        Given out once: the store does not keep it."""
+        restored, self._restored = self._restored, []
+        return restored
+
+    def opened(self) -> list[EpochOpened]:
+        """The epochs that were opened here, in order; from any thread."""
+        return self._reader.opened()
+
+    def rollbacks(self) -> list[Rollback]:
+        """What was rolled back here, in order; from any thread."""
+        return self._reader.rollbacks()
+
+    def gaps(self) -> list[tuple[int, str]]:
+        """(position, detail) of the batches that were shed before this start, unconfirmed ones."""
+        return self._gaps
+
+    @property
+    def attempt(self) -> int:
+        """Of the log: one more after each rollback."""
+        return self._writer.attempt
+
+    @property
+    def confirmed_attempt(self) -> int:
+        """The attempt in which the application last confirmed something."""
+        return self._writer.confirmed_attempt
+
+    @property
+    def confirmed(self) -> int:
+        """The last position that the application has confirmed, durably."""
+        return self._writer.confirmed
+
+    @property
+    def delivered(self) -> int:
+        """The last position known to have been released to the application."""
+        return self._writer.ledger.delivered
+
+    @property
+    def logged(self) -> int:
+        """The last position in the durable ordered log."""
+        return self._writer.logged
+
+    @property
+    def failed(self) -> Exception | None:
+        """Why nothing can be written at present; nothing is acknowledged meanwhile."""
+        return self._writer.failed
+
+    @property
+    def commits(self) -> int:
+        """Transactions made since the store was opened."""
+        return self._writer.commits
+
+    @property
+    def first(self) -> int:
+        """The first position that `read` can give; what was before is forgotten."""
+        return self._reader.first()
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def write(self, box: Written, then: Then | None = None) -> None:
+        """Queue; `then` is called when this box and all before it are durable, in that order."""
+        if self._closed:
+            raise Error(f"{self.path}: the store is closed")
+        if self._call is None:
+            self._call = asyncio.get_running_loop().call_soon_threadsafe
+        self.requests.note(box)
+        self._writer.queue.put((box, then))
+
+    def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
+        """What the request was given, if it was taken: (group, first seq, count).
+
+        It may not be durable yet: answer after the `then` of a box written now, maybe empty.
+        """
+        return self.requests.given(client, number)
+
+    def found(self, founded: bytes, founding: str, address: str) -> None:
+        """Keep what the cluster was founded with, its digest, and where this site listens; durable
+        with the next box at the latest."""
+        self.founded, self.founding, self.address = founded, founding, address
+        self._writer.queue.put({"founded": founded, "founding": founding, "address": address})
+
+    def describe(self, **facts: Any) -> None:
+        """What the export must know of the cluster: `deliver`, `on_failure`, `epochs` (those that
+        it was founded with, see `openings.founding_told`; none: not known here; those told first
+        stay), and whatever else should stand in a history's meta.json."""
+        if self.described.get("epochs"):
+            facts["epochs"] = self.described["epochs"]
+        self.described = facts
+        self._writer.queue.put({"described": json.dumps(facts, sort_keys=True)})
+
+    def bytes(self) -> int:
+        """Of the file and its log."""
+        total = 0
+        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            try:
+                total += path.stat().st_size
+            except OSError:
+                continue
+        return total
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
+        """Batches of the durable log from the one that holds position `start`, from any thread."""
+        return self._reader.read(start, most_messages)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def close(self, *, quiet: bool = False) -> None:
+        """Write what is queued and close. `quiet`: the site had nothing left to do."""
+        await asyncio.to_thread(self.close_sync, quiet=quiet)
+
+    def close_sync(self, *, quiet: bool = False) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._writer.queue.put({"closed": json.dumps({"at_ns": time.time_ns(), "quiet": quiet})})
+        self._writer.end()
+        self._reader.close()
+        _close(self._db, self._held)
+
+    def _tell(self, thens: list[Then]) -> None:
+        call = self._call
+        assert call is not None
+        try:
+            call(lambda: _run(thens))
+        except RuntimeError:  # the loop has been closed: nobody is left to be told
+            log.debug("%s: the event loop is closed", self.path)
+
+    def _has_changed(self, error: Exception | None) -> None:
+        def tell() -> None:
+            if self.on_failed is not None:
+                self.on_failed(error)
+
+        if self._call is None:  # nothing was ever written
+            tell()
+        else:
+            self._tell([tell])
+
+
+def drawn() -> int:
+    """A number for a store: no other has it."""
+    return int.from_bytes(os.urandom(8), "big") >> 1 or 1
+
+
+def _run(thens: list[Then]) -> None:
+    for then in thens:
+        try:
+            then()
+        except Exception:
+            log.exception("a call after a commit failed")
+
+
+def _recover(
+    db: sqlite3.Connection, path: Path, cluster: str, site: Site, durability: str
+) -> Found:
+    now = time.time_ns()
+    first: dict[str, Value] = {
+        "cluster": cluster, "site": site, "store_number": drawn(), "boot": 0, "created_ns": now,
+        "confirmed": 0, "delivered": 0, "attempt": 1, "confirmed_attempt": 1, "closed": "",
+        "founded": b"", "founding": "", "address": "",
+    }  # fmt: skip
+    prepare(db, path, first, durability)
+    require_same(read_state(db, path), path, cluster, site)
+    found = find(db, path)
+    state = found.state
+    if found.anew is not None:
+        # What is folded was released before, and the core will not deliver it again.
+        state["delivered"] = max(int(state["delivered"]), delivered_by(found.anew))
+    machine = machine_start()
+    boot = state["boot"] = int(state["boot"]) + 1
+    events = []
+    if boot > 1:
+        at = max(int(state["delivered"]), int(state["confirmed"]))
+        clean = bool(state["closed"])
+        if not clean:
+            events.append(("crash", at, now, "{}"))
+        detail = json.dumps({"boot": boot, "store": "intact"}, separators=(",", ":"))
+        events.append(("restart", at, now, detail))
+        if not clean and durability == "os" and state.get("machine") != machine:
+            log.warning(
+                "%s: the machine was restarted while the site ran, with durability 'os': the last"
+                " of what the site acknowledged may be missing",
+                path,
+            )
+    state["closed"], state["machine"] = "", machine
+    db.execute("BEGIN IMMEDIATE")
+    changed = ("boot", "delivered", "closed", "machine")
+    db.executemany(PUT_STATE, [state_row(key, state[key]) for key in changed])
+    db.executemany(INSERT_EVENT, events)
+    db.execute(
+        "DELETE FROM events WHERE kind IN ('crash', 'restart')"
+        " AND n <= (SELECT max(n) FROM events) - ?",
+        (_EVENTS,),
+    )
+    db.executemany("DELETE FROM events WHERE n = ?", _told_of_gone_rows(db, found.first))
+    db.execute("COMMIT")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return found
+
+
+def _told_of_gone_rows(db: sqlite3.Connection, first: int) -> list[tuple[int]]:
+    """Events about refused batches whose rows are no longer there."""
+    told = db.execute("SELECT n, detail FROM events WHERE kind = ?", (REFUSED,))
+    return [(n,) for n, detail in told if json.loads(detail)["row"] < first]
+
+
+def _close(db: sqlite3.Connection | None, held: IO[bytes]) -> None:
+    try:
+        if db is not None:
+            db.close()
+    except sqlite3.Error as error:
+        log.warning("closing the store: %s", error)
+    finally:
+        held.close()

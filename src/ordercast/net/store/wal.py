@@ -1,0 +1,114 @@
+"""SQLite's write-ahead log after a crash: a torn end is recovered, a damaged middle is refused.
+
+SQLite reads its log up to the first frame whose checksum fails and takes that for the end. That is
+right for the transaction that was being written; but when a whole transaction follows, what fails
+had been committed, and acknowledged, and must not be dropped in silence. (The log is emptied at
+each start and after each failed commit, so nothing else can follow.)
+
+The format is that of SQLite's "WAL-mode File Format": a header of 32 bytes, then frames of 24 bytes
+and a page; each checksum covers all before it; the salts tell the frames of this log from older.
+"""
+
+import struct
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from ordercast.model.errors import StoreCorrupt
+from ordercast.net.store.file import PAGE_BYTES
+
+_MAGIC = (0x377F0682, 0x377F0683)  # checksums of little-endian words, of big-endian ones
+_HEADER, _FRAME = 32, 24
+_MASK = 0xFFFFFFFF
+
+Sums: TypeAlias = tuple[int, int]
+
+
+class _Log(NamedTuple):
+    data: bytes
+    words: str  # byte order of what the checksums add up
+    page: int  # bytes
+    salts: Sums
+    sums: Sums | None  # of the header; None: it is damaged
+
+    def frames(self) -> int:
+        return (len(self.data) - _HEADER) // (self.page + _FRAME)
+
+    def frame(self, n: int) -> tuple[int, Sums, Sums]:
+        """Pages of the file after a commit (0: no commit), salts, checksums."""
+        at = _HEADER + n * (self.page + _FRAME)
+        _, commit, salt1, salt2, sum1, sum2 = struct.unpack_from(">6I", self.data, at)
+        return commit, (salt1, salt2), (sum1, sum2)
+
+    def sums_after(self, n: int, before: Sums) -> Sums:
+        at = _HEADER + n * (self.page + _FRAME)
+        start = add_up(self.data[at : at + 8], self.words, before)
+        return add_up(self.data[at + _FRAME : at + _FRAME + self.page], self.words, start)
+
+
+def require_whole(path: Path) -> None:
+    """Refuse the store at `path` if a transaction in the middle of its log is damaged."""
+    beside = path.with_name(f"{path.name}-wal")
+    try:
+        log = _parse(beside.read_bytes())
+    except FileNotFoundError:
+        return
+    if log is None:
+        return
+    bad = _first_bad(log)
+    if bad is not None and _is_followed(log, bad):
+        what = f"frame {bad + 1}" if log.sums is not None else "its header"
+        raise StoreCorrupt(
+            f"{beside}: {what} is damaged, and committed batches follow it; keep both files, and"
+            " put back intact copies of them or let the site return as a new one (docs/store.md)"
+        )
+
+
+def _parse(data: bytes) -> _Log | None:
+    """None: there is no log. Its header is durable before any frame, so it is never torn."""
+    if len(data) < _HEADER + _FRAME:
+        return None
+    magic, _, page, _, salt1, salt2, sum1, sum2 = struct.unpack_from(">8I", data)
+    words = ">" if magic & 1 else "<"
+    if magic in _MAGIC and add_up(data[:24], words, (0, 0)) == (sum1, sum2):
+        return _Log(data, words, page, (salt1, salt2), (sum1, sum2))
+    salt1, salt2 = struct.unpack_from(">2I", data, _HEADER + 8)
+    return _Log(data, words, PAGE_BYTES, (salt1, salt2), None)
+
+
+def _first_bad(log: _Log) -> int | None:
+    sums = log.sums
+    if sums is None:
+        return 0
+    for n in range(log.frames()):
+        _, salts, told = log.frame(n)
+        if salts != log.salts:
+            return n
+        sums = log.sums_after(n, sums)
+        if sums != told:
+            return n
+    return None
+
+
+def _is_followed(log: _Log, bad: int) -> bool:
+    """Whether at or after `bad` a transaction ends, and another has begun after it."""
+    most = max((log.frame(n)[0] for n in range(bad)), default=0) + log.frames()
+    ended = False
+    for n in range(bad, log.frames()):
+        commit, salts, _ = log.frame(n)
+        if salts != log.salts:
+            continue
+        if ended:
+            return True
+        # A commit tells how many pages the file has then: a file grows by no more than its log.
+        ended = 0 < commit <= most or (n > bad and commit > 0)
+    return False
+
+
+def add_up(data: bytes, words: str, before: Sums) -> Sums:
+    """SQLite's checksum of a whole number of pairs of words."""
+    first, second = before
+    values = struct.unpack(f"{words}{len(data) // 4}I", data)
+    for a, b in zip(values[::2], values[1::2], strict=True):
+        first = (first + a + second) & _MASK
+        second = (second + b + first) & _MASK
+    return first, second

@@ -1,0 +1,208 @@
+"""The writer thread: takes all that is queued, one transaction, one commit, then says so.
+
+It alone writes the file, and it alone waits for the disk. When a commit fails (a full disk), the
+same rows are tried again every second; what waits for them is not told, so nothing is acknowledged.
+Old rows are taken away in small pieces inside the commits of new ones.
+"""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from ordercast.net.cluster.config import Retention
+from ordercast.net.store.cleanup import Sweep
+from ordercast.net.store.commit import Commit
+from ordercast.net.store.file import PAGE_BYTES, cut_log, told
+from ordercast.net.store.ledger import Ledger
+from ordercast.net.store.rows import (
+    DELETE_REQUESTS,
+    INSERT_BATCH,
+    INSERT_EVENT,
+    PUT_CHECKPOINT,
+    PUT_REQUEST,
+    PUT_STATE,
+    Value,
+    state_row,
+)
+from ordercast.net.store.written import Written
+
+log = logging.getLogger("ordercast.net.store")
+
+TRY_AGAIN_S = 1.0
+CURSOR_S = 0.1  # after which `delivered` is written although nothing else is
+SWEEP_S = 1.0  # between looks at what has grown old
+WAL_BYTES = 8 << 20  # after which the log is carried over into the file
+
+Then: TypeAlias = Callable[[], None]
+Item: TypeAlias = tuple[Written, Then | None] | dict[str, Value] | None
+"""A box and what to do when it is durable; values for the table state; or the end."""
+
+
+class Writer(threading.Thread):
+    """`tell` is called in this thread with the calls that are due now, in order."""
+
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        ledger: Ledger,
+        first: int,
+        retention: Retention,
+        tell: Callable[[list[Then]], None],
+        changed: Callable[[Exception | None], None],
+    ) -> None:
+        super().__init__(name=f"ordercast store {path.name}", daemon=True)
+        self.queue: SimpleQueue[Item] = SimpleQueue()
+        self.ledger = ledger
+        self.failed: Exception | None = None
+        self.logged, self.confirmed = ledger.logged, ledger.confirmed  # durable
+        self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
+        self.commits = 0
+        self.sweep = Sweep(db, first, retention)
+        self._path = path
+        self._db = db
+        self._tell = tell
+        self._changed = changed
+        self._since_carry = 0
+        self._hurry = threading.Event()  # set at the end: do not wait for a disk that is full
+
+    def run(self) -> None:
+        try:
+            while self._turn():
+                pass
+        except sqlite3.Error as error:
+            log.error("%s; nothing more is written", told(self._path, error))
+            self._stopped(error)
+        except Exception as error:
+            log.exception("%s: the writer has stopped", self._path)
+            self._stopped(error)
+
+    def _stopped(self, error: Exception) -> None:
+        """For good: nothing is acknowledged any more."""
+        self.failed = error
+        self._changed(error)
+
+    def end(self) -> None:
+        """Write what is queued and stop; a disk that is full is tried only once more."""
+        self.queue.put(None)
+        self._hurry.set()
+        self.join()
+
+    def _turn(self) -> bool:
+        boxes, thens, values, more = self._take()
+        commit = Commit()
+        self.ledger.take(boxes, commit)
+        if values:
+            commit.state.extend(state_row(*item) for item in values.items())
+        if not boxes and self.ledger.delivered > self.ledger.delivered_on_disk:
+            self.ledger.cursor(commit)
+        if (commit or self.sweep.due(boxes)) and not self._commit(commit):
+            return False
+        if thens:
+            self._tell(thens)
+        self._tidy()
+        return more
+
+    def _take(self) -> tuple[list[Written], list[Then], dict[str, Value], bool]:
+        boxes: list[Written] = []
+        thens: list[Then] = []
+        values: dict[str, Value] = {}
+        queue = self.queue
+        try:
+            item = queue.get(timeout=self._patience())
+            while True:
+                if item is None:
+                    return boxes, thens, values, False
+                if isinstance(item, dict):
+                    values.update(item)
+                else:
+                    boxes.append(item[0])
+                    if item[1] is not None:
+                        thens.append(item[1])
+                item = queue.get_nowait()
+        except Empty:
+            return boxes, thens, values, True
+
+    def _patience(self) -> float | None:
+        if self.ledger.delivered > self.ledger.delivered_on_disk:
+            return CURSOR_S
+        return self.sweep.patience(SWEEP_S)
+
+    def _commit(self, commit: Commit) -> bool:
+        """Until it is done; False if the end came before that."""
+        while True:
+            try:
+                self._execute(commit)
+                break
+            except sqlite3.OperationalError as error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                self._fail(error)
+                if self._hurry.is_set():
+                    return False
+                self._hurry.wait(TRY_AGAIN_S)
+        ledger = self.ledger
+        self.logged, self.confirmed = ledger.logged, ledger.confirmed
+        self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
+        self.commits += 1
+        self._since_carry += commit.size + 4 * PAGE_BYTES
+        if self.failed is not None:
+            self.failed = None
+            log.warning("%s: can be written again", self._path)
+            self._changed(None)
+            self._carry("TRUNCATE")  # nothing of what failed stays in the log
+        return True
+
+    def _fail(self, error: Exception) -> None:
+        if self.failed is None:
+            self.failed = error
+            log.error(
+                "%s: cannot be written: %s; nothing is acknowledged until it can", self._path, error
+            )
+            self._changed(error)
+
+    def _execute(self, commit: Commit) -> None:
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        added = 0
+        for cut in commit.cuts:
+            db.executemany(INSERT_BATCH, commit.batches[added : cut.added])
+            cut_log(db, cut)
+            added = cut.added
+        if commit.batches:
+            db.executemany(INSERT_BATCH, commit.batches[added:] if added else commit.batches)
+        if commit.checkpoint is not None:
+            db.execute(PUT_CHECKPOINT, commit.checkpoint)
+        if commit.state:
+            db.executemany(PUT_STATE, commit.state)
+        if commit.gone:
+            db.executemany(DELETE_REQUESTS, commit.gone)
+        if commit.requests:
+            db.executemany(PUT_REQUEST, commit.requests)
+        if commit.events:
+            db.executemany(INSERT_EVENT, commit.events)
+        ledger = self.ledger
+        gone = self.sweep.piece(ledger, len(commit.batches), commit)
+        db.execute("COMMIT")
+        self.sweep.done(gone)
+
+    def _tidy(self) -> None:
+        """What nobody waits for: shorten the file, and its log."""
+        try:
+            self._since_carry += self.sweep.give_back()
+        except sqlite3.OperationalError as error:
+            log.warning("%s: cannot be shortened yet: %s", self._path, error)
+        if self._since_carry > WAL_BYTES:
+            self._carry()
+
+    def _carry(self, how: str = "PASSIVE") -> None:
+        """Move the log into the file."""
+        self._since_carry = 0
+        try:
+            self._db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+        except sqlite3.OperationalError as error:
+            log.warning("%s: the log cannot be carried over yet: %s", self._path, error)

@@ -1,0 +1,146 @@
+"""A full disk stops acknowledgements, says so once, and the store goes on by itself when there is
+room: with SQLite's own limit, and with a real one of the system."""
+
+import logging
+import resource
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ordercast.core.epochs.records import MemberRecord
+from ordercast.core.outbox import Accepted
+from ordercast.net.store import writer as store_writer
+from ordercast.net.store.store import Store, Written
+from support.stores.records import SOON_S, accepted, flush, open_store, write
+
+
+def wait_until(what: str, true: "threading.Event") -> None:
+    assert true.wait(SOON_S), what
+
+
+def why(store: Store) -> str:
+    return str(store.failed)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_writer, "TRY_AGAIN_S", 0.02)
+
+
+def limit_pages(store: Store, pages: int) -> None:
+    store._db.execute(f"PRAGMA max_page_count={pages}").fetchall()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_full_store_acknowledges_nothing_and_goes_on_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(tmp_path / "a.db")
+    news: list[Exception | None] = []
+    failed, works = threading.Event(), threading.Event()
+
+    def told(error: Exception | None) -> None:
+        news.append(error)
+        (works if error is None else failed).set()
+
+    store.on_failed = told
+    write(store, accepted(1), at_ns=1)
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    limit_pages(store, pages + 2)
+    acknowledged: list[int] = []
+    with caplog.at_level(logging.WARNING, "ordercast.net.store"):
+        for seq in range(2, 12):
+            box = Written(records=[accepted(seq, size=20_000)], at_ns=1)
+            store.write(box, lambda seq=seq: acknowledged.append(seq))  # type: ignore[misc]
+        wait_until("nobody was told", failed)
+        time.sleep(0.3)  # many tries
+        assert "full" in why(store)
+        assert len(acknowledged) < 10
+        limit_pages(store, 1_000_000)
+        wait_until("the store did not go on", works)
+        flush(store)
+    assert acknowledged == list(range(2, 12))
+    assert why(store) == "None"
+    assert [type(error) for error in news] == [sqlite3.OperationalError, type(None)]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert "nothing is acknowledged until it can" in caplog.text
+    store.close_sync()
+    again = open_store(tmp_path / "a.db")
+    assert seqs(again.restored()) == list(range(1, 12))
+    again.close_sync()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_full_store_can_be_closed_and_lacks_only_what_was_not_acknowledged(
+    tmp_path: Path,
+) -> None:
+    store = open_store(tmp_path / "a.db")
+    failed = threading.Event()
+    store.on_failed = lambda _: failed.set()
+    write(store, accepted(1), at_ns=1)
+    limit_pages(store, 1)
+    acknowledged = threading.Event()
+    store.write(Written(records=[accepted(2, size=200_000)], at_ns=1), acknowledged.set)
+    wait_until("nobody was told", failed)
+    store.close_sync()
+    assert not acknowledged.is_set()
+    again = open_store(tmp_path / "a.db")
+    assert seqs(again.restored()) == [1]
+    again.close_sync()
+
+
+def seqs(records: list[MemberRecord]) -> list[int]:
+    return [record.batch.seq for record in records if isinstance(record, Accepted)]
+
+
+CHILD = """
+import resource, sys, threading, time
+from pathlib import Path
+from ordercast.net.store import writer as store_writer
+from ordercast.net.store.store import Written
+from support.stores.records import accepted, flush, open_store
+
+store_writer.TRY_AGAIN_S = 0.05
+path = Path(sys.argv[1])
+store = open_store(path, "sync")
+failed, works = threading.Event(), threading.Event()
+store.on_failed = lambda error: (works if error is None else failed).set()
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
+done = []
+for seq in range(1, 41):
+    box = Written(records=[accepted(seq, size=20_000)], at_ns=1)
+    store.write(box, lambda s=seq: done.append(s))
+assert failed.wait(30), "not told"
+time.sleep(0.3)
+before = len(done)
+assert before < 40 and store.failed is not None, (before, store.failed)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+assert works.wait(30), "did not go on"
+flush(store)
+assert done == list(range(1, 41)), done
+store.close_sync()
+again = open_store(path)
+assert [record.batch.seq for record in again.restored()] == list(range(1, 41))
+again.close_sync()
+print("ok", before)
+"""
+
+
+def test_a_store_that_the_system_stops_goes_on_when_it_lets_it(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE: writes beyond it fail, as they do on a full file system."""
+    assert resource.RLIMIT_FSIZE is not None
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(tmp_path / "a.db")],
+        cwd=Path(__file__).parent.parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ok")

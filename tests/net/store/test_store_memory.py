@@ -1,0 +1,72 @@
+"""The store of durability `memory` has the face of the other, and bounds what it keeps."""
+
+import asyncio
+
+import pytest
+
+from ordercast.model.errors import ConfigError, Error
+from ordercast.net.store.memory import MemoryStore
+from ordercast.net.store.store import Store, Written
+from support.stores.records import accepted, kept
+
+
+def memory(**given: int) -> MemoryStore:
+    return MemoryStore(**given)
+
+
+def test_it_has_the_face_of_the_store_on_disk() -> None:
+    face = {name for name in dir(Store) if not name.startswith("_")} - {"open"}
+    given = {
+        "boot",
+        "store_number",
+        "path",
+        "on_failed",
+        "founded",
+        "founding",
+        "address",
+    }  # set when a store is made
+    assert face | given <= set(dir(memory()))
+
+
+def test_boxes_are_done_with_at_once() -> None:
+    store = memory()
+    assert store.restored() == []
+    called: list[int] = []
+    store.write(Written(records=[accepted(1), kept(1, 3)]), lambda: called.append(1))
+    store.write(Written(delivered=2), lambda: called.append(2))
+    assert called == [1, 2]
+    assert (store.boot, store.logged, store.delivered, store.confirmed) == (1, 3, 2, 0)
+
+
+def test_it_reads_what_is_not_confirmed() -> None:
+    store = memory()
+    for number in range(1, 11):
+        store.write(Written(records=[kept(number), kept(number, mine=False)]))
+    assert [batch.position for batch in store.read(3, 2)] == [3, 4]
+    store.write(Written(confirmed=6))
+    assert store.first == 7
+    assert [batch.position for batch in store.read(7, 99)] == [7, 8, 9, 10]
+    with pytest.raises(ConfigError, match="position 6 is no longer kept; the first that is: 7"):
+        store.read(6, 1)
+
+
+def test_an_application_that_never_confirms_does_not_fill_the_memory() -> None:
+    store = memory(kept_bytes=100_000)
+    for number in range(1, 1_001):
+        store.write(Written(records=[kept(number, size=1_000)]))
+    left = store.read(store.first, 10_000)
+    assert 50 <= len(left) <= 100
+    assert left[-1].position == store.logged == 1_000
+
+
+def test_requests_are_known_while_the_process_lives() -> None:
+    store = memory()
+    store.write(Written(requests=[(b"k", 1, "g", 1, 1)], at_ns=1))
+    assert store.request(b"k", 1) == ("g", 1, 1)
+
+
+def test_a_closed_one_takes_nothing() -> None:
+    store = memory()
+    asyncio.run(store.close(quiet=True))
+    with pytest.raises(Error, match="the store is closed"):
+        store.write(Written())

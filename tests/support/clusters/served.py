@@ -1,0 +1,59 @@
+"""Sites in this process, each behind an admin socket, as daemons have one."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from ordercast.net.client.client import Client, connect
+from ordercast.net.daemon.admin import Admin
+from ordercast.net.daemon.session import Limits
+from ordercast.net.local import LocalCluster, local_cluster
+from ordercast.net.site.node import Node
+
+GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
+
+
+class Served:
+    def __init__(self, cluster: LocalCluster, directory: Path) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.admins: dict[str, Admin] = {}
+
+    async def serve(self, site: str, node: Node | None = None) -> None:
+        limits = self.cluster.cluster.limits
+        served = node if node is not None else self.cluster[site]
+        admin = Admin(
+            served,
+            self.directory / f"{site}.sock",
+            Limits(limits.window_messages, limits.window_bytes),
+        )
+        await admin.start()
+        self.admins[site] = admin
+
+    async def kill(self, site: str) -> None:
+        await self.admins.pop(site).close()
+        await self.cluster.kill(site)
+
+    async def start(self, site: str) -> None:
+        await self.serve(site, await self.cluster.start(site))
+
+    def connect(self, site: str, **options: Any) -> Client:
+        return connect(self.cluster.cluster, site, self.directory, **options)
+
+
+@asynccontextmanager
+async def served(
+    directory: Path, groups: Mapping[str, Sequence[str]] = GROUPS, **options: Any
+) -> AsyncIterator[Served]:
+    options.setdefault("dir", directory)
+    options.setdefault("durability", "os")
+    async with local_cluster(groups, **options) as cluster:
+        found = Served(cluster, directory)
+        for site in cluster.cluster.sites:
+            await found.serve(site)
+        try:
+            yield found
+        finally:
+            for admin in found.admins.values():
+                await admin.close()
