@@ -41,11 +41,21 @@ from ordercast.wire.dissemination import (
     Heard,
     Keyed,
     Many,
-    Passing,
+    TreePacket,
     decode_many,
     frames_for,
 )
-from ordercast.wire.epochs import Ask, Fed, Feed, Fetch, InEpoch, Logged, Pages, Past, Whole
+from ordercast.wire.epochs import (
+    ChangeRequest,
+    Fed,
+    Feed,
+    Fetch,
+    InEpoch,
+    LogReport,
+    Pages,
+    PastNeeded,
+    Whole,
+)
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,
@@ -54,12 +64,12 @@ from ordercast.wire.frames import (
     Data,
     Final,
     Item,
+    LogCounts,
     Null,
     Offer,
     Proposal,
     Relay,
     Repair,
-    Report,
     Rider,
     Settled,
     Submit,
@@ -69,9 +79,8 @@ from ordercast.wire.frames import (
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
-from ordercast.wire.tom import Bid, Body
-from ordercast.wire.tom import Fetch as BodyRequest
+from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.tom import Bid, Body, BodyRequest
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import mutations
 
@@ -101,8 +110,8 @@ ITEMS: tuple[tuple[int, Item], ...] = (
     (UP, Call(0)),
     (UP, Swap(1, PLAIN, NAME, "d")),
     (UP, Count(1, 2)),
-    (UP, Told(1, NAME, 7)),
-    (UP, Told(1, NOBODY, 7)),
+    (UP, CountValue(1, NAME, 7)),
+    (UP, CountValue(1, NOBODY, 7)),
     (UP, Follows(PLAIN, NAME)),
     (UP, Follows(PLAIN, NOBODY)),
     (UP, Counted(PLAIN, 7)),
@@ -111,7 +120,7 @@ ITEMS: tuple[tuple[int, Item], ...] = (
     (DOWN, Relay(Placed(Key((0, 5), "d"), 99, FULL))),
     (DOWN, Proposal(0, "alpha", 3, 7)),
     (DOWN, Final(1, IMPLICIT, 3, 7, "d")),
-    (CONTROL, Report((("alpha", 3, 2), (IMPLICIT, 0, 0)))),
+    (CONTROL, LogCounts((("alpha", 3, 2), (IMPLICIT, 0, 0)))),
     (CONTROL, Settled((("alpha", 3), (IMPLICIT, 0)))),
     (CONTROL, Body(PLAIN)),
     (CONTROL, Bid("a", 0, "alpha", 3, "d")),
@@ -149,7 +158,7 @@ RECORDS: tuple[EpochRecord, ...] = (
     Nothing(),
 )
 
-RIDER = Rider(6, (Report((("alpha", 3, 2),)), RoundStart(4)))
+RIDER = Rider(6, (LogCounts((("alpha", 3, 2),)), RoundStart(4)))
 FRAMES: tuple[WireFrame, ...] = (
     *(Data(1, 0, lane, 5, (item,)) for lane, item in ITEMS),
     Data(3, 2, UP, 5, (Submit(PLAIN), Null(1)), ((0, 3, 2), (2, 9, 9)), RIDER),
@@ -162,9 +171,9 @@ FRAMES: tuple[WireFrame, ...] = (
     Feed(0, (), 13, (), b"folded"),
     Fed(-1, ()),
     Fed(7, (("change 1", LASTS),), 2**63 - 1, True, 9, COUNTS, ("b",), ("c", "d"), 12),
-    Ask("change 1", EDITS),
-    Logged(4, COUNTS, LASTS, ((2, "alpha"), (3, IMPLICIT))),
-    Past(4, ((3, "alpha", 40, (), "b"), (3, IMPLICIT, 0, ("a", "b"), ""))),
+    ChangeRequest("change 1", EDITS),
+    LogReport(4, COUNTS, LASTS, ((2, "alpha"), (3, IMPLICIT))),
+    PastNeeded(4, ((3, "alpha", 40, (), "b"), (3, IMPLICIT, 0, ("a", "b"), ""))),
     Fetch(3, IMPLICIT, 0),
     Pages(3, "alpha", 98, (Placed(Key((0, 5), "d"), 99, PLAIN), Placed(Key((1,), "d"), 9, FULL))),
     Whole(4),
@@ -179,7 +188,7 @@ FRAMES: tuple[WireFrame, ...] = (
     NoSnapshot(3, "alpha", "none yet"),
     Keyed(3, 77, bytes(range(32)), 1),
     Heard(77),
-    Passing(3, "a", 77, b"packet"),
+    TreePacket(3, "a", 77, b"packet"),
 )  # fmt: skip
 
 MANY = Many(

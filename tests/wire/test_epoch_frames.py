@@ -45,8 +45,8 @@ from ordercast.wire.codec import (
     decode_frame,
     encode_frame,
 )
-from ordercast.wire.dissemination import Heard, Keyed, Passing
-from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch, check_change
+from ordercast.wire.dissemination import Heard, Keyed, TreePacket
+from ordercast.wire.epochs import ChangeRequest, Fed, Feed, InEpoch, check_change
 from ordercast.wire.fitting import FEW_BYTES, fitting, record_bytes
 from ordercast.wire.frames import Ack, Data
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
@@ -138,8 +138,8 @@ def raw(frame: WireFrame) -> bytes:
     return sealed(msgspec.msgpack.encode(frame))
 
 
-def asked(*edits: Edit) -> Ask:
-    return Ask("c", edits)
+def asked(*edits: Edit) -> ChangeRequest:
+    return ChangeRequest("c", edits)
 
 
 def fed(record: EpochRecord) -> Feed:
@@ -166,9 +166,9 @@ def fed(record: EpochRecord) -> Feed:
         ),
         (Fed(0, (("c", (("a", 1, "@", 1),)),)), "'@' is not a group's name"),
         (Fed(0, (("c", (("a", 1, "alpha", 0),)),)), r"closed\[0\]\[1\]\[0\]\[3\] is 0"),
-        (Ask("", ()), "change: a text of 0 characters"),
-        (Ask("c", ()), "change: there is no edit in it"),
-        (Ask("two\nlines", ()), r"change: 'two\\nlines' is not printable"),
+        (ChangeRequest("", ()), "change: a text of 0 characters"),
+        (ChangeRequest("c", ()), "change: there is no edit in it"),
+        (ChangeRequest("two\nlines", ()), r"change: 'two\\nlines' is not printable"),
         (asked(JoinGroup("alpha", "")), r"edits\[0\].site: '' is not a site's name"),
         (asked(JoinGroup("", "a")), r"edits\[0\].group: '' is not a group's name"),
         (asked(JoinGroup(IMPLICIT, "a")), "is a list of sites, not a group"),
@@ -221,8 +221,8 @@ def fed(record: EpochRecord) -> Feed:
         (Keyed(1, 1, b"x" * 31, 1), "key: expected `bytes` of length >= 32"),
         (Keyed(1, 0, b"x" * 32, 1), "stream is 0"),
         (Heard(0), "stream is 0"),
-        (Passing(1, "", 1, b""), "'' is not a site's name"),
-        (Passing(0, "a", 1, b""), "epoch is 0"),
+        (TreePacket(1, "", 1, b""), "'' is not a site's name"),
+        (TreePacket(0, "a", 1, b""), "epoch is 0"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -367,8 +367,8 @@ def test_records_that_fit_together_go_into_one_frame_and_a_large_one_goes_alone(
         Feed(0, (), 0, ("",) * 1_000_000),
         Fed(0, (("", ()),) * 300_000),
         Fed(0, (("c", (("", 1, "", 1),) * 200_000),)),
-        Ask("c", (RetireSite(""),) * 250_000),
-        Ask("c", (AddGroup("g", ("",) * 1_000_000),)),
+        ChangeRequest("c", (RetireSite(""),) * 250_000),
+        ChangeRequest("c", (AddGroup("g", ("",) * 1_000_000),)),
         Append(1, 0, 0, (Entry(1, Nothing()),) * 200_000, 0, 0),
         Install(1, 1, 1, (("", 0),) * 300_000, b"", 0),
     ],

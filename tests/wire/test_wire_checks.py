@@ -17,12 +17,12 @@ from ordercast.wire.frames import (
     Final,
     Frame,
     Item,
+    LogCounts,
     Null,
     Offer,
     Proposal,
     Relay,
     Repair,
-    Report,
     Rider,
     Settled,
     Submit,
@@ -30,17 +30,17 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.tom import Bid, Body, BodyRequest
 from wire.samples import batch, relay_frame, submit_frame
 
 SUBMIT = Submit(batch())
 RELAY = Relay(Placed(Key((0, 1), "d"), 1, batch()))
-REPORT = Report((("alpha", 3, 2),))
+REPORT = LogCounts((("alpha", 3, 2),))
 SETTLED = Settled((("alpha", 3),))
 OFFERS = (Offer(batch(), 0), Timed(batch(), 7), Null(7), Wanted(7, "d"))
 ANSWERS = (Proposal(1, "alpha", 3, 7), Final(1, "alpha", 3, 7, "d"))
-TOM = (Body(batch()), Bid("a", 1, "alpha", 3, "d"), Fetch((("a", 1, "alpha", 3),)))
+TOM = (Body(batch()), Bid("a", 1, "alpha", 3, "d"), BodyRequest((("a", 1, "alpha", 3),)))
 ROUNDS = (
     RoundStart(1),
     RoundAsk(0),
@@ -52,7 +52,7 @@ NAME = ("a", 1, "alpha", 3)
 SWAPS = (
     Swap(1, batch(), NAME, "d"),
     Count(1, 2),
-    Told(1, NOBODY, 7),
+    CountValue(1, NOBODY, 7),
     Follows(batch(), NAME),
     Counted(batch(), 7),
     Reached(7),
@@ -120,9 +120,9 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (Data(1, 1, UP, 1, (Swap(1, batch(), NAME, "d e"),)), "issuer: 'd e' is not"),
         (Data(1, 1, UP, 1, (Count(0, 1),)), "number is 0"),
         (Data(1, 1, UP, 1, (Count(1, 0),)), "count is 0"),
-        (Data(1, 1, UP, 1, (Told(0, NAME, 1),)), "number is 0"),
-        (Data(1, 1, UP, 1, (Told(1, ("a", 1, "alpha", 0), 1),)), "name.seq is 0"),
-        (Data(1, 1, UP, 1, (Told(1, NAME, 0),)), "value is 0"),
+        (Data(1, 1, UP, 1, (CountValue(0, NAME, 1),)), "number is 0"),
+        (Data(1, 1, UP, 1, (CountValue(1, ("a", 1, "alpha", 0), 1),)), "name.seq is 0"),
+        (Data(1, 1, UP, 1, (CountValue(1, NAME, 0),)), "value is 0"),
         (Data(1, 1, UP, 1, (Follows(batch(seq=0), NAME),)), "seq is 0"),
         (Data(1, 1, UP, 1, (Follows(batch(), ("a", -1, "alpha", 1)),)), r"after\[1\] is -1"),
         (Data(1, 1, UP, 1, (Counted(batch(), 0),)), "place is 0"),
@@ -132,18 +132,18 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (Data(1, 1, DOWN, 1, (Proposal(1, "alpha", 0, 1),)), "seq is 0"),
         (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 0, "a"),)), "clock is 0"),
         (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 1, ""),)), "'' is not a site's name"),
-        (Data(1, 1, CONTROL, 1, (Report((("alpha", -1, 0),)),)), r"counts\[0\]\[1\] is -1"),
-        (Data(1, 1, CONTROL, 1, (Report((("alpha", 0, -1),)),)), r"counts\[0\]\[2\] is -1"),
-        (Data(1, 1, CONTROL, 1, (Report((("@", 1, 1),)),)), "'@' is not a group's name"),
-        (Data(1, 1, CONTROL, 1, (Report(((IMPLICIT + "\n", 1, 1),)),)), "is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (LogCounts((("alpha", -1, 0),)),)), r"counts\[0\]\[1\] is -1"),
+        (Data(1, 1, CONTROL, 1, (LogCounts((("alpha", 0, -1),)),)), r"counts\[0\]\[2\] is -1"),
+        (Data(1, 1, CONTROL, 1, (LogCounts((("@", 1, 1),)),)), "'@' is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (LogCounts(((IMPLICIT + "\n", 1, 1),)),)), "is not a group's name"),
         (Data(1, 1, CONTROL, 1, (Body(batch(seq=0)),)), "seq is 0"),
         (Data(1, 1, CONTROL, 1, (Bid("a b", 1, "alpha", 1, "d"),)), "'a b' is not a site's name"),
         (Data(1, 1, CONTROL, 1, (Bid("a", -1, "alpha", 1, "d"),)), "incarnation is -1"),
         (Data(1, 1, CONTROL, 1, (Bid("a", 1, "@", 1, "d"),)), "'@' is not a group's name"),
         (Data(1, 1, CONTROL, 1, (Bid("a", 1, "alpha", 0, "d"),)), "seq is 0"),
         (Data(1, 1, CONTROL, 1, (Bid("a", 1, "alpha", 1, ""),)), "to: '' is not a site's name"),
-        (Data(1, 1, CONTROL, 1, (Fetch(()),)), "wanted: expected `array` of length >= 1"),
-        (Data(1, 1, CONTROL, 1, (Fetch((("a", 1, "alpha", 0),)),)), "wanted.seq is 0"),
+        (Data(1, 1, CONTROL, 1, (BodyRequest(()),)), "wanted: expected `array` of length >= 1"),
+        (Data(1, 1, CONTROL, 1, (BodyRequest((("a", 1, "alpha", 0),)),)), "wanted.seq is 0"),
         (Data(1, 1, CONTROL, 1, (Settled((("alpha", -1),)),)), r"seqs\[0\]\[1\] is -1"),
         (Data(1, 1, CONTROL, 1, (RoundStart(0),)), "round is 0"),
         (Data(1, 1, CONTROL, 1, (RoundAsk(-1),)), "round is -1"),

@@ -20,12 +20,12 @@ import msgspec
 from ordercast.model.errors import FrameError
 from ordercast.model.limits import FRAME_BYTES, ITEMS
 from ordercast.wire.complaint import complaint
-from ordercast.wire.dissemination import Spreading
+from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
-from ordercast.wire.handover import Handover
+from ordercast.wire.handover import HandoverFrame
 
-WireFrame: TypeAlias = Frame | SiteFrame | Handover | Spreading
+WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame
 
 MAGIC: Final = b"ocf"
 VERSION: Final = 4

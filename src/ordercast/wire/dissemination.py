@@ -1,7 +1,7 @@
 """What dissemination puts into frames: keys and answers between two sites, and packets to many.
 
-Keyed, Heard and Passing travel over TCP. A Many is one packet; each peer makes of it the frame that
-it would have been sent alone.
+Keyed, Heard and TreePacket travel over TCP. A Many is one packet. Each peer makes of it the frame
+that it would have been sent alone.
 """
 
 from typing import Annotated, Final, TypeAlias
@@ -35,7 +35,7 @@ class Heard(Packed, frozen=True, tag="d"):
     stream: Ordinal
 
 
-class Passing(Packed, frozen=True, tag="p"):
+class TreePacket(Packed, frozen=True, tag="p"):
     """A packet of the origin's that goes along its tree; without one, to see who hears it."""
 
     epoch: Ordinal
@@ -47,7 +47,7 @@ class Passing(Packed, frozen=True, tag="p"):
         check_site(self.origin, "origin")
 
 
-Spreading: TypeAlias = Keyed | Heard | Passing
+DisseminationFrame: TypeAlias = Keyed | Heard | TreePacket
 
 
 class Head(Packed, frozen=True):

@@ -96,7 +96,7 @@ class Fed(Packed, frozen=True, tag="2"):
         check_sites(self.awaited, "awaited")
 
 
-class Ask(Packed, frozen=True, tag="3"):
+class ChangeRequest(Packed, frozen=True, tag="3"):
     """A site wants a change; it learns the outcome from the records."""
 
     change: str
@@ -116,7 +116,7 @@ def check_change(change: str, edits: Sequence[Edit]) -> None:
 # --- a flush --------------------------------------------------------------------------------------
 
 
-class Logged(Packed, frozen=True, tag="7"):
+class LogReport(Packed, frozen=True, tag="7"):
     """A sealed site's report: how far its log reaches in each group, the last seq of each origin
     in it, and the groups of closed epochs whose deliveries it still has."""
 
@@ -136,7 +136,7 @@ Need: TypeAlias = tuple[Ordinal, Group, Natural, tuple[Site, ...], Site]
 """(epoch, group, number of its last message, members of an implicit group, who has them all)."""
 
 
-class Past(Packed, frozen=True, tag="8"):
+class PastNeeded(Packed, frozen=True, tag="8"):
     """The manager tells a site what it must have before the next epoch opens."""
 
     flush: Ordinal
@@ -180,5 +180,5 @@ class Whole(Packed, frozen=True, tag="b"):
     flush: Ordinal
 
 
-FlushFrame: TypeAlias = Logged | Past | Fetch | Pages | Whole
-SiteFrame: TypeAlias = InEpoch | Feed | Fed | Ask | FlushFrame | Voting
+FlushFrame: TypeAlias = LogReport | PastNeeded | Fetch | Pages | Whole
+SiteFrame: TypeAlias = InEpoch | Feed | Fed | ChangeRequest | FlushFrame | Voting

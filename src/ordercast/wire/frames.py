@@ -24,8 +24,8 @@ from ordercast.model.messages import Batch, Placed
 from ordercast.wire.items import BatchItem, LaneItem, SmallItem
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.tom import Bid, Body, BodyRequest
 
 UP, DOWN, CONTROL = 0, 1, 2
 LANES = (UP, DOWN, CONTROL)
@@ -51,7 +51,7 @@ class Relay(LaneItem, frozen=True, tag="r"):
         self.placed.check()
 
 
-class Report(LaneItem, frozen=True, tag="c"):
+class LogCounts(LaneItem, frozen=True, tag="c"):
     """Per group: how many of its messages are in the sender's durable ordered log, and how many
     of those are in its settled prefix (all of it known to be in every member's log)."""
 
@@ -157,17 +157,17 @@ UpItem: TypeAlias = (
     | Call
     | Swap
     | Count
-    | Told
+    | CountValue
     | Follows
     | Counted
     | Reached
 )
 DownItem: TypeAlias = Relay | Proposal | Final
 LightItem: TypeAlias = (
-    Report | Settled | RoundStart | RoundAck | RoundInfo | RoundAsk | RoundMissing
+    LogCounts | Settled | RoundStart | RoundAck | RoundInfo | RoundAsk | RoundMissing
 )
 """An item of CONTROL that may ride in a frame of another lane."""
-ControlItem: TypeAlias = LightItem | Body | Bid | Fetch
+ControlItem: TypeAlias = LightItem | Body | Bid | BodyRequest
 Item: TypeAlias = UpItem | DownItem | ControlItem
 
 LANE_ITEMS: Constant[tuple[frozenset[type[Item]], ...]] = (

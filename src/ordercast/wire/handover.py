@@ -56,4 +56,4 @@ class NoSnapshot(Packed, frozen=True, tag="6"):
         check_text(self.why, "why")
 
 
-Handover: TypeAlias = SnapshotWanted | SnapshotPiece | NoSnapshot
+HandoverFrame: TypeAlias = SnapshotWanted | SnapshotPiece | NoSnapshot

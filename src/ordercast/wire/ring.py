@@ -13,7 +13,7 @@ from ordercast.model.groups import Site
 from ordercast.model.limits import VECTOR_ENTRIES
 from ordercast.wire.items import BatchItem, LaneItem, SmallItem
 
-Missing = tuple[Site, Ordinal, Ordinal]
+RepairRange = tuple[Site, Ordinal, Ordinal]
 """A repair request: the site lacks the numbers from the first to the last."""
 
 
@@ -41,7 +41,7 @@ class Token(LaneItem, frozen=True, tag="i"):
     floor: Natural
     least: Natural
     idle: Natural
-    missing: Annotated[tuple[Missing, ...], Meta(max_length=VECTOR_ENTRIES)] = ()
+    missing: Annotated[tuple[RepairRange, ...], Meta(max_length=VECTOR_ENTRIES)] = ()
 
     def weight(self) -> int:
         return 192 + 96 * len(self.missing)

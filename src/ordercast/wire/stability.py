@@ -15,11 +15,11 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.limits import MEMBERS, VECTOR_ENTRIES
 from ordercast.wire.items import LaneItem, SmallItem
 
-Entry: TypeAlias = tuple[Group, Natural, Natural, Ordinal, Site]
+ArrayEntry: TypeAlias = tuple[Group, Natural, Natural, Ordinal, Site]
 """Of a group: the least number of its messages in the durable ordered logs of so many members, and
 in their settled prefixes; how many members these are; one of those with the shortest log."""
 
-Entries: TypeAlias = Annotated[tuple[Entry, ...], Meta(max_length=VECTOR_ENTRIES)]
+Entries: TypeAlias = Annotated[tuple[ArrayEntry, ...], Meta(max_length=VECTOR_ENTRIES)]
 
 
 class RoundStart(SmallItem, frozen=True, tag="S"):

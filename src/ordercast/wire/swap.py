@@ -48,7 +48,7 @@ class Count(SmallItem, frozen=True, tag="y"):
     count: Ordinal
 
 
-class Told(SmallItem, frozen=True, tag="z"):
+class CountValue(SmallItem, frozen=True, tag="z"):
     """The count goes on: the batch of this name has `value`. With nobody's name: `value` is the
     first of the places that the receiver has asked for."""
 

@@ -45,7 +45,7 @@ class Bid(SmallItem, frozen=True, tag="h"):
         check_site(self.to, "to")
 
 
-class Fetch(LaneItem, frozen=True, tag="g"):
+class BodyRequest(LaneItem, frozen=True, tag="g"):
     """A receiver has the final headers of these batches, and asks their ordering node for them."""
 
     wanted: Annotated[tuple[MessageName, ...], Meta(min_length=1, max_length=ITEMS)]
