@@ -20,9 +20,9 @@ from ordercast.wire.frames import (
     DOWN,
     UP,
     Data,
+    DurableCounts,
     Final,
     Item,
-    LogCounts,
     Null,
     Offer,
     Relay,
@@ -225,9 +225,9 @@ def test_only_who_orders_a_group_says_what_is_stable_of_it_and_no_more_than_was_
 
 def test_only_members_report_of_a_group() -> None:
     taker = site("b", "propagation", stability="plain")
-    assert mistakes(taker, "z", CONTROL, LogCounts((("alpha", 9, 9),)))
-    assert mistakes(taker, "c", CONTROL, LogCounts((("alpha", 9, 9),)))
-    assert not mistakes(taker, "a", CONTROL, LogCounts((("alpha", 9, 9),)))
+    assert mistakes(taker, "z", CONTROL, DurableCounts((("alpha", 9, 9),)))
+    assert mistakes(taker, "c", CONTROL, DurableCounts((("alpha", 9, 9),)))
+    assert not mistakes(taker, "a", CONTROL, DurableCounts((("alpha", 9, 9),)))
 
 
 def test_what_waited_for_room_and_is_wrong_stops_nothing_when_there_is_room() -> None:

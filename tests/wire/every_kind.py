@@ -62,9 +62,9 @@ from ordercast.wire.frames import (
     UP,
     Ack,
     Data,
+    DurableCounts,
     Final,
     Item,
-    LogCounts,
     Null,
     Offer,
     Proposal,
@@ -120,7 +120,7 @@ ITEMS: tuple[tuple[int, Item], ...] = (
     (DOWN, Relay(Placed(Key((0, 5), "d"), 99, FULL))),
     (DOWN, Proposal(0, "alpha", 3, 7)),
     (DOWN, Final(1, IMPLICIT, 3, 7, "d")),
-    (CONTROL, LogCounts((("alpha", 3, 2), (IMPLICIT, 0, 0)))),
+    (CONTROL, DurableCounts((("alpha", 3, 2), (IMPLICIT, 0, 0)))),
     (CONTROL, Settled((("alpha", 3), (IMPLICIT, 0)))),
     (CONTROL, Body(PLAIN)),
     (CONTROL, Bid("a", 0, "alpha", 3, "d")),
@@ -158,7 +158,7 @@ RECORDS: tuple[EpochRecord, ...] = (
     Nothing(),
 )
 
-RIDER = Rider(6, (LogCounts((("alpha", 3, 2),)), RoundStart(4)))
+RIDER = Rider(6, (DurableCounts((("alpha", 3, 2),)), RoundStart(4)))
 FRAMES: tuple[WireFrame, ...] = (
     *(Data(1, 0, lane, 5, (item,)) for lane, item in ITEMS),
     Data(3, 2, UP, 5, (Submit(PLAIN), Null(1)), ((0, 3, 2), (2, 9, 9)), RIDER),

@@ -15,10 +15,10 @@ from ordercast.wire.frames import (
     Ack,
     Acks,
     Data,
+    DurableCounts,
     Final,
     Frame,
     Item,
-    LogCounts,
     Null,
     Offer,
     Proposal,
@@ -82,7 +82,7 @@ submits = st.builds(Submit, batches())
 relays = st.builds(Relay, placed_batches)
 any_groups = st.one_of(NAMES, IMPLICIT)
 reports = st.builds(
-    LogCounts, st.lists(st.tuples(any_groups, COUNTS, COUNTS), max_size=5).map(tuple)
+    DurableCounts, st.lists(st.tuples(any_groups, COUNTS, COUNTS), max_size=5).map(tuple)
 )
 settleds = st.builds(Settled, st.lists(st.tuples(any_groups, COUNTS), max_size=5).map(tuple))
 offers = st.one_of(st.builds(Offer, batches(), COUNTS), st.builds(Timed, batches(), COUNTS))
@@ -200,7 +200,7 @@ def random_frame(rng: random.Random) -> Frame:
     items = tuple(random_item(rng, lane) for _ in range(rng.randint(1, 4)))
     rider = None
     if lane != CONTROL and rng.random() < 0.3:
-        some = (LogCounts((("alpha", 3, 2),)), RoundStart(4), RoundAck(4, 1, False, ()))
+        some = (DurableCounts((("alpha", 3, 2),)), RoundStart(4), RoundAck(4, 1, False, ()))
         rider = Rider(rng.randint(1, 10**6), some[: rng.randint(1, 3)])
     return Data(boot, of, lane, rng.randint(1, 10**10), items, acks, rider)
 
@@ -217,7 +217,7 @@ def random_item(rng: random.Random, lane: int) -> Item:
             Placed(Key(path, rng.choice("abcd")), rng.randint(1, 10**6), random_batch(rng))
         )
     if rng.random() < 0.5:
-        return LogCounts(
+        return DurableCounts(
             tuple((group, rng.randint(0, 300), rng.randint(0, 300)) for group in groups)
         )
     return Settled(tuple((group, rng.randint(0, 10**6)) for group in groups))

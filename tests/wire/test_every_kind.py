@@ -60,9 +60,9 @@ WEIGHTS = {
     "Numbered": (214,), "Header": (192,), "Token": (288,), "Call": (192,), "Swap": (454,),
     "Count": (192,), "CountValue": (192, 192), "Follows": (454, 454), "Counted": (454,),
     "Reached": (192,), "Relay": (230, 668), "Proposal": (192,), "Final": (192,),
-    "LogCounts": (256,), "Settled": (256,), "Body": (198,), "Bid": (192,), "BodyRequest": (384,),
-    "RoundStart": (192,), "RoundAck": (416,), "RoundInfo": (416,), "RoundAsk": (192,),
-    "RoundMissing": (196,),
+    "DurableCounts": (256,), "Settled": (256,), "Body": (198,), "Bid": (192,),
+    "BodyRequest": (384,), "RoundStart": (192,), "RoundAck": (416,), "RoundInfo": (416,),
+    "RoundAsk": (192,), "RoundMissing": (196,),
 }  # fmt: skip
 
 

@@ -14,10 +14,10 @@ from ordercast.wire.frames import (
     UP,
     Ack,
     Data,
+    DurableCounts,
     Final,
     Frame,
     Item,
-    LogCounts,
     Null,
     Offer,
     Proposal,
@@ -36,7 +36,7 @@ from wire.samples import batch, relay_frame, submit_frame
 
 SUBMIT = Submit(batch())
 RELAY = Relay(Placed(Key((0, 1), "d"), 1, batch()))
-REPORT = LogCounts((("alpha", 3, 2),))
+REPORT = DurableCounts((("alpha", 3, 2),))
 SETTLED = Settled((("alpha", 3),))
 OFFERS = (Offer(batch(), 0), Timed(batch(), 7), Null(7), Wanted(7, "d"))
 ANSWERS = (Proposal(1, "alpha", 3, 7), Final(1, "alpha", 3, 7, "d"))
@@ -132,10 +132,13 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (Data(1, 1, DOWN, 1, (Proposal(1, "alpha", 0, 1),)), "seq is 0"),
         (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 0, "a"),)), "clock is 0"),
         (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 1, ""),)), "'' is not a site's name"),
-        (Data(1, 1, CONTROL, 1, (LogCounts((("alpha", -1, 0),)),)), r"counts\[0\]\[1\] is -1"),
-        (Data(1, 1, CONTROL, 1, (LogCounts((("alpha", 0, -1),)),)), r"counts\[0\]\[2\] is -1"),
-        (Data(1, 1, CONTROL, 1, (LogCounts((("@", 1, 1),)),)), "'@' is not a group's name"),
-        (Data(1, 1, CONTROL, 1, (LogCounts(((IMPLICIT + "\n", 1, 1),)),)), "is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (DurableCounts((("alpha", -1, 0),)),)), r"counts\[0\]\[1\] is -1"),
+        (Data(1, 1, CONTROL, 1, (DurableCounts((("alpha", 0, -1),)),)), r"counts\[0\]\[2\] is -1"),
+        (Data(1, 1, CONTROL, 1, (DurableCounts((("@", 1, 1),)),)), "'@' is not a group's name"),
+        (
+            Data(1, 1, CONTROL, 1, (DurableCounts(((IMPLICIT + "\n", 1, 1),)),)),
+            "is not a group's name",
+        ),
         (Data(1, 1, CONTROL, 1, (Body(batch(seq=0)),)), "seq is 0"),
         (Data(1, 1, CONTROL, 1, (Bid("a b", 1, "alpha", 1, "d"),)), "'a b' is not a site's name"),
         (Data(1, 1, CONTROL, 1, (Bid("a", -1, "alpha", 1, "d"),)), "incarnation is -1"),

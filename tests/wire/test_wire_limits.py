@@ -12,7 +12,7 @@ from ordercast.model.messages import pack_payloads
 from ordercast.model.names import NAME_PATTERN
 from ordercast.model.options import Limits
 from ordercast.wire.codec import HEADER_BYTES, decode_frame, encode_frame
-from ordercast.wire.frames import CONTROL, UP, Ack, Data, Frame, LogCounts, Settled, Submit
+from ordercast.wire.frames import CONTROL, UP, Ack, Data, DurableCounts, Frame, Settled, Submit
 from wire.mutations import sealed
 from wire.samples import batch, relay_frame, submit_frame
 
@@ -84,8 +84,8 @@ def test_a_causal_past_has_at_most_16384_entries() -> None:
 
 def test_a_report_has_at_most_16384_entries() -> None:
     counts = (("alpha", 1, 1),) * limits.VECTOR_ENTRIES
-    assert passes(Data(1, 1, CONTROL, 1, (LogCounts(counts),)))
-    assert not passes(Data(1, 1, CONTROL, 1, (LogCounts((*counts, counts[0])),)))
+    assert passes(Data(1, 1, CONTROL, 1, (DurableCounts(counts),)))
+    assert not passes(Data(1, 1, CONTROL, 1, (DurableCounts((*counts, counts[0])),)))
 
 
 def test_a_notice_of_what_is_settled_has_at_most_16384_entries() -> None:
@@ -160,7 +160,7 @@ def test_a_length_of_4_gb_takes_no_memory(opcode: bytes) -> None:
         relay_frame(batch(), path=(1,) * 1_000_000),
         submit_frame(batch(group=IMPLICIT, members=("ab",) * 333_333)),
         submit_frame(batch(past=(("", 1, ()),) * 250_000)),
-        Data(1, 1, CONTROL, 1, (LogCounts((("", 0, 0),) * 250_000),)),
+        Data(1, 1, CONTROL, 1, (DurableCounts((("", 0, 0),) * 250_000),)),
         Ack(1, 1, ((0, 0, 0),) * 250_000),
     ],
     ids=["key", "members", "past", "counts", "acks"],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site as SiteName
-from ordercast.wire.frames import Item, LogCounts, Settled
+from ordercast.wire.frames import DurableCounts, Item, Settled
 from ordercast.wire.stability import ROUNDS
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def take_control(site: "Site", peer: SiteName, item: Item) -> None:
             site.own.check_stable(peer, group, seq)
         for group, seq in item.seqs:  # a store that lost its end has given less than others know
             site.own.stable(group, min(seq, site.own.last_seq.get(group, 0)))
-    elif type(item) is LogCounts:
+    elif type(item) is DurableCounts:
         news = site.stability.receive(peer, item)
         if news:
             site.settle(news)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ordercast.core.outbox import NOTES, Accepted, Checkpoint, Headed, Passed, Record
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
-from ordercast.wire.frames import CONTROL, DOWN, UP, LogCounts
+from ordercast.wire.frames import CONTROL, DOWN, UP, DurableCounts
 
 if TYPE_CHECKING:
     from ordercast.core.site import Site
@@ -73,7 +73,7 @@ def announce(site: "Site") -> None:
     site.stability.restarted(None)
     for primary in site.own.awaited():
         if primary != site.name:
-            site.send(primary, CONTROL, LogCounts(()))
+            site.send(primary, CONTROL, DurableCounts(()))
     for origin in site.retention.origins():
         site.tell_settled(origin, site.retention.final_seqs(origin))
 

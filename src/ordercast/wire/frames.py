@@ -51,7 +51,7 @@ class Relay(LaneItem, frozen=True, tag="r"):
         self.placed.check()
 
 
-class LogCounts(LaneItem, frozen=True, tag="c"):
+class DurableCounts(LaneItem, frozen=True, tag="c"):
     """Per group: how many of its messages are in the sender's durable ordered log, and how many
     of those are in its settled prefix (all of it known to be in every member's log)."""
 
@@ -164,7 +164,7 @@ UpItem: TypeAlias = (
 )
 DownItem: TypeAlias = Relay | Proposal | Final
 LightItem: TypeAlias = (
-    LogCounts | Settled | RoundStart | RoundAck | RoundInfo | RoundAsk | RoundMissing
+    DurableCounts | Settled | RoundStart | RoundAck | RoundInfo | RoundAsk | RoundMissing
 )
 """An item of CONTROL that may ride in a frame of another lane."""
 ControlItem: TypeAlias = LightItem | Body | Bid | BodyRequest
