@@ -1,14 +1,20 @@
-"""What voters say to each other: Raft's requests and answers."""
+"""What voters say to each other: Raft's requests and answers; how many records go into a frame."""
 
-from typing import Annotated, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Final, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
-from ordercast.model.epochs import Entry, Stores, check_stores
+from ordercast.model.epochs import Entry, EpochRecord, Stores, check_stores
 from ordercast.model.fields import Natural, Ordinal, Packed, StoreNumber, check_each
 from ordercast.model.limits import FOLDED_BYTES, RECORDS
 
 Term: TypeAlias = Natural  # 0 before the first
+
+FEW_BYTES: Final = 1024 * 1024  # of records in a frame: beside data, a frame should not be long
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Vote(Packed, frozen=True, tag="v"):
@@ -68,3 +74,13 @@ class Install(Packed, frozen=True, tag="i"):
 
 
 Voting: TypeAlias = Vote | Voted | Append | Appended | Install
+
+
+def fitting(records: Sequence[EpochRecord | Entry], most: int = RECORDS) -> int:
+    """How many of them, from the first, go into one frame: at least one, if there is one."""
+    total = 0
+    for place, record in enumerate(records[:most]):
+        total += len(_encode(record))
+        if total > FEW_BYTES and place:
+            return place
+    return min(len(records), most)

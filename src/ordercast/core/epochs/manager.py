@@ -29,7 +29,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.limits import RECORDS
 from ordercast.model.options import NEVER
 from ordercast.wire.epochs import ChangeRequest, Fed, Feed
-from ordercast.wire.fitting import fitting
+from ordercast.wire.voting import fitting
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
