@@ -25,7 +25,7 @@ from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
 from ordercast.studies.tom.costs import FormulaTerms, tom, tom_printed
 from ordercast.wire.frames import Data, Relay, Submit
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.tom import Bid, Body, BodyRequest
 from support.cases.tables import random_table
 
 OUTSIDE = "outside"
@@ -105,7 +105,7 @@ def test_bodies_bids_and_headers_are_counted_exactly(builder: str) -> None:
         assert items[Submit] + items[Body] == len(reached)
         assert items[Bid] == len(path)
         assert items[Relay] == edges
-        assert not items[Fetch]
+        assert not items[BodyRequest]
     assert hops > 100
 
 

@@ -23,8 +23,8 @@ from ordercast.model.errors import (
     UnknownGroup,
 )
 from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.limits import MEMBERS
 from ordercast.model.names import nearest
-from ordercast.wire.limits import MEMBERS
 
 Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
 """(the groups of one domain, builder, protocol) -> its forest, the same at every site."""
