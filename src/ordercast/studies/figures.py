@@ -84,6 +84,11 @@ def draw_curve(
     )
 
 
+def draw_line(ax: "Axes", spots: Sequence[Spot], **style: Any) -> None:
+    """Means alone, joined."""
+    ax.plot([spot.x for spot in spots], [spot.y for spot in spots], **style)
+
+
 def draw_band(
     ax: "Axes", low: Sequence[Spot], middle: Sequence[Spot], high: Sequence[Spot], name: str,
     colour: str,
@@ -135,6 +140,14 @@ def reference(ax: "Axes", y: float, text: str) -> None:
 
 def legend(ax: "Axes", heading: str | None = None) -> None:
     ax.legend(title=heading, loc="best", fontsize=8.5, title_fontsize=8.5, framealpha=0.9)
+
+
+def legend_above(figure: "Figure", ax: "Axes", columns: int) -> None:
+    """One legend for all panels, where it hides no curve."""
+    handles, names = ax.get_legend_handles_labels()
+    figure.legend(
+        handles, names, loc="outside upper center", ncols=columns, fontsize=9, frameon=False
+    )
 
 
 def save(figure: "Figure", path: Path) -> None:
