@@ -93,7 +93,7 @@ def draw_band(
     ax: "Axes", low: Sequence[Spot], middle: Sequence[Spot], high: Sequence[Spot], name: str,
     colour: str,
 ) -> None:  # fmt: skip
-    """From the first to the last, with the mean between them."""
+    """The area from `low` to `high`, with the mean between them."""
     xs = [spot.x for spot in middle]
     ax.fill_between(xs, [s.y for s in low], [s.y for s in high], color=colour, alpha=0.15, lw=0)
     ax.plot(xs, [s.y for s in high], color=colour, lw=0.8)
@@ -118,7 +118,7 @@ def log_axis(ax: "Axes", which: str, ticks: Sequence[float] | None = None) -> No
 
 
 def fit_means(axes: Sequence["Axes"]) -> None:
-    """Logarithmic y from the lowest to the highest mean of all: a wide bar would rule the scale."""
+    """Logarithmic y from the lowest to the highest mean: a wide bar must not set the scale."""
     from matplotlib.container import ErrorbarContainer
 
     curves = [c for ax in axes for c in ax.containers if isinstance(c, ErrorbarContainer)]

@@ -126,7 +126,7 @@ def _spread(results: Results, x: str) -> list[Finding]:
 
 
 def _small_groups(results: Results) -> Finding:
-    """Whether the smallest groups are served sooner than by two-phase, and what the largest are."""
+    """Whether the smallest groups are served sooner than by two-phase, and the largest, too."""
     told: list[str] = []
     sooner: dict[int, list[bool]] = {}
     sizes = values(results, "size")

@@ -271,7 +271,7 @@ def best_measured(results: Results, loss: float) -> float | None:
 
 
 def mended_limit(results: Results, loss: float) -> float:
-    """By what was measured where X was nearest below it."""
+    """By the run whose X is nearest below it."""
     spots = by_limit(results, "mended_limit", loss=loss)
     below = [spot for spot in spots if spot.x <= spot.y]
     return max(below or spots, key=lambda spot: spot.x).y

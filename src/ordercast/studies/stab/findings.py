@@ -400,7 +400,7 @@ def trigger_findings(results: Results) -> list[Finding]:
 
 
 def _rounds(results: Results, loss: float, lost: str) -> Finding:
-    """Where a round is not begun at once after another: X above what is left plus Q."""
+    """Only for an X with which no round begins at once after another."""
     said = {spot.x: spot.y for spot in by_limit(results, "rounds_formula", loss=loss)}
     meanwhile = {spot.x: spot.y for spot in by_limit(results, "meanwhile", loss=loss)}
     spots = [
