@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Outbox
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
 from ordercast.forest.metrics import measure
@@ -51,7 +51,7 @@ class Traffic:
     def counting(self) -> Any:
         traffic = self
 
-        class Counted(Site):
+        class Counted(Engine):
             def drain(self) -> Outbox:
                 box = super().drain()
                 for peer, frame in (*box.send, *box.then_send):

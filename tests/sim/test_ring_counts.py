@@ -8,7 +8,7 @@ what it takes at most: a call on its way to the token, and the token's way to th
 
 import pytest
 
-from ordercast.core.tellers import with_tellers
+from ordercast.core.structure import with_tellers
 from ordercast.studies.tom.costs import FormulaTerms, ring
 from ordercast.wire.ring import Token
 from support.worlds.counting import OUTSIDE, run_one, seeded_structure

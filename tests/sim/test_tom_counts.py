@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Outbox
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.greedy import build_greedy
@@ -25,7 +25,7 @@ from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
 from ordercast.studies.tom.costs import FormulaTerms, tom, tom_printed
 from ordercast.wire.frames import Data, Relay, Submit
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.tom import Bid, Body, BodyRequest
 from support.cases.tables import random_table
 
 OUTSIDE = "outside"
@@ -42,7 +42,7 @@ class Sent:
     def counting(self) -> Any:
         sent = self
 
-        class Counted(Site):
+        class Counted(Engine):
             def drain(self) -> Outbox:
                 box = super().drain()
                 for _, frame in (*box.send, *box.then_send):
@@ -105,7 +105,7 @@ def test_bodies_bids_and_headers_are_counted_exactly(builder: str) -> None:
         assert items[Submit] + items[Body] == len(reached)
         assert items[Bid] == len(path)
         assert items[Relay] == edges
-        assert not items[Fetch]
+        assert not items[BodyRequest]
     assert hops > 100
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ordercast.check.bounds import check_high_water
 from ordercast.check.report import check_history
 from ordercast.check.verdict import Verdict
-from ordercast.core.site import Site
+from ordercast.core.engine import Engine
 from ordercast.core.structure import Structure
 from ordercast.forest.indexed import IndexedTable
 from ordercast.history.digest import history_hash
@@ -35,7 +35,7 @@ def simulate(
     config: SimConfig,
     seed: int,
     *,
-    make_site: MakeSite = Site,
+    make_site: MakeSite = Engine,
     progress: Callable[[int, int], None] | None = None,
 ) -> SimResult:
     """`progress` is called now and then with the events done and the virtual time."""

@@ -13,8 +13,7 @@ metagroups of the very same group.
 from collections import Counter
 from dataclasses import replace
 
-from ordercast.core.structure import Structure
-from ordercast.core.tellers import with_tellers
+from ordercast.core.structure import Structure, with_tellers
 from ordercast.forest.metagroups import quotient
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.options import SECOND
