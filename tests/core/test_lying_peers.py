@@ -2,12 +2,12 @@
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import LEADER
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Entry, Nothing, RemoveGroup, Voters
 from ordercast.model.errors import PeerMistake
@@ -50,14 +50,14 @@ def of(origin: str, group: str = "alpha", **fields: object) -> Batch:
     return Batch(origin=origin, group=group, **given)  # type: ignore[arg-type]
 
 
-def site(name: str, protocol: str, **options: object) -> Site:
+def site(name: str, protocol: str, **options: object) -> Engine:
     structure = Structure(1, TABLE, build(TABLE, "greedy", protocol))
-    made = Site(name, structure, Options(on_failure="wait", **options), protocol=protocol)  # type: ignore[arg-type]
+    made = Engine(name, structure, Options(on_failure="wait", **options), protocol=protocol)  # type: ignore[arg-type]
     made.start(0)
     return made
 
 
-def mistakes(taker: Site, peer: str, lane: int, *items: Item) -> list[str]:
+def mistakes(taker: Engine, peer: str, lane: int, *items: Item) -> list[str]:
     """What the site says of these items, the next of the lane; it has neither sent nor kept any."""
     number = taker.link(peer).incoming[lane].got + 1
     taker.receive(0, peer, Data(1, 1, lane, number, items))

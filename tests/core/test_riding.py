@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.test_link import Pair, item
-from ordercast.core.alarms import Alarms
-from ordercast.core.link import Link, Sends
+from ordercast.core.link import Link, LinkAlarms, Sends
 from ordercast.model.limits import RIDERS
 from ordercast.model.messages import Batch, Key, Placed
 from ordercast.model.options import MILLISECOND, NEVER, Limits, Timing
@@ -134,7 +133,7 @@ def test_the_site_is_called_when_it_has_lingered_long_enough() -> None:
     link.resend_at = NEVER
     link.report(START, 0, LATER, counts=False)
     flushed(link)
-    alarms = Alarms({"b": link})
+    alarms = LinkAlarms({"b": link})
     alarms.arm(link)
     assert alarms.next(NEVER) == LATER
     assert list(alarms.due(LATER)) == [link]

@@ -10,8 +10,7 @@ import random
 
 import pytest
 
-from ordercast.core.structure import Structure
-from ordercast.core.tellers import with_tellers
+from ordercast.core.structure import Structure, with_tellers
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND
 from ordercast.plan.advice import advise

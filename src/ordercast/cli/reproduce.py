@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.sweep import Progress, keeping
+from ordercast.cli.sweep import RunCount, keeping
 
 if TYPE_CHECKING:
     from ordercast.studies.reproduction import Reproduction
@@ -95,7 +95,7 @@ class _Progress:
     """The sweeps' line of progress, with a name before it."""
 
     def __init__(self) -> None:
-        self._progress = Progress()
+        self._progress = RunCount()
 
     def __call__(self, name: str, done: int, wanted: int) -> None:
         self._progress(done, wanted, f"{name}: ")

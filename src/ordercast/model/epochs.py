@@ -1,4 +1,4 @@
-"""What the voters decide: edits of the layout, and the records of their log.
+"""What the voters decide: edits of the layout, and the records of their log (docs/epochs.md).
 
 Frames carry these, and stores keep them. A store must read whatever its site once wrote, so lengths
 of what a site gathers itself, and texts, are for `check` alone, which frames call.

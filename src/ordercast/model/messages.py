@@ -35,7 +35,7 @@ _BATCH_WEIGHT = 192  # roughly the bytes of a batch without its body
 
 
 class Key(NamedTuple):
-    """An order key: compares as DESIGN §5 says, a prefix first, the placing site's name last.
+    """An order key. A prefix comes first; the placing site's name decides last (docs/core.md).
 
     `path` holds (-level, counter) pairs, flattened, of the levels whose counter is not zero. So
     the counters 5 0 1 are (0, 5, -2, 1): a key at depth 1,000 stays short, and tuple order is the

@@ -20,9 +20,9 @@ from typing import Protocol, TypeAlias
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.names import nearest
+from ordercast.model.notation import count, duration, pairs, require_known, show_duration
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Stream
-from ordercast.sim.notation import count, duration, pairs, require_known, show_duration
 from ordercast.sim.wan import BUILT_IN, Wan, parse_wan
 from ordercast.wire.datagrams import Beat, Piece, PieceRequest
 from ordercast.wire.frames import Data, Frame

@@ -1,12 +1,12 @@
 """What a reproduction is: the points to run, the figure to draw, the paper's words to compare."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ordercast.pipeline.sweeps.results import Results, Row
+from ordercast.pipeline.sweeps.results import Results
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.subject import Experiment
 
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ class Reproduction:
             if row.error is None and measure not in self.measures:
                 continue
             extra = {self.split: subject} if slash else {}
-            rows.append(
-                Row({**row.parameters, **extra}, measure, row.mean, row.ci95, row.runs, row.error,
-                    row.seed)
-            )  # fmt: skip
+            rows.append(replace(row, parameters={**row.parameters, **extra}, measure=measure))
         return Results.of(rows)
 
 
@@ -96,6 +93,6 @@ def values(results: Results, parameter: str) -> list[Any]:
     return sorted(found)
 
 
-def until(*bounds: Bound, quick: int, full: int) -> Callable[[bool], Repeats]:
+def until(*bounds: Precision, quick: int, full: int) -> Callable[[bool], Repeats]:
     """Repeat until the bounds hold, from so many runs on: fewer when it is to be quick."""
     return lambda is_quick: Repeats(quick if is_quick else full, 1000, bounds)

@@ -20,7 +20,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table, drawing_of
 from ordercast.studies.figures import (
@@ -54,7 +54,7 @@ _BUILDERS: dict[str, Callable[[GroupTable], Forest]] = {
 _GROUPS = (100, 300, 1000, 3000, 10_000, 30_000)
 _QUICK_GROUPS = (100, 300, 1000)
 # Greedy's depth differs widely from one local table to the next, and a run takes seconds.
-_BOUNDS = (Bound("greedy/depth_mean", share=0.2), Bound("balanced/depth_mean", share=0.1))
+_BOUNDS = (Precision("greedy/depth_mean", share=0.2), Precision("balanced/depth_mean", share=0.1))
 _SPREADS = {"local": 10, "random": "uniform"}
 
 

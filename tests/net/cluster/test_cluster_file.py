@@ -18,7 +18,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.config import Cluster, Retention, parse_cluster, read_cluster
 from support.clusters.layouts import structure_of
-from support.forests import problems
+from support.judges.forests import problems
 
 SMALL = """
 [cluster]

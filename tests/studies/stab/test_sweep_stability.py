@@ -8,7 +8,7 @@ import pytest
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.pipeline.sweep import experiment_of, points_of, run_sweep
-from ordercast.pipeline.sweeps.results import Results, Row, results_of
+from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats, parse_spec
 from ordercast.pipeline.sweeps.subject import subject_of
@@ -138,8 +138,8 @@ def test_a_table_that_is_off_by_one_differs() -> None:
     assert verdicts == [DIFFERS] * 4 + [AGREES] * 4
 
 
-def row(protocol: str, members: int, rtt: float, **more: Any) -> Row:
-    return Row({"members": members, "protocol": protocol, **more}, "rtt_ms", rtt, None, 1)
+def row(protocol: str, members: int, rtt: float, **more: Any) -> ResultRow:
+    return ResultRow({"members": members, "protocol": protocol, **more}, "rtt_ms", rtt, None, 1)
 
 
 def test_whether_random_trees_are_close_is_computed() -> None:

@@ -174,7 +174,8 @@ class _Campaign:
         await asyncio.gather(*work)
 
     async def _until_something_is_under_way(self, clients: list[Client], site: str) -> None:
-        """Else a kill shows nothing: after a restart a site takes a while until it sends again."""
+        """Wait for messages under way, or a kill shows nothing: after a restart sites send only
+        after a while."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + 20
         seen = {id(c): _last_accepted(c) for c in clients if c.site == site}
@@ -198,7 +199,7 @@ class _Campaign:
         for group, payload, receipt in receipts:
             try:
                 await receipt.stable()
-            except NotInMajority:  # where the machine is so busy that no majority is heard for long
+            except NotInMajority:  # the machine may be so busy that no majority is heard for long
                 self.refused.append(payload)
             else:
                 sent = self.sent.setdefault(group, [[] for _ in range(self.case.clients)])

@@ -1,5 +1,5 @@
-"""The same random schedules over real connections that a proxy before every site disturbs, until so
-many disturbances have happened."""
+"""The random schedules of `campaigns` over real connections. A proxy before every site disturbs
+them until it has done so a given number of times."""
 
 import asyncio
 from pathlib import Path

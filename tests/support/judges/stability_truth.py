@@ -1,9 +1,9 @@
 """A judge that knows the truth about stability: which records are durable at which site.
 
 A simulated run is watched from outside: records as they become durable, by site, epoch and group;
-what each site calls stable or final, lets through its gate, and forgets. All of that is held
-against what every member of the group in that epoch has. A site's own log counts as it is: what it
-reveals it reveals when that is durable (`core.outbox`).
+what each site calls stable or final, lets through its gate, and forgets. Each of these is compared
+with what every member of the group in that epoch has. A site's own log counts before it is durable:
+the site shows nothing of it to others until then (`core.outbox`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
+from ordercast.core.engine import Engine
 from ordercast.core.epochs.records import Kept
 from ordercast.core.gate import Gate
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Passed
 from ordercast.core.retention import Retention
-from ordercast.core.site import Site
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.sim import simulate as simulating
 from ordercast.sim.chance import Stream
@@ -91,9 +91,9 @@ class WatchedWorld(World):
 def watched() -> Iterator[Truth]:
     """Every site that is made here is watched."""
     truth = Truth()
-    site_settle, gate_settle, fold = Site.settle, Gate.settle, Retention._fold
+    site_settle, gate_settle, fold = Engine.settle, Gate.settle, Retention._fold
 
-    def settle(self: Site, groups: Sequence[str]) -> None:
+    def settle(self: Engine, groups: Sequence[str]) -> None:
         for group in groups:
             tracker = self.stability
             truth.claim(tracker, group, tracker.stable(group), "calls stable", final=False)
@@ -119,7 +119,7 @@ def watched() -> Iterator[Truth]:
 
     with ExitStack() as stack:
         for owner, name, instead in (
-            (Site, "settle", settle),
+            (Engine, "settle", settle),
             (Gate, "settle", through_the_gate),
             (Retention, "_fold", forget),
             (simulating, "World", type("Watched", (WatchedWorld,), {"truth": truth})),
@@ -156,8 +156,8 @@ def _left(world: World) -> Iterator[str]:
 
 
 def tracked(seed: int, trackers: Sequence[str] = BY_ROUNDS, *, epochs_every: int = 10) -> SimConfig:
-    """A schedule whose tracker is drawn. One of every few changes its groups, or loses sites, so
-    that epochs follow each other; of the others half lose up to 30 % of all frames."""
+    """A schedule whose tracker is drawn. Some schedules change groups or lose sites, so that epochs
+    follow each other. Half of the others lose up to 30 % of all frames."""
     stream = Stream(seed, "tracked")
     tracker = trackers[seed % len(trackers)]
     protocol = stream.choice(_OFTEN)

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 from msgspec.structs import replace as changed
 
+from ordercast.core.engine import Engine
 from ordercast.core.epochs import absence, excluding, flush, folding, past, returning
-from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.layout import Flushing, Layout
@@ -86,7 +86,7 @@ def what_is_sealed_is_delivered() -> Patches:
     plain = Engine.freeze
 
     def freeze(self: Engine) -> None:
-        if self.gate.safe and not self.frozen:
+        if self.gate.safe and self.epoch_state.works:
             for placed in self.gate.settle_all():
                 self._deliver(placed)
         plain(self)

@@ -74,7 +74,7 @@ NOTHING = MemberBox((), (), (), (), (), (), None, None)
 
 
 class Fallen(Member):
-    """An insider's own object may fall over the answers to lies: that is nobody else's mistake."""
+    """The insider's own object may fail on the answers to its lies. No other site is to blame."""
 
     fallen = False
 
@@ -140,7 +140,7 @@ class LyingWorld(World):
         return len({m.layout.count for m in honest}) == 1 and all(map(self._is_calm, honest))
 
     def _is_calm(self, member: Member) -> bool:
-        """In causal order the liar's own batches may wait for ever for a past that they made up."""
+        """In causal order the liar's own batches may wait for ever: their past is invented."""
         liar = self.case.liar
         waiting = [getattr(e.ordering, "_waiting", {}) for e in member.engines.values()]
         held = [(batches, batches.pop(liar)) for batches in waiting if liar in batches]
@@ -231,7 +231,7 @@ def _judged(world: LyingWorld) -> list[tuple[Any, ...]]:
     liar, case = world.case.liar, world.case
     world.down.add(liar)
     if not case.insider and case.policy == "exclude":
-        found = judge(world)  # who waits for the liar does without it
+        found = judge(world)  # nobody waits for the liar any longer
         found = [one for one in found if liar not in map(str, one[1:3])]
         return found + _forged(world)
     if case.insider:

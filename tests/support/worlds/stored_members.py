@@ -92,7 +92,7 @@ class StoredMembers(World):
         return store.path
 
     def _fill(self, site: str, store: Store) -> None:
-        """The application goes on where it was."""
+        """Give the application what it has not seen, from the store's log."""
         seen = self.seen[site]
         for rollback in store.rollbacks():
             self._roll_back(site, rollback)
@@ -148,7 +148,8 @@ class StoredMembers(World):
                 self.on_store[site].write(Written(forget=box.forget, at_ns=self.now + 1), None)
 
     def _presence(self, site: str) -> list[tuple[str, int, str]]:
-        """The site has learned that it is absent, or no more."""
+        """The events of a site that has just learned that it was excluded, or that it has
+        returned."""
         layout = self.members[site].layout
         seen = len(self.seen[site])
         if site in layout.absent and site not in self._away:
@@ -167,7 +168,7 @@ class StoredMembers(World):
             store.close_sync(quiet=site in self.members and not self._has_left(site))
 
     def _has_left(self, site: str) -> bool:
-        """It is not asked to have everything: it was retired, or is away for good."""
+        """Whether the site was retired or is away for good. It need not have everything then."""
         return self.left(site) or bool(self.members[site].flush.waiting())
 
 
@@ -238,15 +239,15 @@ def cut_off(folder: Path, deliver: str, seed: int = 3) -> StoredMembers:
         world.submit(other, "h", b"together %d" % number)
     world.run(4 * SECOND)
     assert root in next(m for s, m in world.members.items() if s != root).layout.absent
-    for store in world.on_store.values():  # commits are another thread's: who reads now sees all
+    for store in world.on_store.values():  # another thread commits: wait until readers see all
         flush(store)
     return world
 
 
 def judge_export(world: StoredMembers) -> int:
-    """The export is good, and has what the applications saw, but for what lies below a base; how
-    many sites have one. What only a site had whose store was lost is lost, and so is what absent
-    sites missed and only one had that was retired."""
+    """The export keeps all guarantees, and has exactly what the applications saw above the bases.
+    Returns how many sites have a base. Messages may be lost with the last store that had them, or
+    with the retired site that alone had them."""
     out = world.folder / "out"
     export(world.folder, out)
     history = read_history(out)
@@ -259,7 +260,7 @@ def judge_export(world: StoredMembers) -> int:
     assert wrong <= excused, report.verdicts
     bases: dict[str, int] = {}
     for event in history.events:
-        if event.kind == BASE and "join" not in event.detail:  # what was before that is there
+        if event.kind == BASE and "join" not in event.detail:  # rows below a join are exported
             bases[event.site] = max(event.position, bases.get(event.site, 0))
     wanted = {
         (site, position): (epoch, message, digest(payload))

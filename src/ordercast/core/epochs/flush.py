@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.claims import check_whole
-from ordercast.core.epochs.engine import Engine
+from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Domain, Flushing
 from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled, unasked
@@ -190,7 +190,7 @@ class Flusher:
             (epoch, group, number, sites)
             for closing in member.layout.closing.values()
             for epoch in closing.epochs
-            if epoch in member.engines and member.engines[epoch].all_logged
+            if epoch in member.engines and member.engines[epoch].epoch_state.closed
             for group, (number, sites) in member.engines[epoch].counts().items()
         )
 

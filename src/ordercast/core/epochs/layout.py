@@ -12,8 +12,7 @@ from typing import TypeAlias
 from ordercast.core.order.fit import require_fit
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.structure import Structure
-from ordercast.forest.forest import Forest
-from ordercast.forest.joined import under_one_root
+from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star
 from ordercast.model.epochs import Edit, UseBuilder, UseProtocol
 from ordercast.model.errors import (

@@ -4,14 +4,14 @@ It hands each frame to the object of its epoch (`engine`), folds the records tha
 it (`layout`), and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
 reports when that is durable, and when the change is finished old objects are dropped and new ones
 made. A voter also has its part of the voters' log (`raft`), and leads changes if it is the manager.
-The driver's calls and duties are those of `core.site` and `core.outbox`.
+The driver's calls and duties are those of `core.engine` and `core.outbox`.
 """
 
 from collections.abc import Sequence
 
+from ordercast.core.engine import Engine
 from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.early import Early
-from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import fold
@@ -33,7 +33,7 @@ from ordercast.core.epochs.restoring import restore, whole
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
-from ordercast.core.observe import Observation
+from ordercast.core.observation import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
 from ordercast.model.epochs import (
     AddVoter,

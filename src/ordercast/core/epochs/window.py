@@ -12,7 +12,7 @@ from ordercast.model.messages import Batch
 from ordercast.model.options import Options
 
 if TYPE_CHECKING:
-    from ordercast.core.epochs.engine import Engine
+    from ordercast.core.engine import Engine
     from ordercast.core.epochs.member import Member
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ordercast.pipeline.audits.by_part import Carry, Crossing, Hubs
+from ordercast.pipeline.audits.evidence import Total
 from ordercast.pipeline.audits.facts import SiteLog
-from ordercast.pipeline.audits.findings import Total
 from ordercast.pipeline.audits.numbers import Ints
-from ordercast.pipeline.audits.places import Places, starts
+from ordercast.pipeline.audits.places import PlaceColumns, starts
 from ordercast.pipeline.audits.tangles import components, sort_orders
 
 
@@ -140,4 +140,4 @@ def hubs(total: Total, crossing: Crossing) -> tuple[dict[int, Hubs], Crossing, I
 def read_crossing(total: Total) -> Crossing:
     part, site, *place = total.table("crossing", 6)
     order = np.lexsort((*place[::-1], site))
-    return Crossing(part[order], sort_orders(site, Places(*place)))
+    return Crossing(part[order], sort_orders(site, PlaceColumns(*place)))

@@ -15,24 +15,24 @@ import pyarrow as pa
 
 from ordercast.history.rows import EpochRow, Event, GroupRow
 from ordercast.pipeline.audits import verdicts
-from ordercast.pipeline.audits.at_driver import DriverWork, Gathered
 from ordercast.pipeline.audits.cuts import ROWS_PER_PART, share, whole
+from ordercast.pipeline.audits.driver_work import DriverWork, Gathered
+from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.facts import gather
 from ordercast.pipeline.audits.files import RowGroup
-from ordercast.pipeline.audits.findings import Finding
 from ordercast.pipeline.audits.frames import collect, normal
 from ordercast.pipeline.audits.glossary import Contents, legend, number_names, split_small
 from ordercast.pipeline.audits.listing import DDL, Listing, Namer
 from ordercast.pipeline.audits.numbers import Numbers
-from ordercast.pipeline.audits.on_spark import (
+from ordercast.pipeline.audits.rows import DELIVERED, SENT
+from ordercast.pipeline.audits.spark_work import (
     Divided,
     SparkWork,
     divide_files,
     divide_frames,
 )
-from ordercast.pipeline.audits.plan import Outcome, judge
-from ordercast.pipeline.audits.rows import DELIVERED, SENT
-from ordercast.pipeline.audits.tasks import Task
+from ordercast.pipeline.audits.steps import Judged, judge
+from ordercast.pipeline.audits.tasks import Pass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -150,7 +150,7 @@ def audit_tables(
         else:
             work, cuts = DriverWork(divided, names), whole(shares)
         shares_of_requests = -(-contents.asked // ROWS_PER_PART)  # none, if nobody asked
-        task = Task(
+        task = Pass(
             facts, numbers.arrays, sites_run, cuts, causal, request_shares=shares_of_requests
         )
         outcome = judge(work, task, logs)
@@ -163,7 +163,7 @@ def audit_tables(
     )
 
 
-def _summary(outcome: Outcome, numbers: Numbers, causal: bool) -> dict[str, Any]:
+def _summary(outcome: Judged, numbers: Numbers, causal: bool) -> dict[str, Any]:
     counts = outcome.total.counts
     return {
         "rows": counts.get("rows", 0),
@@ -179,7 +179,7 @@ def _summary(outcome: Outcome, numbers: Numbers, causal: bool) -> dict[str, Any]
 
 
 def _violations(
-    spark: "SparkSession", work: SparkWork | DriverWork, outcome: Outcome, numbers: Numbers
+    spark: "SparkSession", work: SparkWork | DriverWork, outcome: Judged, numbers: Numbers
 ) -> "DataFrame":
     """A plan that judges once more when it is read, and lists; some rows the driver knows."""
 
@@ -201,10 +201,10 @@ def _violations(
     listing.add("positions", len(sites), site=sites, position=positions)
     tangled = outcome.tangled_crossing
     listing.add("acyclic_order", len(tangled), message=tangled)
-    finding = Finding()
-    listing.tell(finding)
+    evidence = Evidence()
+    listing.tell(evidence)
     namer = Namer(numbers)
-    found = as_frame(pa.Table.from_batches([namer.rows(finding)]))
+    found = as_frame(pa.Table.from_batches([namer.rows(evidence)]))
     if not any(verdicts.counts(outcome, causal=True).values()):
         return found
     listed = work.list_violations(replace(outcome.task, lists=True), namer)

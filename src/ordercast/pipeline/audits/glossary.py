@@ -20,7 +20,7 @@ from ordercast.check.runs import split_runs
 from ordercast.history.rows import EpochRow, Event, GroupRow, History, Sent, no_request
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.audits.numbers import Columns, Ints, Numbers, Run, Stream, number
+from ordercast.pipeline.audits.numbers import Columns, Ints, Numbers, Run, StreamSpan, number
 from ordercast.pipeline.audits.packing import by_key, pack, unpack
 from ordercast.pipeline.audits.requests import Clients, read_requests, unasked
 from ordercast.pipeline.audits.rows import DELIVERED, SENT
@@ -169,7 +169,7 @@ def _mixed(streams: list[StreamName], stream: Ints, seq: Ints) -> npt.NDArray[np
 
 
 @dataclass(frozen=True)
-class Legend:
+class Translation:
     """By glossary: what to add to a seq to get the message, and the numbers of the sites. `asked`:
     whether any row names a client."""
 
@@ -268,13 +268,13 @@ def number_names(histories: Mapping[Run, History], contents: Contents) -> Number
         sites += [(place[run], event.site) for event in history.events]
         groups += [(place[run], row.group_name) for row in history.groups]
     streams = (
-        Stream(place[run], group, origin, incarnation, first, last)
+        StreamSpan(place[run], group, origin, incarnation, first, last)
         for (run, group, origin, incarnation), (first, last) in contents.seqs.items()
     )
     return number(runs, sites, groups, streams)
 
 
-def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Legend:
+def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Translation:
     place = {run: i for i, run in enumerate(numbers.runs)}
     base = {
         stream[:4]: int(offset) - stream.first_seq
@@ -297,4 +297,4 @@ def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Legend:
         sites[glossary.digest] = np.array(
             [numbers.site_number[place[run], name] for run, name in glossary.sites], np.int64
         )
-    return Legend(bases, sites, kinds, asked)
+    return Translation(bases, sites, kinds, asked)

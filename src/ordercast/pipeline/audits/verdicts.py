@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ordercast.check.report import CHECKS, ON_REQUEST
-from ordercast.pipeline.audits.findings import Witnessed
+from ordercast.pipeline.audits.evidence import Witnessed
 from ordercast.pipeline.audits.listing import BECAUSE, REASONS
 from ordercast.pipeline.audits.numbers import Numbers, Run
-from ordercast.pipeline.audits.plan import Outcome
+from ordercast.pipeline.audits.steps import Judged
 
 Witness = dict[str, Any]
 _SPLIT = 1  # a message in two epochs, not a row
@@ -17,7 +17,7 @@ def check_names(causal: bool) -> list[str]:
     return [*CHECKS, *(ON_REQUEST if causal else ())]
 
 
-def counts(outcome: Outcome, causal: bool) -> dict[str, int]:
+def counts(outcome: Judged, causal: bool) -> dict[str, int]:
     """How much is wrong, by check."""
     found = {name: one.count for name, one in outcome.checks.items()}
     found["pairwise_order"] = len(outcome.inversions[0])
@@ -25,7 +25,7 @@ def counts(outcome: Outcome, causal: bool) -> dict[str, int]:
     return {name: found.get(name, 0) for name in check_names(causal)}
 
 
-def witnesses(outcome: Outcome, numbers: Numbers, causal: bool) -> dict[str, Witness]:
+def witnesses(outcome: Judged, numbers: Numbers, causal: bool) -> dict[str, Witness]:
     """The smallest witness of each check that found something."""
     found: dict[str, tuple[Run, Witness]] = {}
     for name, show in _SHOWN.items():

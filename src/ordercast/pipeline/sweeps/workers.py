@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ordercast.pipeline.sweeps.subject import Experiment
-from ordercast.pipeline.sweeps.tasks import Outcome, Task, failed, perform, told
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, failed, perform, told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,10 +23,10 @@ _MOST_SLOTS = 4096  # that are made use of
 
 def on_spark(
     spark: "SparkSession", experiment: Experiment, partitions: int
-) -> Callable[[Sequence[Task]], list[Outcome]]:
+) -> Callable[[Sequence[Task]], list[FinishedRun]]:
     """A runner on the session that splits each wave into so many partitions."""
 
-    def run(tasks: Sequence[Task]) -> list[Outcome]:
+    def run(tasks: Sequence[Task]) -> list[FinishedRun]:
         try:
             return _run(spark, experiment, tasks, min(partitions, len(tasks)))
         except Exception as error:
@@ -51,10 +51,10 @@ def partitions_for(spark: "SparkSession") -> int:
 
 def _run(
     spark: "SparkSession", experiment: Experiment, tasks: Sequence[Task], partitions: int
-) -> list[Outcome]:
+) -> list[FinishedRun]:
     places = spark.range(0, len(tasks), 1, partitions)
     done = places.mapInArrow(partial(_perform, experiment, list(tasks)), "outcome binary")
-    decoder = msgspec.msgpack.Decoder(Outcome)
+    decoder = msgspec.msgpack.Decoder(FinishedRun)
     return [decoder.decode(row.outcome) for row in done.collect()]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import fsum, sqrt
 from typing import Any
 
-from ordercast.pipeline.sweeps.results import Results, Row
+from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.reproduction import (
     AGREES,
     DIFFERS,
@@ -339,23 +339,23 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> float:
     return both / spread if spread else 0.0
 
 
-def _rows(results: Results, measure: str, **where: Any) -> list[Row]:
+def _rows(results: Results, measure: str, **where: Any) -> list[ResultRow]:
     return [row for row in results.where(measure=measure, **where) if row.mean is not None]
 
 
-def _mean(row: Row) -> float:
+def _mean(row: ResultRow) -> float:
     return row.mean or 0.0
 
 
-def _key(row: Row) -> tuple[Any, ...]:
+def _key(row: ResultRow) -> tuple[Any, ...]:
     return tuple(row.parameters.get(name) for name in ("sites", "groups", "size"))
 
 
-def _told(row: Row) -> str:
+def _told(row: ResultRow) -> str:
     return f"{_mean(row):.2f} ± {row.ci95 or 0.0:.2f}"
 
 
-def _where(row: Row, *names: str) -> str:
+def _where(row: ResultRow, *names: str) -> str:
     words = {"groups": "{} groups", "sites": "{} sites", "size": "{} sites per group"}
     return ", ".join(words[name].format(row.parameters[name]) for name in names)
 

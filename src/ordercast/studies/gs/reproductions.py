@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.studies.gs.costs import (
     setup_findings,
     table1_findings,
@@ -44,10 +44,10 @@ _QUICK_SIZES = (5, 10, 20, 40)
 _TABLE_SIZES = (3, 5, 10, 20, 40)
 _QUICK_TABLE_SIZES = (3, 5, 10, 20)
 
-_DEPTH = Bound("propagation/depth_mean", share=0.1)
-_EXTRA = Bound("propagation/extra_mean", width=0.5)
+_DEPTH = Precision("propagation/depth_mean", share=0.1)
+_EXTRA = Precision("propagation/extra_mean", width=0.5)
 _LOAD = tuple(
-    Bound(f"{protocol}/load_max", share=0.1)
+    Precision(f"{protocol}/load_max", share=0.1)
     for protocol in ("propagation", "two_phase", "centralized")
 )
 _FORESTS = (
@@ -97,7 +97,10 @@ def _tables(network: str) -> Points:
 
 def _table_repeats(quick: bool) -> Repeats:
     """Simulations are dear: in a quick run the intervals are as wide as they are."""
-    bounds = Bound("propagation/messages", share=0.1), Bound("propagation/delay_ms", share=0.1)
+    bounds = (
+        Precision("propagation/messages", share=0.1),
+        Precision("propagation/delay_ms", share=0.1),
+    )
     return Repeats(4, 4) if quick else Repeats(10, 1000, bounds)
 
 
@@ -273,7 +276,7 @@ REPRODUCTIONS = (
         experiment=set_up_costs,
         split="protocol",
         points=_by_sites_and_size,
-        repeats=until(Bound("break_even_messages", share=0.1), quick=10, full=50),
+        repeats=until(Precision("break_even_messages", share=0.1), quick=10, full=50),
         measures=("compute_ms", "install_ms", "install_messages", "saved_messages", "saved_ms",
                   "pays_in_messages", "pays_in_delay", "break_even_messages", "break_even_delay"),
         draw=setup_figure,

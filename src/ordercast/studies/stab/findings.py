@@ -18,7 +18,7 @@ from ordercast.studies.reproduction import (
 )
 from ordercast.studies.stab.figures import complete, random_spots
 from ordercast.studies.stab.runs import STRUCTURED
-from ordercast.studies.stab.tree import Shape, parse_tree
+from ordercast.studies.stab.tree import TreeShape, parse_tree
 
 ALIKE = 0.05  # of each other, at most: what still counts as almost identical
 CLOSE = 0.25  # likewise: what still counts as close
@@ -33,7 +33,7 @@ _RATIOS = (  # of round-trip times: basic, structured, members, times as printed
 )
 
 
-Said = Callable[[Shape], int]
+Said = Callable[[TreeShape], int]
 _TABLE_1: Sequence[tuple[str, Sequence[tuple[str, str, Said]]]] = (
     (
         "CoordP takes 3 rounds and FullDist 2, whatever the size.",

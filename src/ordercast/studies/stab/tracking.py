@@ -17,10 +17,10 @@ from ordercast.core.stability.arrays import Arrays
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.core.stability.rounds import Ack, Environment, Layout, Message, Part, Start
 from ordercast.model.errors import ConfigError
+from ordercast.model.notation import require_known
 from ordercast.sim.chance import Stream
-from ordercast.sim.notation import require_known
 from ordercast.sim.wan import BUILT_IN
-from ordercast.studies.stab.tree import Shape, Tree
+from ordercast.studies.stab.tree import NetworkTree, TreeShape
 from ordercast.studies.stab.tree_network import ACK, EVERYONE, INFO, START, Packet, TreeNetwork
 from ordercast.studies.stab.vectors import Received, Vectors, numpy
 
@@ -51,7 +51,7 @@ class Setting:
     """What is tracked where."""
 
     protocol: str
-    shape: Shape
+    shape: TreeShape
     placement: str = PLACEMENTS[0]
     links: str = LINKS[0]
 
@@ -107,7 +107,7 @@ class Tracked:
         }
 
 
-def layout_of(tree: Tree, placement: str, seed: int) -> Layout[int]:
+def layout_of(tree: NetworkTree, placement: str, seed: int) -> Layout[int]:
     """The protocol's circle and tree, members named by the nodes at which they sit."""
     at = list(range(tree.count))
     if placement == "shuffled":
@@ -118,7 +118,7 @@ def layout_of(tree: Tree, placement: str, seed: int) -> Layout[int]:
     return Layout([at[node] for node in tree.circle], children)
 
 
-def distances(tree: Tree, links: str) -> list[int]:
+def distances(tree: NetworkTree, links: str) -> list[int]:
     """By node, of the link to its parent: the root and its children are in different regions."""
     if links != "wan":
         return []
@@ -140,7 +140,7 @@ def track(
     return _Round(setting, seed, parts).run(progress)
 
 
-class Member(Environment[int, "Vector"]):
+class RoundMember(Environment[int, "Vector"]):
     """Sends over the tree network, and notes what it takes to measure a round."""
 
     __slots__ = (
@@ -198,7 +198,7 @@ def kind_of(message: "Message[Vector]") -> int:
     return ACK if isinstance(message, Ack) else INFO
 
 
-class _TruthfulMember(Member):
+class _TruthfulMember(RoundMember):
     __slots__ = ("truth",)
 
     truth: "Vector"

@@ -19,7 +19,7 @@ from ordercast.core.stability.protocols import part_named
 from ordercast.core.stability.rounds import Ask
 from ordercast.sim.chance import Stream, threshold
 from ordercast.studies.stab.tracking import (
-    Member,
+    RoundMember,
     Setting,
     Unfinished,
     Unsafe,
@@ -39,7 +39,7 @@ _REST = 20_000_000  # ns on average between two rounds of `measure_load`
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class DataLoad:
     """What members multicast: so many bytes, so often a second each; lost copies come later."""
 
     rate: float
@@ -52,18 +52,18 @@ class Data:
         return round(SECOND / self.rate)
 
 
-class Numbered(NamedTuple):
+class DataMessage(NamedTuple):
     """A data message: the number that its sender gave it."""
 
     number: int
 
 
-class Sender(Member):
+class Sender(RoundMember):
     """A member that sends and receives data, and keeps its own until it is stable."""
 
     __slots__ = ("_early", "held", "released", "sent", "traffic")
 
-    def __init__(self, node: int, traffic: "Traffic") -> None:
+    def __init__(self, node: int, traffic: "DataTraffic") -> None:
         count = traffic.network.tree.count
         vector = traffic.nothing
         super().__init__(node, traffic.network, Received(vector), traffic.arrays.size(vector))
@@ -76,7 +76,7 @@ class Sender(Member):
     def send_data(self) -> None:
         self.sent += 1
         self.held.append(self.network.now)
-        packet = Packet(self.node, EVERYONE, DATA, Numbered(self.sent), 0)
+        packet = Packet(self.node, EVERYONE, DATA, DataMessage(self.sent), 0)
         self.network.send(packet, self.traffic.data.size)
 
     def takes(self, sender: int, number: int) -> None:
@@ -101,11 +101,11 @@ class Sender(Member):
         self.traffic.told(self)
 
 
-class Traffic:
+class DataTraffic:
     """All members, on their network. `told` is called when a member hears what is stable."""
 
     def __init__(
-        self, setting: Setting, data: Data, seed: int, told: Callable[[Sender], None]
+        self, setting: Setting, data: DataLoad, seed: int, told: Callable[[Sender], None]
     ) -> None:
         setting.check()
         self.setting = setting
@@ -177,7 +177,7 @@ class Loaded:
         return fmean(self.rtts_ns) / 1e6
 
 
-def measure_load(setting: Setting, data: Data | None, seed: int, rounds: int = 20) -> Loaded:
+def measure_load(setting: Setting, data: DataLoad | None, seed: int, rounds: int = 20) -> Loaded:
     """Rounds one after the other, with rests between them, while data flows; None: without any."""
     done: list[int] = []
 
@@ -199,7 +199,7 @@ def measure_load(setting: Setting, data: Data | None, seed: int, rounds: int = 2
             gap = traffic.stream.exponential(traffic.data.gap)
             traffic.network.call(traffic.network.now + 1 + gap, lambda: flow(member))
 
-    traffic = Traffic(setting, data or Data(rate=1.0), seed, told)
+    traffic = DataTraffic(setting, data or DataLoad(rate=1.0), seed, told)
     network = traffic.network
     if data is not None:
         for member in traffic.members:
@@ -216,7 +216,7 @@ def measure_load(setting: Setting, data: Data | None, seed: int, rounds: int = 2
     )
 
 
-def share_busy(network: TreeNetwork, data: Data) -> float:
+def share_busy(network: TreeNetwork, data: DataLoad) -> float:
     """Every processor sends its own data and receives everyone's."""
     size = network.costs.header + data.size
     each = network.costs.send(size) + network.tree.count * network.costs.receive(size)

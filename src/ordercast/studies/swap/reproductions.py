@@ -6,7 +6,7 @@ The paper has no measurements; what it says of latency (§3 to §5) and of traff
 from typing import Any
 
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.studies.reproduction import Reproduction
 from ordercast.studies.swap.figures import latency_figure, locality_figure
 from ordercast.studies.swap.findings import latency_findings, locality_findings
@@ -44,7 +44,7 @@ def _locality(quick: bool) -> list[dict[str, Any]]:
 
 
 def _latency_repeats(quick: bool) -> Repeats:
-    bound = Bound("arrow/known_hops", share=0.1)
+    bound = Precision("arrow/known_hops", share=0.1)
     return Repeats(6, 6) if quick else Repeats(20, 300, (bound,))
 
 

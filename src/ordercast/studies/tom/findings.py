@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ordercast.pipeline.sweeps.results import Results, Row
+from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.reproduction import (
     MEASURED,
     Finding,
@@ -140,7 +140,7 @@ def _engaged(results: Results, protocol: str, hosts: int) -> float:
     return row.mean or 0.0
 
 
-def _all(results: Results, protocol: str, measure: str) -> list[Row]:
+def _all(results: Results, protocol: str, measure: str) -> list[ResultRow]:
     rows = results.where(measure=measure, protocol=protocol)
     return sorted(
         rows,
@@ -156,7 +156,7 @@ def _rows(results: Results, protocol: str, measure: str) -> list[float]:
     return [row.mean or 0.0 for row in _all(results, protocol, measure)]
 
 
-def _by(row: Row) -> str:
+def _by(row: ResultRow) -> str:
     return "from members" if row.parameters["sent_by"] == MEMBERS else "from outside"
 
 

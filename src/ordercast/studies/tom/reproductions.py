@@ -8,7 +8,7 @@ there are two columns of formulas, printed and corrected.
 from typing import Any
 
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.studies.reproduction import Reproduction
 from ordercast.studies.tom.figures import sessions_figure, table_figure
 from ordercast.studies.tom.findings import sessions_findings, table_findings
@@ -44,7 +44,7 @@ def _sessions(quick: bool) -> list[dict[str, Any]]:
 
 
 def _repeats(quick: bool) -> Repeats:
-    bound = Bound("propagation/transmissions", share=0.1)
+    bound = Precision("propagation/transmissions", share=0.1)
     return Repeats(4, 4) if quick else Repeats(10, 60, (bound,))
 
 
