@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from ordercast.core.epochs.admission import Admission
 from ordercast.net.site.driver import NodeDriver
 from ordercast.net.store.openings import Openings
-from support import campaigns
-from support.campaigns import Case
-from support.changing_campaigns import run_changing
+from support.clusters import campaigns
+from support.clusters.campaigns import Case
+from support.clusters.changing_campaigns import run_changing
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

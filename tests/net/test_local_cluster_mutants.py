@@ -12,9 +12,9 @@ from ordercast.net.site.running import RunningSite
 from ordercast.net.site.stream import Stream
 from ordercast.net.store.store import Store
 from ordercast.net.store.written import Written
-from support import campaigns
-from support.applog import judge
-from support.campaigns import Case, run_case
+from support.clusters import campaigns
+from support.clusters.campaigns import Case, run_case
+from support.judges.applog import judge
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

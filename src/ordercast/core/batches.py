@@ -1,7 +1,7 @@
 """What may be in one batch: payloads that are bytes, each and together within the limits."""
 
 from ordercast.model.errors import ConfigError, TooLarge
-from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
+from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 
 PER_MESSAGE = 5  # bytes that packing adds to a payload, at most; and once to the batch
 _ONLY_BYTES = {bytes}

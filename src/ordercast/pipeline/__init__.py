@@ -1,21 +1,21 @@
 """Everything on Spark, and the only room that imports it.
 
-Library functions take the caller's session and DataFrames; the verbs make a session (`session`).
-The public names are loaded when they are first asked for, so that importing the room, to find out
-what is missing for instance, needs neither Spark nor Java.
+Library functions take the caller's session and DataFrames; only the verbs make a session. Sweeps
+and audits know nothing of each other. The public names are loaded when they are first asked for, so
+that importing the room needs neither Spark nor Java. The command and the studies enter.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ordercast.pipeline.auditing.face import AuditResult as AuditResult
-    from ordercast.pipeline.auditing.face import audit as audit
+    from ordercast.pipeline.audits.face import AuditResult as AuditResult
+    from ordercast.pipeline.audits.face import audit as audit
     from ordercast.pipeline.session import open_session as open_session
 
 _PLACES = {
-    "AuditResult": "ordercast.pipeline.auditing.face",
-    "audit": "ordercast.pipeline.auditing.face",
+    "AuditResult": "ordercast.pipeline.audits.face",
+    "audit": "ordercast.pipeline.audits.face",
     "open_session": "ordercast.pipeline.session",
 }
 

@@ -11,7 +11,7 @@ from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.net.export.history import export
 from ordercast.net.site.node import site_of
-from support.excluding import (
+from support.clusters.excluding import (
     GROUPS,
     QUICK,
     all_back,
@@ -22,9 +22,9 @@ from support.excluding import (
     root_of,
     until,
 )
-from support.loops import in_loop
-from support.served import served
-from support.sites import turns
+from support.clusters.served import served
+from support.clusters.sites import turns
+from support.harness.loops import in_loop
 
 
 @pytest.mark.parametrize("deliver", ["safe", "agreed"])

@@ -11,7 +11,7 @@ from ordercast.core.epochs.admission import BATCH_BYTES
 from ordercast.model.errors import WindowFull
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
-from support.loops import in_loop
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a"], "beta": ["a"]}
 

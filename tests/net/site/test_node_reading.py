@@ -15,8 +15,8 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
 from ordercast.net.store.rows import state_row
-from support.loops import in_loop
-from support.sites import GROUPS, is_quiet, read, turns, until
+from support.clusters.sites import GROUPS, is_quiet, read, turns, until
+from support.harness.loops import in_loop
 
 ONE = {"alpha": ["a", "b"]}
 

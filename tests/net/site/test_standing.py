@@ -15,8 +15,8 @@ from ordercast.net.daemon.watch import Watcher
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
 from ordercast.net.site.status import status_of, troubles
-from support.excluding import all_back, cluster_of, cut_off_root, until
-from support.loops import in_loop
+from support.clusters.excluding import all_back, cluster_of, cut_off_root, until
+from support.harness.loops import in_loop
 
 
 @in_loop

@@ -11,7 +11,7 @@ import pytest
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.store import Store, Written
-from support.stores import accepted, as_nobody, kept, kill, open_store, write
+from support.stores.records import accepted, as_nobody, kept, kill, open_store, write
 
 COMMITS = 5
 HEADER, FRAME = 32, 24 + PAGE_BYTES

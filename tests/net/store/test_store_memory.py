@@ -7,7 +7,7 @@ import pytest
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store, Written
-from support.stores import accepted, kept
+from support.stores.records import accepted, kept
 
 
 def memory(**given: int) -> MemoryStore:

@@ -23,7 +23,7 @@ from ordercast.model.messages import Batch, DeliveredBatch, Key, MessageId, Plac
 from ordercast.net.store.log_end import Item
 from ordercast.net.store.rollbacks import rollback_event
 from ordercast.net.store.store import Store, Written
-from support.stores import anew, batch, engine, flush, kill, open_store
+from support.stores.records import anew, batch, engine, flush, kill, open_store
 
 GROUPS = ("g", "h", "elsewhere")  # the last is not for this site
 

@@ -13,7 +13,17 @@ from ordercast.net.cluster.config import Retention
 from ordercast.net.store.cleanup import PIECE
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.store import Store, Written
-from support.stores import SOON_S, accepted, anew, ask, engine, flush, kept, open_store, write
+from support.stores.records import (
+    SOON_S,
+    accepted,
+    anew,
+    ask,
+    engine,
+    flush,
+    kept,
+    open_store,
+    write,
+)
 
 HOUR = 3_600_000_000_000
 

@@ -21,7 +21,7 @@ from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.openings import open_event
 from ordercast.net.store.rollbacks import rollback_event
 from ordercast.net.store.store import Store, Written
-from support.stores import anew, ask, batch, engine, flush, kept, kill, open_store, write
+from support.stores.records import anew, ask, batch, engine, flush, kept, kill, open_store, write
 
 AnyStore: TypeAlias = Store | MemoryStore
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from ordercast.core.outbox import Receipt
 from ordercast.model.errors import NotInMajority
 from ordercast.model.groups import Group
+from ordercast.model.limits import BATCH_MESSAGES
 from ordercast.model.messages import Batch
 from ordercast.model.options import Options
-from ordercast.wire.limits import BATCH_MESSAGES
 
 if TYPE_CHECKING:
-    from ordercast.core.epochs.engine import Engine
+    from ordercast.core.engine import Engine
     from ordercast.core.epochs.member import Member
 
 

@@ -28,7 +28,7 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import ConfigError, Error, FrameError, NotInMajority
 from ordercast.model.groups import Group, Site
 from ordercast.net.site.presence import Presence
-from ordercast.wire.epoch_checks import check_change
+from ordercast.wire.epochs import check_change
 
 
 def new_change_name() -> str:

@@ -30,7 +30,7 @@ from ordercast.net.site.receipts import Stages
 from ordercast.net.site.sender import Sender
 from ordercast.net.site.stream import Lag, Stream
 from ordercast.net.store.written import Written
-from ordercast.wire.handover import Handover as HandoverFrame
+from ordercast.wire.handover import HandoverFrame
 
 CLOSE_S = 5.0  # how long closing waits until all is flushed
 REST_S = 0.25  # and then for silence

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 
+from ordercast.model.options import NEVER
 from ordercast.net.cluster.config import Retention
 from ordercast.net.store.commit import Commit
 from ordercast.net.store.file import PAGE_BYTES
@@ -25,7 +26,6 @@ _FIRST_KEPT = (
     "SELECT n FROM batches WHERE n >= ? AND n < ?"
     f" AND ((kind & {MINE} AND position + count > ?) OR at_ns >= ?) ORDER BY n LIMIT 1"
 )
-_NEVER = 1 << 62
 
 
 class Sweep:
@@ -75,7 +75,7 @@ class Sweep:
     def _deletable(self, ledger: Ledger, most: int) -> tuple[int, bool]:
         """The row up to which rows may go, looking at so many; and whether none may although all
         of these are done with: one after them refers to the first. Then the next look is longer."""
-        enough = _NEVER
+        enough = NEVER
         if self._retention.kind == "size":
             enough = self.first + self._too_many(ledger.last + 1 - self.first)
         end = min(self.first + most, ledger.needed())
@@ -128,7 +128,7 @@ class Sweep:
     def _young(self) -> int:
         """Rows written at this time or later stay."""
         if self._retention.kind != "age":
-            return _NEVER
+            return NEVER
         return time.time_ns() - self._retention.amount
 
     def _too_many(self, rows: int) -> int:

@@ -1,0 +1,85 @@
+"""Parquet files on a disk that the workers see, read by the workers themselves.
+
+Spark would make rows of the columns and columns of the rows before NumPy gets them, which is most
+of what reading costs. Elsewhere (any URI, or a caller's DataFrames) Spark reads.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ordercast.history.schema import arrow_type, is_readable_as
+from ordercast.history.tables import TABLES, Table
+from ordercast.model.errors import ConfigError
+
+UNUSED = ("order_key", "size")
+ROWS_PER_TASK = 500_000  # a row group is never divided
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of a file."""
+
+    path: str
+    table: str
+    number: int
+    rows: int
+
+    def tables(self, rows: int) -> Iterator[pa.Table]:
+        """The columns that the audit reads, with our types, so many rows at a time."""
+        columns = [column for column in TABLES[self.table].columns if column.name not in UNUSED]
+        try:
+            with pq.ParquetFile(self.path) as file:
+                present = [c for c in columns if c.name in file.schema_arrow.names]
+                names = [column.name for column in present]
+                for batch in file.iter_batches(rows, row_groups=[self.number], columns=names):
+                    arrays = [batch.column(c.name).cast(arrow_type(c)) for c in present]
+                    yield pa.table(arrays, names)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise unreadable(self.path, error) from None
+
+
+def unreadable(path: str | Path, error: Exception) -> ConfigError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return ConfigError(f"{path}: cannot be read as Parquet: {reason}")
+
+
+def check_file(path: Path, table: Table) -> tuple[set[str], list[RowGroup]]:
+    """Check that the file has our columns; the names of its columns, and its row groups."""
+    try:
+        footer = pq.read_metadata(path)
+        schema = footer.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    for column in table.columns:
+        if column.name in schema.names:
+            found = schema.field(column.name).type
+            if not is_readable_as(found, column):
+                raise ConfigError(
+                    f"{path}: field {column.name!r}: type {found} instead of {column.type}"
+                )
+        elif not column.optional:
+            raise ConfigError(
+                f"{path}: field {column.name!r} ({column.type}) is missing from {table.name}"
+            )
+    groups = [
+        RowGroup(str(path.resolve()), table.name, number, footer.row_group(number).num_rows)
+        for number in range(footer.num_row_groups)
+    ]
+    return set(schema.names), groups
+
+
+def bundle(groups: Sequence[RowGroup]) -> list[list[RowGroup]]:
+    """What one task reads."""
+    found: list[list[RowGroup]] = []
+    filled = ROWS_PER_TASK
+    for group in groups:
+        if filled + group.rows > ROWS_PER_TASK:
+            found.append([])
+            filled = 0
+        found[-1].append(group)
+        filled += group.rows
+    return found
