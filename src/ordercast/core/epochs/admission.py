@@ -294,12 +294,20 @@ class Admission:
     def _admits(self, messages: int, size: int, turn: Turn | None) -> bool:
         """Room, and nobody in line before; or room that was granted in line. Before `follow` has
         looked at a new layout nothing is numbered."""
-        current = self._followed is self._origin.layout.lasts
         if turn is None:
-            return current and not self._line and self.open() and self._has_room(messages, size)
-        if not current:
+            return (
+                not self._line
+                and self._is_current()
+                and self.open()
+                and self._has_room(messages, size)
+            )
+        if not self._is_current():
             self._take_back(turn)
         return turn.granted
+
+    def _is_current(self) -> bool:
+        """Whether `follow` has looked at this layout."""
+        return self._followed is self._origin.layout.lasts
 
     def open(self) -> bool:
         """Whether the site accepts messages at all, as things stand."""
@@ -351,7 +359,7 @@ class Admission:
     def grant(self) -> list[Turn]:
         """Those in line that have room from now on, the first ones first."""
         granted: list[Turn] = []
-        if not self._line or self._followed is not self._origin.layout.lasts or not self.open():
+        if not self._line or not self._is_current() or not self.open():
             return granted
         for turn in self._line:
             if turn.granted:
@@ -374,7 +382,7 @@ class Admission:
         if not self._queue:
             return admitted, True
         self._filling.clear()
-        if not self.open():
+        if not self._is_current() or not self.open():
             return admitted, True  # asked again when that has changed
         queue = self._queue
         frozen: deque[Reservation] = deque()
