@@ -30,7 +30,9 @@ _log = logging.getLogger("ordercast.net.local")
 
 
 class LocalCluster:
-    """`cluster["a"]` is site a's node."""
+    """A cluster in this process, to be used with `async with`. `cluster["a"]` is site a's node;
+    `nodes` has all that run. Entering starts all sites of the file; leaving flushes and stops them,
+    and raises an Error that names the sites whose messages are not ordered in time."""
 
     def __init__(self, cluster: Cluster, directory: Path | None) -> None:
         self.cluster = cluster
@@ -88,7 +90,8 @@ class LocalCluster:
         self.nodes.clear()
 
     async def start(self, site: SiteName) -> Node:
-        """Start a site, at first or on the store that it left."""
+        """Start a site, at first or on the store that it left. Raises ConfigError for a site that
+        there is not, or that runs already; StoreCorrupt."""
         self._require(site)
         if site in self.nodes:
             raise ConfigError(f"site {site!r} runs already")
@@ -106,14 +109,16 @@ class LocalCluster:
         return node
 
     async def add(self, site: SiteName) -> Node:
-        """Admit a site that was not there, and start it; it may then join groups."""
+        """Admit a site that was not there, and start it; it may then join groups. Raises
+        ConfigError (it is there already, or no site runs), NotInMajority."""
         if site in self.nodes:
             raise ConfigError(f"site {site!r} runs already")
         await self._any().add_site(site, "")
         return await self.newcomer(site)
 
     async def newcomer(self, site: SiteName) -> Node:
-        """Start a site that the others have admitted; returns when it knows the cluster."""
+        """Start a site that the others have admitted; returns when it knows the cluster. Raises
+        ConfigError if it runs already."""
         self._added[site] = None
         node = await self.start(site)
         admitted = asyncio.Event()
@@ -123,7 +128,8 @@ class LocalCluster:
         return node
 
     async def retire(self, site: SiteName) -> None:
-        """The site leaves its groups and the cluster, and is closed."""
+        """The site leaves its groups and the cluster, and is closed. Raises ConfigError (it does
+        not run, or cannot be retired), NotInMajority, or Error (what it did not flush)."""
         node = self[site]
         others = (other for name, other in self.nodes.items() if name != site)
         await next(others, node).retire_site(site)
@@ -137,13 +143,15 @@ class LocalCluster:
         raise ConfigError("no site is running")
 
     async def kill(self, site: SiteName) -> None:
-        """Stop a site without flushing; what its store has stays."""
+        """Stop a site without flushing; what its store has stays. Raises ConfigError if it does not
+        run."""
         node = self[site]
         del self.nodes[site]
         await site_of(node).abandon()
 
     def split(self, *sides: Sequence[SiteName]) -> None:
-        """From now on nothing passes between two of these sides; sites in none are as before."""
+        """From now on nothing passes between two of these sides; sites in none are as before.
+        Raises ConfigError for a site that there is not."""
         self._sides.clear()
         for number, side in enumerate(sides):
             for site in side:
@@ -151,7 +159,7 @@ class LocalCluster:
                 self._sides[site] = number
 
     def heal(self) -> None:
-        """All sites see each other again."""
+        """All sites see each other again. Raises nothing."""
         self._sides.clear()
         for site, wire in self._wires.items():
             for peer in self._wires:
@@ -159,6 +167,8 @@ class LocalCluster:
                     wire.joined(peer)
 
     async def restart(self, site: SiteName) -> Node:
+        """Kill a site if it runs, and start it on its store. Raises ConfigError if it has none
+        (durability `memory`), or if there is no such site."""
         if self.cluster.durability == "memory":
             raise ConfigError(f"site {site!r} has no store to restart from (durability 'memory')")
         if site in self.nodes:
@@ -242,7 +252,8 @@ def local_cluster(
 ) -> LocalCluster:
     """`async with local_cluster({"alpha": ["a", "b"]}) as cluster: node = cluster["a"]`.
 
-    Options are those of a cluster file. Nothing is stored, unless there is a `dir`.
+    Options are those of a cluster file. Nothing is stored, unless there is a `dir`. Raises
+    ConfigError for options or groups that a cluster file could not have.
     """
     options.setdefault("durability", "memory" if dir is None else "sync")
     if dir is None and options["durability"] != "memory":

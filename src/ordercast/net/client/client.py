@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -78,7 +79,8 @@ def connect(
     """The daemon of a site, to be used with `async with`.
 
     `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
-    what waits for it fails; `flush_s`: how long leaving waits until all is accepted.
+    what waits for it fails; `flush_s`: how long leaving waits until all is accepted. Raises
+    ConfigError for a file, or a site, that there is not.
     """
     found = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     directory = found.directory(dir)
@@ -87,6 +89,11 @@ def connect(
 
 
 class Client(ClusterChanges):
+    """A daemon's site, as `connect` gives it; to be used with `async with`.
+
+    Entering raises Away (no daemon answers) or Error (it refuses this client). Leaving waits until
+    all is accepted, and raises NotFlushed where it is not."""
+
     def __init__(
         self,
         cluster: Cluster,
@@ -97,17 +104,21 @@ class Client(ClusterChanges):
         flush_s: float,
     ) -> None:
         self.cluster = cluster
+        """The cluster file."""
         self.site = site
-        self.path = directory / f"{site}.sock"
+        """The name of the daemon's site."""
         self.boot = 0
+        """How often the site has been started on its store; 0 before the daemon answers."""
         self.incarnation = 0
+        """How often the site has begun without its past; 0 before the daemon answers."""
+        self._path = directory / f"{site}.sock"
         self._start_s = start_s
         self._patience_s = patience_s
         self._flush_s = flush_s
         self._hello = Hello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
         self._link: ClientLink | None = None
-        self.places = KnownPlaces(site)
-        self._outgoing = ClientOutgoing(cluster, self.places, self._send)
+        self._places = KnownPlaces(site)
+        self._outgoing = ClientOutgoing(cluster, self._places, self._send)
         self._calls: dict[int, tuple[Request, asyncio.Future[bytes]]] = {}
         self._incoming: dict[int, Incoming] = {}
         self._last_id = 0
@@ -120,14 +131,14 @@ class Client(ClusterChanges):
     async def __aenter__(self) -> "Client":
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
-        link = self._link = ClientLink(self.path, self._hello, self._up, self._frame, self._down)
+        link = self._link = ClientLink(self._path, self._hello, self._up, self._frame, self._down)
         link.start()
         try:
             await asyncio.wait_for(self._ready, self._start_s)
         except TimeoutError:
             await self._close()
             raise Away(
-                f"{self.path}: no daemon answers ({link.trouble}); start it with"
+                f"{self._path}: no daemon answers ({link.trouble}); start it with"
                 f" 'ordercast node {self.cluster.source} --site {self.site}'"
             ) from None
         except BaseException:
@@ -168,7 +179,12 @@ class Client(ClusterChanges):
     # --- sending ----------------------------------------------------------------------------------
 
     async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
-        """Send to a group, or to all members of several as one; waits while the window is full."""
+        """Send to a group, or to all members of several groups as one message. Waits while as much
+        is on its way to the daemon as may be.
+
+        Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError
+        (what is no payload, or no name), Away (the daemon has not answered for too long), or Error
+        (the client is closed). What only the site can know its receipt raises."""
         self._require_open()
         outgoing = self._outgoing
         target = outgoing.target(group)
@@ -178,7 +194,8 @@ class Client(ClusterChanges):
         return outgoing.add(target, payloads, size)
 
     def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
-        """The same, but WindowFull instead of waiting."""
+        """Send as `multicast` does, but do not wait. Raises WindowFull where there is no room, and
+        otherwise as `multicast`."""
         self._require_open()
         outgoing = self._outgoing
         target = outgoing.target(group)
@@ -190,14 +207,16 @@ class Client(ClusterChanges):
     async def multicast_many(
         self, group: Group | Sequence[Group], payloads: Sequence[bytes]
     ) -> ClientReceipt:
-        """Send a batch, which is ordered as one; the receipt is of its last message."""
+        """Send a batch, which is ordered as one; the receipt is of its last message. Waits and
+        raises as `multicast`; TooLarge also for too many messages, ConfigError for none."""
         self._require_open()
         return await self._send_batch(self._outgoing.target(group), list(payloads))
 
     async def multicast_to(
         self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
     ) -> ClientReceipt:
-        """Send to listed sites: an implicit group, delivered once at each."""
+        """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
+        `multicast`; ConfigError also for a site that there is not."""
         self._require_open()
         batch = [payload] if isinstance(payload, bytes) else list(payload)
         return await self._send_batch(self._outgoing.listed(sites), batch)
@@ -211,7 +230,8 @@ class Client(ClusterChanges):
         return outgoing.add(target, batch, size, whole=True)
 
     async def flush(self, until: str = "ordered") -> None:
-        """Wait until everything sent so far by this client has reached a stage."""
+        """Wait until everything sent so far by this client is `accepted`, `ordered` or `stable`.
+        Raises as the receipts, and ConfigError for another stage."""
         if until not in STAGES[1:]:
             raise ConfigError(f"until: {until!r} is none of {', '.join(STAGES[1:])}")
         await self._outgoing.flush(STAGES.index(until))
@@ -221,31 +241,39 @@ class Client(ClusterChanges):
     def batches(
         self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
     ) -> ClientBatches:
-        """As a node's. `observe`: as one who looks on, and is not waited for (see `slow_member`)
-        however far behind."""
-        return ClientBatches(self, start, observe, attempt)
+        """As `deliveries`, by the batch: less work per message. Reading raises the same."""
+        return ClientBatches(
+            partial(self._begin_reading, start, observe, attempt), self._end_reading
+        )
 
     def deliveries(
         self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
     ) -> ClientDeliveries:
-        """The same, one message at a time."""
-        return ClientDeliveries(self, start, observe, attempt)
+        """Every message for the daemon's site in order, from position `start`, or behind the last
+        that was confirmed. It never ends by itself. `attempt`: of the last delivery that the
+        application has; if that was taken back, the first item is the Rollback. `observe`: nobody
+        waits for this reader (see `slow_member`), however far behind it is.
 
-    def begin_reading(self, start: int | None, observe: bool, attempt: int | None) -> Incoming:
-        """A reader begins (`ClientReading`)."""
+        Reading raises ConfigError (a position below 1, or one that is no longer kept), Away (the
+        daemon has not answered for too long), or Error (the client is closed)."""
+        begin = partial(self._begin_reading, start, observe, attempt)
+        return ClientDeliveries(begin, self._end_reading)
+
+    def _begin_reading(self, start: int | None, observe: bool, attempt: int | None) -> Incoming:
         self._require_open()
         incoming = Incoming(self._next_id(), start, observe, self._send, attempt)
         self._incoming[incoming.number] = incoming
         incoming.subscribe()
         return incoming
 
-    def end_reading(self, incoming: Incoming) -> None:
+    def _end_reading(self, incoming: Incoming) -> None:
         if self._incoming.pop(incoming.number, None) is not None and not self._closed:
             incoming.close()
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
-        """The application is done with everything up to this position: returns when the daemon has
-        that durably."""
+        """The application is done with everything up to this position, and will not see it again.
+        Returns when the daemon has that durably. Raises ConfigError for a position that is not
+        delivered yet, Away, or Error (the client is closed)."""
         number = self._next_id()
         if attempt is None:  # as far as this client's slowest reader has come
             attempt = min((one.attempt for one in self._incoming.values()), default=0)
@@ -254,7 +282,12 @@ class Client(ClusterChanges):
     # --- asking -----------------------------------------------------------------------------------
 
     async def change(self, *edits: Edit, name: str = "") -> None:
-        """Change the cluster; returns when the daemon's site has seen it done."""
+        """Change the cluster: several edits (`ordercast.model.epochs`) at once, or none of them.
+        Returns when the daemon's site has seen it done. Asked again under the same `name`, it is
+        not done again.
+
+        Raises ConfigError (it is impossible, and nothing has happened), NotInMajority, Away, or
+        Error (the client is closed); after these three it may still be done."""
         name = name or new_change_name()
         try:
             check_change(name, edits)  # the daemon drops who says what no frame carries
@@ -263,7 +296,14 @@ class Client(ClusterChanges):
         number = self._next_id()
         await self._ask(number, Change(number, name, edits))
 
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites of the cluster, as the daemon has told last."""
+        return self._places.sites
+
     async def status(self) -> dict[str, Any]:
+        """The object that `ordercast status --json` prints for this site. Raises Away, or Error
+        (the client is closed)."""
         number = self._next_id()
         found: dict[str, Any] = msgspec.json.decode(await self._ask(number, Status(number)))
         return found
@@ -304,7 +344,7 @@ class Client(ClusterChanges):
                 Error(f"site {self.site} came back without its store: it is not known what it sent")
             )
         self.boot, self.incarnation = welcome.boot, welcome.incarnation
-        self.places.told(welcome.places)
+        self._places.told(welcome.places)
         self._outgoing.resume(welcome.messages, welcome.bytes)
         for incoming in self._incoming.values():
             incoming.subscribe()
@@ -329,7 +369,7 @@ class Client(ClusterChanges):
         assert self._link is not None
         self._fail(
             Away(
-                f"{self.path}: no daemon has answered for {self._patience_s:g} s"
+                f"{self._path}: no daemon has answered for {self._patience_s:g} s"
                 f" ({self._link.trouble})"
             ),
             for_good=False,
@@ -366,7 +406,7 @@ class Client(ClusterChanges):
             if incoming is not None:
                 incoming.arrived(frame.rolled)
         elif isinstance(frame, Places):
-            self.places.told(frame)
+            self._places.told(frame)
         elif isinstance(frame, Answer):
             self._answered(frame.id, frame.body, None)
         elif isinstance(frame, Failed):

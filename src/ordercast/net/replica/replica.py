@@ -58,8 +58,12 @@ _Name = tuple[int, int]  # incarnation and seq of a command sent from this site
 
 
 class Replica(Generic[R]):
-    """To be used with `async with`, once. `position`: the site's last position that is applied;
-    `saved`: that of the last snapshot."""
+    """To be used with `async with`, once. `position` is the site's last position that is applied.
+
+    Making one raises ConfigError for arguments that do not fit. Entering raises UnknownGroup,
+    ConfigError (the site is no member, or the snapshot is of another store), StoreCorrupt (the
+    snapshot is damaged), or Error (it was entered before). Leaving raises the Error for which the
+    replica had stopped."""
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class Replica(Generic[R]):
 
     @property
     def saved(self) -> int:
+        """The position of the last snapshot; 0 before there is any."""
         return self._past.saved
 
     # --- entering and leaving ---------------------------------------------------------------------
@@ -170,7 +175,8 @@ class Replica(Generic[R]):
         """Send a command to the group; what `apply` returns for it here, or the error it raises.
 
         Cancelled while the window is full, nothing is sent; later, the command takes effect and
-        only its result is lost. An `ordercast.Error` that says so leaves that open.
+        only its result is lost. Raises ConfigError for an empty command, as `Node.multicast` where
+        it cannot be sent, and Error where the replica stops first: the command may take effect.
         """
         if not command:
             raise ConfigError("an empty command cannot be submitted: those mark reads")
@@ -182,12 +188,13 @@ class Replica(Generic[R]):
 
     async def read(self, fn: Callable[[], T]) -> T:
         """What `fn` returns of a state that holds everything which any replica had finished when
-        this was called: an empty command is ordered, and awaited here."""
+        this was called: an empty command is ordered, and awaited here. Raises as `submit`."""
         await self._ordered(b"")
         return fn()
 
     async def reach(self, position: int) -> None:
-        """Wait until everything up to this position of the site is applied."""
+        """Wait until everything up to this position of the site is applied. Raises Error if the
+        replica stops first."""
         if self.position >= position:
             return
         if self._stopped is not None:
@@ -346,7 +353,8 @@ class Replica(Generic[R]):
     # --- snapshots --------------------------------------------------------------------------------
 
     async def save(self) -> int:
-        """Write a snapshot now; returns its position when it is durable."""
+        """Write a snapshot now; returns its position when it is durable. Raises ConfigError without
+        snapshot hooks and a path, Error if the replica has stopped."""
         if self._hooks is None or self._past.path is None:
             raise ConfigError(f"{self} has no snapshot hooks, or no path to keep a snapshot at")
         if self._stopped is not None:

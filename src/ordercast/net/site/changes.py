@@ -1,8 +1,7 @@
-"""Changes of a running cluster, asked for at any of its sites: one face for a node inside this
-process and for one in a daemon.
+"""Changes of a running cluster, asked for at any of its sites.
 
 A change closes the domains it touches and opens the next epochs (docs/epochs.md). `change` returns
-when the asking site has seen it done; a change that is impossible raises ConfigError, and nothing
+when the asked site has seen it done; a change that is impossible raises ConfigError, and nothing
 has happened then. Cancelled, or cut off, a change that was asked for may still be done.
 """
 
@@ -37,7 +36,8 @@ def new_change_name() -> str:
 
 
 class ClusterChanges(ABC):
-    """`site` is the site that is asked, and the one meant where none is named."""
+    """The calls for changes that a node and a daemon's client have in common. `site` is the site
+    that is asked, and the one meant where none is named."""
 
     site: Site
 
@@ -47,38 +47,49 @@ class ClusterChanges(ABC):
         name, it is not done again."""
 
     async def join(self, group: Group, site: Site | None = None) -> None:
+        """Make a site, this one unless another is named, a member of the group. Raises as
+        `change`."""
         await self.change(JoinGroup(group, site or self.site))
 
     async def leave(self, group: Group, site: Site | None = None) -> None:
+        """End a site's membership of the group. Raises as `change`."""
         await self.change(LeaveGroup(group, site or self.site))
 
     async def add_group(self, group: Group, members: Iterable[Site]) -> None:
+        """Add a group of these sites. Raises as `change`."""
         await self.change(AddGroup(group, tuple(members)))
 
     async def remove_group(self, group: Group) -> None:
-        """What was sent to it and not yet ordered is refused: its receipts raise UnknownGroup."""
+        """Remove a group. Messages to it that are not ordered yet are refused: their receipts
+        raise UnknownGroup. Raises as `change`."""
         await self.change(RemoveGroup(group))
 
     async def add_site(self, site: Site, address: str) -> None:
-        """Admit a site that the cluster file does not have; it may then join groups."""
+        """Admit a site that the cluster file does not have, at HOST:PORT; it may then join groups.
+        Raises as `change`."""
         await self.change(AddSite(site, address))
 
     async def retire_site(self, site: Site) -> None:
-        """It leaves all its groups, and the cluster."""
+        """The site leaves all its groups, and the cluster. Raises as `change`."""
         await self.change(RetireSite(site))
 
     async def switch_protocol(self, protocol: str, site: Site = "") -> None:
-        """Of the domain that has the site; of all domains, if none is named."""
+        """Order by another protocol in the domain that has the site, or in all domains if none is
+        named. Raises as `change`."""
         await self.change(UseProtocol(protocol, site))
 
     async def use_builder(self, builder: str, site: Site = "") -> None:
+        """Build the forest by another builder in the domain that has the site, or in all domains
+        if none is named. Raises as `change`."""
         await self.change(UseBuilder(builder, site))
 
     async def add_voter(self, site: Site) -> None:
-        """Let a site decide changes with the others; done when it has all that was decided."""
+        """Let a site decide changes with the other voters; done when it has all that was decided.
+        Raises as `change`."""
         await self.change(AddVoter(site))
 
     async def remove_voter(self, site: Site) -> None:
+        """Let a site decide changes no longer. Raises as `change`."""
         await self.change(RemoveVoter(site))
 
 
@@ -116,7 +127,7 @@ class ChangeRequests:
                     done.set_result(None)
 
     def look(self) -> None:
-        """No majority has been heard for too long: who waits is told."""
+        """Fail those who wait when no majority has been heard for too long."""
         if self._waiting and self._presence.hopeless:
             self._fail(NotInMajority(f"{_ASKED}: {self._presence.why_not()}"))
 

@@ -21,6 +21,7 @@ class Gap(NamedTuple):
 
     @property
     def id(self) -> MessageId:
+        """Names the message: origin, incarnation, group and seq."""
         return MessageId(self.origin, self.incarnation, self.group, self.seq)
 
 
@@ -37,9 +38,11 @@ class GapBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def last(self) -> int:
+        """The position of the last message."""
         return self.position + self.count - 1
 
     def deliveries(self) -> list[Gap]:
+        """One gap for each message."""
         return [
             Gap(
                 self.position + n, self.epoch, self.group, self.origin, self.incarnation,

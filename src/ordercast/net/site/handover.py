@@ -1,4 +1,4 @@
-"""The application's state of a group, handed to a site that joins it (DESIGN §7, a joiner).
+"""The application's state of a group, handed to a site that joins it.
 
 The state is taken where the new epoch opens: a member's application has then applied everything of
 the group that the epochs before include, and nothing of the new one; a joiner takes it before its

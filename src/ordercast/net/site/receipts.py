@@ -28,7 +28,7 @@ class StageSource(Protocol):
 
 
 class Receipt(msgspec.Struct, frozen=True, eq=False):
-    """Of one message: `group` and `seq` name it, with the site it was sent from."""
+    """How far one message has come. `group` and `seq` name it, with the site it was sent from."""
 
     _source: StageSource
     group: Group
@@ -38,15 +38,18 @@ class Receipt(msgspec.Struct, frozen=True, eq=False):
         return f"Receipt(group={self.group!r}, seq={self.seq})"
 
     async def accepted(self) -> None:
-        """It is durable here: a restart of this site goes on with it."""
+        """Wait until it is durable here: a restart of this site goes on with it. Raises
+        UnknownGroup (its group was removed before it had its place), or Error (the site is closed).
+        """
         await self._source.reached("accepted", self.group, self.seq)
 
     async def ordered(self) -> None:
-        """It has its place in the order."""
+        """Wait until it has its place in the order. Raises as `accepted`."""
         await self._source.reached("ordered", self.group, self.seq)
 
     async def stable(self) -> None:
-        """Every member has it durably, and all that was ordered before it."""
+        """Wait until every member has it durably, and all that was ordered before it. Raises as
+        `accepted`."""
         await self._source.reached("stable", self.group, self.seq)
 
 

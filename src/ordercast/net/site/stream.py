@@ -483,6 +483,7 @@ class StreamReader(ABC, Generic[I]):
         return rolled
 
     async def aclose(self) -> None:
+        """Stop reading: nobody waits for this reader any more. Raises nothing."""
         self._closed = True
         self._batches = iter(())
         if self._cursor is not None:
@@ -494,7 +495,8 @@ class StreamReader(ABC, Generic[I]):
 
 
 class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
-    """One message at a time; who stops within a batch has had no more of it."""
+    """What `Node.deliveries` iterates over: one message at a time. A reader that stops within a
+    batch has had no more of it."""
 
     def __init__(self, stream: Stream, start: int | None, attempt: int | None = None) -> None:
         super().__init__(stream, start, attempt)
@@ -513,8 +515,8 @@ class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
             await self._refill()
 
     def ready(self) -> Iterator[Delivery | Gap]:
-        """The rest of the batch under way, for a reader that need not go through the event loop;
-        what is taken from it is handed over."""
+        """The rest of the batch that was begun, without a way through the event loop. What is taken
+        from it counts as read. Raises nothing."""
         return self._items
 
     def _first(self, batch: DeliveredBatch | GapBatch) -> Delivery | Gap:
@@ -528,11 +530,14 @@ class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
         return next(self._items)
 
     async def aclose(self) -> None:
+        """Stop reading: nobody waits for this reader any more. Raises nothing."""
         self._items = iter(())
         await super().aclose()
 
 
 class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
+    """What `Node.batches` iterates over."""
+
     async def __anext__(self) -> DeliveredBatch | GapBatch | EpochOpened | Rollback:
         cursor = self._cursor
         while True:
