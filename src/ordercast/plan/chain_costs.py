@@ -3,7 +3,7 @@
 `ring` and the swap family: the members of all groups send in turn, each as often as its groups'
 rates say, one message after the other. So the last message before was somebody's, by the same
 chances: that is where an arrow ends, and a token may be anywhere. A header (or the body) goes to
-every other site of the domain, whoever the group's members are (ERRATA SWAP-6).
+every other site of the domain, whoever the group's members are (SWAP-6 of docs/errata.md).
 """
 
 from collections.abc import Callable, Sequence
