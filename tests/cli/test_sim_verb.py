@@ -151,13 +151,13 @@ def test_the_history_is_written_and_judged_the_same(
 
 def test_a_violation_exits_with_1_and_prints_the_line_that_replays_it() -> None:
     mutant = """
-from ordercast.core.site import Site
-deliver = Site.drain
+from ordercast.core.engine import Engine
+deliver = Engine.drain
 def drain(self):
     box = deliver(self)
     box.deliver = [item for item in box.deliver if item.position != 3]
     return box
-Site.drain = drain
+Engine.drain = drain
 """
     done = run("sim", FIGURE_3, *SMALL, code=mutant)
     assert done.returncode == 1

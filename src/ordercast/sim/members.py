@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from ordercast.check.verdict import Verdict
-from ordercast.core.epochs.engine import CLOSING
 from ordercast.core.epochs.layout import Domain, Layout, first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.epochs.records import Anew, Confirmed, Kept, MemberBox, MemberRecord
+from ordercast.core.order.interface import CLOSING
 from ordercast.core.order.registry import PROTOCOLS, builder_for, misfit
 from ordercast.core.outbox import Accepted
 from ordercast.forest.forest import Forest

@@ -1,6 +1,6 @@
 """Where a site lives in the simulated world, and what the world asks of a site.
 
-`core.site.Site` is what runs here; a test may put a mutant in its place.
+`core.engine.Engine` is what runs here; a test may put a mutant in its place.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from ordercast.wire.frames import Frame
 
 
 class SiteLike(Protocol):
-    """The face of `core.site.Site`."""
+    """The face of `core.engine.Engine`."""
 
     def start(self, now: int) -> None: ...
     def submit(self, now: int, group: Group, payloads: list[bytes]) -> int: ...

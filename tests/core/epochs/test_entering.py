@@ -119,7 +119,7 @@ def ended_by_a_flush() -> World:
     world.run(world.now + 3 * MILLISECOND)
     world.crash("d", 2 * SECOND)
     world.run(world.now + 100 * MILLISECOND)
-    assert world.members["a"].engines[1].sealed
+    assert world.members["a"].engines[1].epoch_state.closed
     world.run(world.now + SECOND)
     world.submit("a", "g", b"later")
     world.run(world.now + SECOND)

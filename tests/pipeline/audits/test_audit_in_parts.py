@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from ordercast.pipeline.audits import plan
+from ordercast.pipeline.audits import steps
 from support.cases.faults import FAULTS, Fault, any_history, broken_history
 from support.cases.fuzz import right_history
 from support.cases.known import DATA, Case, known_cases
@@ -23,7 +23,7 @@ BLOCK = 240
 
 @pytest.fixture(autouse=True)
 def cuts_that_many_messages_cross(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_OVER", 1_000_000)
+    monkeypatch.setattr(steps, "MOST_OVER", 1_000_000)
 
 
 @pytest.mark.parametrize("start", range(0, HISTORIES, BLOCK))
@@ -104,7 +104,7 @@ def test_witnesses_of_requests_are_the_same_in_both_engines() -> None:
 
 
 def test_a_cut_that_many_messages_cross_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_OVER", 0)
+    monkeypatch.setattr(steps, "MOST_OVER", 0)
     for seed in range(60):
         history = any_history(seed)
         audited = audit_in_loop(history, cuts=3, rng=random.Random(seed))

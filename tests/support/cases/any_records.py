@@ -34,7 +34,7 @@ from ordercast.model.epochs import (
     UseProtocol,
     Voters,
 )
-from ordercast.wire.limits import LARGEST_NUMBER
+from ordercast.model.limits import LARGEST_NUMBER
 
 AIM = "what is under way"
 

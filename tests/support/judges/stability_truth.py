@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
+from ordercast.core.engine import Engine
 from ordercast.core.epochs.records import Kept
 from ordercast.core.gate import Gate
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Passed
 from ordercast.core.retention import Retention
-from ordercast.core.site import Site
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.sim import simulate as simulating
 from ordercast.sim.chance import Stream
@@ -91,9 +91,9 @@ class WatchedWorld(World):
 def watched() -> Iterator[Truth]:
     """Every site that is made here is watched."""
     truth = Truth()
-    site_settle, gate_settle, fold = Site.settle, Gate.settle, Retention._fold
+    site_settle, gate_settle, fold = Engine.settle, Gate.settle, Retention._fold
 
-    def settle(self: Site, groups: Sequence[str]) -> None:
+    def settle(self: Engine, groups: Sequence[str]) -> None:
         for group in groups:
             tracker = self.stability
             truth.claim(tracker, group, tracker.stable(group), "calls stable", final=False)
@@ -119,7 +119,7 @@ def watched() -> Iterator[Truth]:
 
     with ExitStack() as stack:
         for owner, name, instead in (
-            (Site, "settle", settle),
+            (Engine, "settle", settle),
             (Gate, "settle", through_the_gate),
             (Retention, "_fold", forget),
             (simulating, "World", type("Watched", (WatchedWorld,), {"truth": truth})),

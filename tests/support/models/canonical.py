@@ -8,8 +8,7 @@ import msgspec
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.packing import pack_layout
-from ordercast.core.structure import Structure
-from ordercast.core.tellers import Tellers
+from ordercast.core.structure import Structure, Tellers
 from ordercast.model.options import Options
 
 _PLAIN = frozenset({type(None), bool, int, str, bytes, float})

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ordercast.core.lanes import Take
-from ordercast.core.link import Link
+from ordercast.core.link import Link, Take
 from ordercast.core.stability import arrays, seat
 from ordercast.core.stability.arrays import LogArray, LogCounts
 from ordercast.core.stability.by_rounds import ByRounds

@@ -7,8 +7,8 @@ x, y, z, a, b, c, d, e, f. Assumed: a and b are the parents of x and y, f and e 
 
 from collections.abc import Callable
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Checkpoint, Outbox, Record
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.forest.labels import Labels
@@ -49,10 +49,10 @@ class Stage:
         self.delivered: dict[str, list[tuple[str, str, int]]] = {}
         self.records: dict[str, list[Record]] = {}
         self.checkpoints: dict[str, Checkpoint] = {}
-        self.sites: dict[str, Site] = {}
+        self.sites: dict[str, Engine] = {}
         for name in structure.table.sites:
             self.delivered[name], self.records[name] = [], []
-            self.sites[name] = Site(name, structure, options, protocol=protocol)
+            self.sites[name] = Engine(name, structure, options, protocol=protocol)
 
     def send(self, origin: str, group: str, payload: bytes = b"p") -> None:
         self.sites[origin].submit(self.now, group, [payload])
@@ -90,7 +90,7 @@ class Stage:
                 self.drain(name)
             self.carry()
 
-    def restart(self, name: str, *, checkpoint: bool = False, records: int | None = None) -> Site:
+    def restart(self, name: str, *, checkpoint: bool = False, records: int | None = None) -> Engine:
         """Of its store: folded into a checkpoint now, or the first so many records of it only."""
         before = self.sites[name]
         if checkpoint:
@@ -98,7 +98,7 @@ class Stage:
             self.checkpoints[name], self.records[name] = before.retention.whole(), []
         if records is not None:
             del self.records[name][records:]
-        self.sites[name] = Site(
+        self.sites[name] = Engine(
             name, self.structure, self.options, protocol=self.protocol, boot=before.boot + 1,
             checkpoint=self.checkpoints.get(name), records=self.records[name],
         )  # fmt: skip

@@ -22,7 +22,7 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.epochs import AddGroup, AddVoter, JoinGroup, LeaveGroup
 from ordercast.model.implicit import implicit_group
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.wire.epochs import Ask
+from ordercast.wire.epochs import ChangeRequest
 from support.cases.drawn_frames import Drawer
 from support.judges.epoch_judge import agreement, each_alone, judge, one_order
 from support.worlds.epochs import World
@@ -156,7 +156,7 @@ class LyingWorld(World):
             victim = rng.choice(others)
             member = self.members[victim]
             frame = Drawer(rng, member, self.case.liar, list(SITES)).frame()
-            if isinstance(frame, Ask) and self._makes_one_of_us(frame):
+            if isinstance(frame, ChangeRequest) and self._makes_one_of_us(frame):
                 continue  # any site may ask for that
             member.receive(self.now, self.case.liar, frame)
             if rng.random() < 0.7:
@@ -164,7 +164,7 @@ class LyingWorld(World):
             if rng.random() < 0.2:
                 self.run(self.now + rng.randrange(3 * MILLISECOND))
 
-    def _makes_one_of_us(self, frame: Ask) -> bool:
+    def _makes_one_of_us(self, frame: ChangeRequest) -> bool:
         """A voter is believed, and so is a member."""
         return any(
             isinstance(edit, AddVoter)

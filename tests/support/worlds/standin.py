@@ -149,6 +149,7 @@ class Cast:
         boot: int,
         checkpoint: Checkpoint | None,
         records: list[Record],
+        excludes: bool = False,  # noqa: ARG002
     ) -> StandIn:
         self.starts.append((name, boot, checkpoint, records))
         return StandIn(name, self.calls, self.drains, self.answer)

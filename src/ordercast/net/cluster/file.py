@@ -10,6 +10,7 @@ from ordercast.core.order.registry import PROTOCOLS, misfit
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.limits import BODY_BYTES
 from ordercast.model.names import nearest, require_distinct, require_name, shown
 from ordercast.net.cluster.addresses import is_loopback
 from ordercast.net.cluster.config import (
@@ -24,7 +25,6 @@ from ordercast.net.cluster.measures import age_or_size, duration, size
 from ordercast.net.cluster.multicast import MulticastConfig, read_multicast
 from ordercast.plan.advice import AUTO, check_tie
 from ordercast.plan.candidates import NAMED
-from ordercast.wire.limits import BODY_BYTES
 
 LARGEST_FILE = 16 * 1024 * 1024  # bytes
 MOST_VOTERS = 7

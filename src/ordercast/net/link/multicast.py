@@ -18,6 +18,7 @@ from ordercast.core.dissemination.registry import MULTICAST
 from ordercast.core.dissemination.settings import StreamLimits
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.options import NEVER
 from ordercast.net.cluster.addresses import why
 from ordercast.net.cluster.multicast import MulticastConfig
@@ -26,7 +27,6 @@ from ordercast.net.link.datagram import DatagramSocket
 from ordercast.net.link.seals import OVERHEAD_BYTES, Forged, MakeSeal, Seal, opened, sealed
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES
-from ordercast.wire.limits import LARGEST_NUMBER
 
 log = logging.getLogger("ordercast.net.spreading")
 

@@ -10,11 +10,11 @@ from ordercast.core.dissemination.along_tree import AlongTree
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import TREE
 from ordercast.model.groups import Site
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.options import NEVER, SECOND
 from ordercast.net.link.combined import Beside, Host, MakeTransport
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import Passing as Pass
-from ordercast.wire.limits import LARGEST_NUMBER
+from ordercast.wire.dissemination import TreePacket
 
 log = logging.getLogger("ordercast.net.passing")
 
@@ -60,7 +60,7 @@ class Passing(Beside):
     def frames(self, peer: Site, frames: list[WireFrame]) -> None:
         now, rest = time.monotonic_ns(), []
         for frame in frames:
-            if self.deaf and isinstance(frame, Pass):
+            if self.deaf and isinstance(frame, TreePacket):
                 continue
             if not self.way.receive(now, peer, frame):
                 rest.append(frame)

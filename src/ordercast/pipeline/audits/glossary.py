@@ -2,8 +2,8 @@
 
 A batch of a table's rows is divided into shares by message before names have numbers. Names are
 numbered within the batch; the batch tells them once, as a *glossary*, whose digest the packed rows
-carry. When all glossaries are known, everything gets its number, and the legend reads the rows with
-it. So the tables themselves are read only once.
+carry. When all glossaries are known, everything gets its number, and the translation reads the rows
+with it. So the tables themselves are read only once.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from ordercast.check.runs import split_runs
 from ordercast.history.rows import EpochRow, Event, GroupRow, History, Sent, no_request
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.audits.numbers import Columns, Ints, Numbers, Run, Stream, number
+from ordercast.pipeline.audits.numbers import Columns, Ints, Numbers, Run, StreamSpan, number
 from ordercast.pipeline.audits.packing import by_key, pack, unpack
 from ordercast.pipeline.audits.requests import Clients, read_requests, unasked
 from ordercast.pipeline.audits.rows import DELIVERED, SENT
@@ -169,7 +169,7 @@ def _mixed(streams: list[StreamName], stream: Ints, seq: Ints) -> npt.NDArray[np
 
 
 @dataclass(frozen=True)
-class Legend:
+class Translation:
     """By glossary: what to add to a seq to get the message, and the numbers of the sites. `asked`:
     whether any row names a client."""
 
@@ -184,12 +184,12 @@ class Legend:
         columns["has_digest"] = columns["has_digest"] != 0
         if names:
             columns["client"] = clients.numbers(names)[columns["client"]]
-        elif self.asked:  # nobody's in this piece, but somebody's in others
+        elif self.asked:  # no client in this piece, but in others
             columns |= unasked(len(columns["message"]))
         return columns
 
     def read_places(self, data: bytes) -> Columns:
-        """Only what says which message is where; of sends, nothing."""
+        """The places of the deliveries; nothing of the sends."""
         columns, _ = self._read(data, _PLACED)
         rows = columns["kind"] == DELIVERED
         return columns if rows.all() else {name: c[rows] for name, c in columns.items()}
@@ -268,13 +268,13 @@ def number_names(histories: Mapping[Run, History], contents: Contents) -> Number
         sites += [(place[run], event.site) for event in history.events]
         groups += [(place[run], row.group_name) for row in history.groups]
     streams = (
-        Stream(place[run], group, origin, incarnation, first, last)
+        StreamSpan(place[run], group, origin, incarnation, first, last)
         for (run, group, origin, incarnation), (first, last) in contents.seqs.items()
     )
     return number(runs, sites, groups, streams)
 
 
-def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Legend:
+def translation(numbers: Numbers, glossaries: Iterable[Glossary]) -> Translation:
     place = {run: i for i, run in enumerate(numbers.runs)}
     base = {
         stream[:4]: int(offset) - stream.first_seq
@@ -297,4 +297,4 @@ def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Legend:
         sites[glossary.digest] = np.array(
             [numbers.site_number[place[run], name] for run, name in glossary.sites], np.int64
         )
-    return Legend(bases, sites, kinds, asked)
+    return Translation(bases, sites, kinds, asked)

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from ordercast.history.tables import REQUEST
+from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.facts import Facts
-from ordercast.pipeline.audits.findings import Finding
 from ordercast.pipeline.audits.listing import Listing
 from ordercast.pipeline.audits.numbers import Bools, Columns, Ints, StreamArrays
 from ordercast.pipeline.audits.packing import by_key, join, pack, unpack
-from ordercast.pipeline.audits.rows import DELIVERED, Deliveries, is_live
+from ordercast.pipeline.audits.rows import DELIVERED, DeliveryRows, is_live
 
 NOBODY = -1
 ASKED = tuple(column.name for column in REQUEST)
@@ -117,7 +117,7 @@ _PIECE = msgspec.msgpack.Decoder(tuple[bytes, list[str]])
 
 
 def judge_requests(
-    values: Iterable[bytes], streams: StreamArrays, finding: Finding, listing: Listing | None
+    values: Iterable[bytes], streams: StreamArrays, evidence: Evidence, listing: Listing | None
 ) -> None:
     """Values of one share of `divide_requests`: all that there is of some requests."""
     clients = Clients()
@@ -134,7 +134,7 @@ def judge_requests(
     begins = np.flatnonzero(_changes(own, by))
     counts = np.diff(np.append(begins, len(own["message"])))
     found = begins[counts > 1]  # where the smallest id of a part is; the next one follows it
-    check = finding.check("resent")
+    check = evidence.check("resent")
     if not len(found):
         return
     asked = {name: own[name][found].tolist() for name in by}
@@ -144,14 +144,14 @@ def judge_requests(
     check.see(len(found), key, [*key[1:], *messages])
     if listing is not None:
         request, part = own["request"][found], own["part"][found]
-        told = {"client": finding.number(asked["client"]), "request": request, "part": part}
+        told = {"client": evidence.number(asked["client"]), "request": request, "part": part}
         listing.add("resent", len(found), message=own["message"][found + 1], **told)
 
 
-def tell_both(deliveries: Deliveries, messages: Ints, finding: Finding) -> None:
+def tell_both(deliveries: DeliveryRows, messages: Ints, evidence: Evidence) -> None:
     """Where the two messages of a witness were delivered."""
     rows = np.flatnonzero(np.isin(deliveries.place.message, messages))
-    finding.table(
+    evidence.table(
         "both",
         deliveries.site[rows],
         deliveries.place.message[rows],

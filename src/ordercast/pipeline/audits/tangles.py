@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ordercast.check.tangles import Knot
 from ordercast.pipeline.audits.numbers import Ints, StreamArrays
-from ordercast.pipeline.audits.places import Places, starts
+from ordercast.pipeline.audits.places import PlaceColumns, starts
 
 Cycle = list[tuple[int, int]]  # (message, the site at which the next one follows it)
 
@@ -22,7 +22,7 @@ class Orders:
     """First deliveries by site and place: what makes the order."""
 
     site: Ints
-    place: Places
+    place: PlaceColumns
 
     def __len__(self) -> int:
         return len(self.site)
@@ -31,7 +31,7 @@ class Orders:
         return Orders(self.site[rows], self.place.take(rows))
 
 
-def sort_orders(site: Ints, place: Places) -> Orders:
+def sort_orders(site: Ints, place: PlaceColumns) -> Orders:
     order = np.lexsort((*place[::-1], site))
     return Orders(site[order], place.take(order))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
 
-from ordercast.studies.stab.tree import Tree
+from ordercast.studies.stab.tree import NetworkTree
 
 EVERYONE = -1  # the target of a multicast
 START, ACK, INFO, DATA = range(4)  # kinds of messages, as far as they are counted apart
@@ -25,7 +25,7 @@ _WHOLE, _CAME, _LEFT = range(3)  # an arrival: off the link too; after the dista
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class CostModel:
     """In nanoseconds and bytes."""
 
     header: int = 32
@@ -67,12 +67,12 @@ class TreeNetwork:
     node, of the link to its parent. `hear(node, packet)` is called when a host has received."""
 
     def __init__(
-        self, tree: Tree, hear: Callable[[int, Packet], None], distance: Sequence[int] = ()
+        self, tree: NetworkTree, hear: Callable[[int, Packet], None], distance: Sequence[int] = ()
     ) -> None:
         n = tree.count
         self.tree = tree
         self.hear = hear
-        self.costs = Costs()
+        self.costs = CostModel()
         self.now = 0
         self.hops = [0, 0, 0, 0]  # by kind
         self.longest_link = 0

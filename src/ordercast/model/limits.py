@@ -1,14 +1,12 @@
-"""Hard limits of the wire format: what is above them is refused before anything else sees it.
+"""Hard limits of what travels: a frame above them is refused before anything else sees it.
 
-They bound what a peer can make a site hold, whatever the cluster file says; the limits of
-`model.options` lie below them. Both ends must agree on them, so they belong to the version.
-A name is at most 64 characters by the rule for names itself (`model.names`). Whatever keeps the
-limits of one record of the voters' log fits into a frame by itself.
+They bound what a peer can make a site hold, whatever the cluster file says; the limits of the
+options lie below them. Both ends must agree on them, so they belong to the version of the wire
+format. A name has at most 64 characters by the rule for names itself. Any one record of the voters'
+log that keeps the limits fits into a frame.
 """
 
 from typing import Final
-
-from ordercast.wire.frames import LANES
 
 FRAME_BYTES: Final = 16 * 1024 * 1024  # header included
 BODY_BYTES: Final = 8 * 1024 * 1024  # the packed payloads of one batch
@@ -24,6 +22,6 @@ FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout
 PIECE_BYTES: Final = 256 * 1024  # of an application's snapshot
 TEXT: Final = 256  # characters of a change's name, an address, a reason
 RIDERS: Final = 16  # items of CONTROL in a frame of another lane
-ACKS: Final = len(LANES)  # one for each lane
+ACKS: Final = 3  # one for each lane
 LARGEST_NUMBER: Final = 2**62  # a number plus a count stays within the store's 64 bits
-NAMES_KEPT: Final = 16_384  # names found right and remembered; more make the decoder start anew
+NAMES_KEPT: Final = 16_384  # names found right and remembered; with more, the set starts anew

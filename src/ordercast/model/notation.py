@@ -1,4 +1,4 @@
-"""The small notations of the simulator's options: durations, and lists of name=value.
+"""How values are written: durations, counts, lists of name=value.
 
 A duration is an integer number of nanoseconds inside; outside it is written `250us`, `5ms`, `1.5s`.
 """

@@ -14,14 +14,14 @@ import numpy as np
 
 from ordercast.pipeline.audits import borders, causal
 from ordercast.pipeline.audits.by_part import MOST_LOOKED, show_cycle, tell_inversions
+from ordercast.pipeline.audits.evidence import Evidence, Total, Witnessed
 from ordercast.pipeline.audits.facts import SiteLog
-from ordercast.pipeline.audits.findings import Finding, Total, Witnessed
 from ordercast.pipeline.audits.numbers import Ints
-from ordercast.pipeline.audits.places import Places
+from ordercast.pipeline.audits.places import PlaceColumns
 from ordercast.pipeline.audits.requests import place_of_both
 from ordercast.pipeline.audits.survey import put_together
 from ordercast.pipeline.audits.tangles import shortest_cycle, sort_orders
-from ordercast.pipeline.audits.tasks import Task
+from ordercast.pipeline.audits.tasks import JudgingTask
 
 LOGGER = logging.getLogger("ordercast.pipeline.audit")
 MOST_OVER = 200  # messages over a cut; a cut that more cross is given up
@@ -30,15 +30,15 @@ MOST_OVER = 200  # messages over a cut; a cut that more cross is given up
 class Work(Protocol):
     """Runs both steps of a task over all rows: Spark, or a loop in tests."""
 
-    def run(self, task: Task) -> list[Finding]: ...
+    def run(self, task: JudgingTask) -> list[Evidence]: ...
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Judged:
     """Counts and witnesses in numbers; the tasks that judged last can be run again."""
 
-    task: Task
-    causal_task: Task | None  # when causal order was judged apart
+    task: JudgingTask
+    causal_task: JudgingTask | None  # when causal order was judged apart
     total: Total
     checks: Mapping[str, Witnessed]
     inversions: list[Ints]  # one row per pair of sites that disagree
@@ -47,7 +47,7 @@ class Outcome:
     stopped: bool
 
 
-def judge(work: Work, task: Task, logs: Mapping[int, SiteLog]) -> Outcome:
+def judge(work: Work, task: JudgingTask, logs: Mapping[int, SiteLog]) -> Judged:
     LOGGER.info("judging")
     total = Total(work.run(task))
     task, total = _give_up_cuts(work, task, total)
@@ -79,7 +79,7 @@ def judge(work: Work, task: Task, logs: Mapping[int, SiteLog]) -> Outcome:
     return _conclude(again, causal_task, total, checks, logs, crossing_tangled)
 
 
-def _find_both(work: Work, task: Task, resent: Witnessed) -> None:
+def _find_both(work: Work, task: JudgingTask, resent: Witnessed) -> None:
     """Where the two messages of the witness were delivered by one site."""
     LOGGER.info("looking for a request that became two messages")
     one, other = resent.shown[-2:]
@@ -87,7 +87,7 @@ def _find_both(work: Work, task: Task, resent: Witnessed) -> None:
     resent.shown = [*resent.shown, *place_of_both(found.table("both", 3), one, other)]
 
 
-def _give_up_cuts(work: Work, task: Task, total: Total) -> tuple[Task, Total]:
+def _give_up_cuts(work: Work, task: JudgingTask, total: Total) -> tuple[JudgingTask, Total]:
     """Contracting costs with the crossing messages: parts that share many are judged as one."""
     at, over = total.table("over_cuts", 2)
     while len(at):
@@ -105,8 +105,8 @@ def _give_up_cuts(work: Work, task: Task, total: Total) -> tuple[Task, Total]:
 
 
 def _judge_causal_apart(
-    work: Work, task: Task, total: Total
-) -> tuple[Task | None, Witnessed | None]:
+    work: Work, task: JudgingTask, total: Total
+) -> tuple[JudgingTask | None, Witnessed | None]:
     """Causal order with parts merged where something may have happened before an earlier part."""
     found = None
     task = replace(task, request_shares=0)  # judged already
@@ -124,14 +124,14 @@ def _crossed(total: Total) -> list[tuple[int, int]]:
 
 
 def _conclude(
-    task: Task,
-    causal_task: Task | None,
+    task: JudgingTask,
+    causal_task: JudgingTask | None,
     total: Total,
     checks: dict[str, Witnessed],
     logs: Mapping[int, SiteLog],
     crossing_tangled: Ints,
-) -> Outcome:
-    more = Finding()
+) -> Judged:
+    more = Evidence()
     if task.crossing is not None:
         tell_inversions(task.crossing.orders, more)
     inversions = _by_pair(Total([more]), total)
@@ -141,7 +141,7 @@ def _conclude(
         hub, site, *place = total.table("knot", 6)
         if len(hub):
             order = np.lexsort((*place[::-1], site))
-            orders = sort_orders(site, Places(*place))
+            orders = sort_orders(site, PlaceColumns(*place))
             cycle, cut_short = shortest_cycle(orders, hub[order], task.streams, MOST_LOOKED)
             stopped = stopped or cut_short
             show_cycle(orders, cycle, task.sites_run, more)
@@ -151,7 +151,7 @@ def _conclude(
     if len(tangled):
         checks["acyclic_order"].count += len(tangled)
     faults = borders.position_faults(total, logs)
-    return Outcome(task, causal_task, total, checks, inversions, faults, tangled, stopped)
+    return Judged(task, causal_task, total, checks, inversions, faults, tangled, stopped)
 
 
 def _by_pair(*totals: Total) -> list[Ints]:

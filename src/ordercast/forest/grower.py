@@ -1,4 +1,4 @@
-"""Growing balanced trees of one shape after the other on the domains of a table."""
+"""Balanced trees grown on the domains of a table, of one shape after the other."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from statistics import mean
 from ordercast.forest.heads import tree_of
 from ordercast.forest.hypergraph import Hypergraph
 from ordercast.forest.indexed import IndexedTable
-from ordercast.forest.levels import Domain, Shape
+from ordercast.forest.levels import DomainGraph, Shape
 from ordercast.forest.partition import PARTITIONERS
 from ordercast.forest.tree import Tree
 
@@ -30,7 +30,7 @@ class Grower:
         self.table = table
         self.partitioner = partitioner
         self.domains = [
-            Domain(sites, Hypergraph.of_domain(table, sites, groups), partitioner)
+            DomainGraph(sites, Hypergraph.of_domain(table, sites, groups), partitioner)
             for sites, groups in table.domains()
         ]
 

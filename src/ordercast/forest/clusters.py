@@ -35,7 +35,7 @@ def _most_shared(shared: dict[int, float]) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClusterLimits:
     cap: float  # of a cluster's load, or of its number of nodes
     headed: bool = False  # the head is one of the nodes: at the bottom
     by_count: bool = False  # the load is the number of nodes: a fixed branching
@@ -45,7 +45,7 @@ class Limits:
 class Clusters:
     """Clusters of a hypergraph's nodes, with loads kept up to date as nodes move."""
 
-    def __init__(self, graph: Hypergraph, label: Sequence[int], limits: Limits) -> None:
+    def __init__(self, graph: Hypergraph, label: Sequence[int], limits: ClusterLimits) -> None:
         self.graph = graph
         self.limits = limits
         self.label = list(label)

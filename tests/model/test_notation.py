@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import ConfigError
-from ordercast.sim.notation import count, duration, pairs, probability, show_duration
+from ordercast.model.notation import count, duration, pairs, probability, show_duration
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""What the judges of shares say: how much, the smallest of it, and what others must know.
+"""Evidence: what the judge of a share counted, its smallest witnesses, and tables for the driver.
 
-A finding travels from a worker to the driver as one MessagePack object; arrays in it are bytes.
-Counts add up, of witnesses the smallest key stays.
+Evidence travels from a worker to the driver as one MessagePack object; arrays in it are bytes.
+Counts are added; of the witnesses, the one with the smallest key stays.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class Witnessed(msgspec.Struct):
         self.see(other.count, other.key, other.shown)
 
 
-class Finding(msgspec.Struct):
+class Evidence(msgspec.Struct):
     """By check; `tables` are columns of integers that the driver puts together."""
 
     counts: dict[str, int] = {}
@@ -56,27 +56,27 @@ class Finding(msgspec.Struct):
             self.tables[name] = [np.ascontiguousarray(c, np.int64).tobytes() for c in columns]
 
 
-def encode(finding: Finding) -> bytes:
-    return msgspec.msgpack.encode(finding)
+def encode(evidence: Evidence) -> bytes:
+    return msgspec.msgpack.encode(evidence)
 
 
-def decode(data: bytes) -> Finding:
-    return msgspec.msgpack.decode(data, type=Finding)
+def decode(data: bytes) -> Evidence:
+    return msgspec.msgpack.decode(data, type=Evidence)
 
 
 class Total:
-    """All findings of a step."""
+    """The evidence of all shares in a step."""
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
+    def __init__(self, pieces: Iterable[Evidence]) -> None:
         self.counts: dict[str, int] = {}
         self.checks: dict[str, Witnessed] = {}
         self._tables: dict[str, list[list[bytes]]] = {}
-        for finding in findings:
-            for name, number in finding.counts.items():
+        for evidence in pieces:
+            for name, number in evidence.counts.items():
                 self.counts[name] = self.counts.get(name, 0) + number
-            for name, witnessed in finding.checks.items():
+            for name, witnessed in evidence.checks.items():
                 self.checks.setdefault(name, Witnessed()).add(witnessed)
-            for name, columns in finding.tables.items():
+            for name, columns in evidence.tables.items():
                 self._tables.setdefault(name, []).append(columns)
 
     def table(self, name: str, width: int) -> list[Ints]:

@@ -22,24 +22,24 @@ from ordercast.pipeline.audits.cuts import (
     settle,
     whole,
 )
+from ordercast.pipeline.audits.evidence import Evidence, decode, encode
 from ordercast.pipeline.audits.facts import Facts
 from ordercast.pipeline.audits.files import RowGroup, bundle
-from ordercast.pipeline.audits.findings import Finding, decode, encode
-from ordercast.pipeline.audits.glossary import SAMPLE, Glossary, Legend, scatter
+from ordercast.pipeline.audits.glossary import SAMPLE, Glossary, Translation, scatter
 from ordercast.pipeline.audits.listing import DDL, Namer
 from ordercast.pipeline.audits.numbers import Columns, Ints
 from ordercast.pipeline.audits.packing import divide, join, pack, unpack
 from ordercast.pipeline.audits.places import starts
 from ordercast.pipeline.audits.requests import Clients
 from ordercast.pipeline.audits.rows import DELIVERED, SENT, is_live
-from ordercast.pipeline.audits.tasks import PART_COLUMNS, Task
+from ordercast.pipeline.audits.tasks import PART_COLUMNS, JudgingTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_SHARE = 300_000
 ROWS_PER_BATCH = 400_000  # scattered at a time
-_ASIDE = -1  # the key under which findings travel; shares of requests have keys below it
+_ASIDE = -1  # the key under which evidence travels; shares of requests have keys below it
 _BYTES = pa.schema([("key", pa.int32()), ("value", pa.binary())])
 _BYTES_DDL = "key int, value binary"
 
@@ -147,14 +147,14 @@ def _batches(values: Iterator[tuple[int, bytes]]) -> Batches:
 class SparkWork:
     """Runs tasks: a step over the shares, a shuffle by part, a step over the parts."""
 
-    def __init__(self, divided: Divided, legend: Legend) -> None:
+    def __init__(self, divided: Divided, translation: Translation) -> None:
         self._divided = divided
-        self._legend = legend
+        self._legend = translation
 
-    def run(self, task: Task) -> list[Finding]:
+    def run(self, task: JudgingTask) -> list[Evidence]:
         return [decode(value) for value in self._plan(task).toArrow().column("value").to_pylist()]
 
-    def _plan(self, task: Task) -> "DataFrame":
+    def _plan(self, task: JudgingTask) -> "DataFrame":
         shares = self._divided.pieces.groupBy("key")
         found = shares.applyInArrow(_message_step(task, self._legend), _BYTES_DDL)
         if not task.needs_parts:
@@ -163,7 +163,7 @@ class SparkWork:
         parts = found.repartition(keys, "key").groupBy("key")
         return parts.applyInArrow(_part_step(task), _BYTES_DDL)
 
-    def list_violations(self, task: Task, namer: Namer) -> "DataFrame":
+    def list_violations(self, task: JudgingTask, namer: Namer) -> "DataFrame":
         """What a task that lists finds, with names; nothing runs before it is read."""
         return self._plan(task).mapInArrow(_naming_step(namer), DDL)
 
@@ -171,10 +171,10 @@ class SparkWork:
         """Guess from the sample, close; nothing to do when no run is cut."""
         if not shares.cuts.any():
             return whole(shares)
-        pieces, legend = self._divided.pieces, self._legend
-        sample = join(map(legend.read_places, self._divided.sample))
+        pieces, translation = self._divided.pieces, self._legend
+        sample = join(map(translation.read_places, self._divided.sample))
         windows = guess(_sorted(sample, facts), shares, sites_run)
-        near = pieces.mapInArrow(_near_step(legend, windows), _BYTES_DDL)
+        near = pieces.mapInArrow(_near_step(translation, windows), _BYTES_DDL)
         found = near.groupBy("key").applyInArrow(_close_step(windows), _BYTES_DDL).toArrow()
         closed = windows.guess.copy()
         keys = found.column("key").to_pylist()
@@ -183,13 +183,13 @@ class SparkWork:
         return settle(shares, windows, closed)
 
 
-def _message_step(task: Task, legend: Legend) -> Callable[[pa.Table], pa.Table]:
+def _message_step(task: JudgingTask, translation: Translation) -> Callable[[pa.Table], pa.Table]:
     def step(table: pa.Table) -> pa.Table:
         clients = Clients()
-        pieces = (legend.read(value, clients) for value in table.column("value").to_pylist())
+        pieces = (translation.read(value, clients) for value in table.column("value").to_pylist())
         columns = join(pieces)
-        rows, finding = task.judge_messages(columns)
-        found = [(_ASIDE, encode(finding))]
+        rows, evidence = task.judge_messages(columns)
+        found = [(_ASIDE, encode(evidence))]
         if rows:
             found += divide(rows, "part", PART_COLUMNS)
         for share, packed in task.divide_requests(columns, clients):
@@ -199,7 +199,7 @@ def _message_step(task: Task, legend: Legend) -> Callable[[pa.Table], pa.Table]:
     return step
 
 
-def _part_step(task: Task) -> Callable[[pa.Table], pa.Table]:
+def _part_step(task: JudgingTask) -> Callable[[pa.Table], pa.Table]:
     def step(table: pa.Table) -> pa.Table:
         key = table.column("key")[0].as_py()
         if key == _ASIDE:
@@ -226,20 +226,20 @@ def _table(values: Sequence[tuple[int, bytes]]) -> pa.Table:
     return pa.table({"key": pa.array(keys, pa.int32()), "value": pa.array(packed, pa.binary())})
 
 
-def _near_step(legend: Legend, windows: Windows) -> Callable[[Batches], Batches]:
+def _near_step(translation: Translation, windows: Windows) -> Callable[[Batches], Batches]:
     def step(batches: Batches) -> Batches:
-        for columns in _read(batches, legend):
+        for columns in _read(batches, translation):
             near = windows.around(columns)
             yield from _batches(iter(divide(near, "cut", ("site", "position", "message"))))
 
     return step
 
 
-def _read(batches: Batches, legend: Legend) -> Iterator[Columns]:
+def _read(batches: Batches, translation: Translation) -> Iterator[Columns]:
     """The places of the deliveries in each packed value."""
     for batch in batches:
         for value in batch.column("value").to_pylist():
-            yield legend.read_places(value)
+            yield translation.read_places(value)
 
 
 def _close_step(windows: Windows) -> Callable[[pa.Table], pa.Table]:

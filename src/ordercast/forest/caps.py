@@ -1,4 +1,4 @@
-"""Which cap of the load suits a table best: by trying, on a sample if the table is large.
+"""Caps of the load: the one that suits a table best, by trying, on a sample of a large table.
 
 Caps are steps of a ladder, each 1.4 times the one below. They are tried from high to low, every
 second one, until costs rise; then the ones in between. High caps are cheap to try, and costs as a
@@ -8,7 +8,7 @@ rule fall and then rise.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ordercast.forest.grow import Grower, Grown
+from ordercast.forest.grower import Grower, Grown
 from ordercast.forest.levels import Shape
 from ordercast.forest.metrics import Cost
 from ordercast.forest.sample import is_large, sample_of

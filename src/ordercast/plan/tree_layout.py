@@ -6,7 +6,6 @@ the middle of its children. Lengths are inches, y grows downwards. To keep a pic
   down, and many leaves are stacked in columns instead of standing in one long row;
 - a subtree that would make the tree too wide or too deep gets a panel of its own, and a stub with
   its name stays in its place.
-`pages` puts the panels of all trees on one page.
 """
 
 import math
@@ -42,7 +41,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Edge:
     """From a parent down to a child; a stacked child is reached along the spine at its left."""
 
     parent: Site
@@ -57,7 +56,7 @@ class Panel:
     width: float
     height: float = 0.0
     boxes: list[Box] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
+    links: list[Edge] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ class TreeLayout:
                 if part.inner:
                     (child,) = part.sites
                     x[child], y[child] = middle, below
-                    panel.links.append(Link(site, child, (foot, (middle, below))))
+                    panel.links.append(Edge(site, child, (foot, (middle, below))))
                     placed.append(child)
                 else:
                     self._place_leaves(panel, site, part, foot, (middle, below))
@@ -223,14 +222,14 @@ class TreeLayout:
         for leaf in part.sites:
             x = middle
             if len(part.sites) == 1:
-                panel.links.append(Link(parent, leaf, (foot, head)))
+                panel.links.append(Edge(parent, leaf, (foot, head)))
             else:
                 x = left + self.widths[leaf] / 2
                 spine, side = left - SPINE, top + BOX_HEIGHT / 2
                 turns = ((spine, side), (left, side))
                 if leaf == part.sites[-1]:  # the spine is drawn once, down to the last leaf
                     turns = (foot, (foot[0], bus), (spine, bus), *turns)
-                panel.links.append(Link(parent, leaf, turns, stacked=True))
+                panel.links.append(Edge(parent, leaf, turns, stacked=True))
             panel.boxes.append(Box(leaf, x, top, self.widths[leaf], leaf in self.cut))
             top += ROW
 

@@ -15,16 +15,14 @@ and a → c, d, e: load 8 instead of 11 at b, depth 2 instead of 1 for the group
 import heapq
 from collections.abc import Sequence
 
-from ordercast.forest.forest import Forest, forest_of
+from ordercast.forest.forest import Forest, forest_of, numbers_of
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable
 
 
 def rebalance(forest: Forest, table: GroupTable) -> Forest:
     indexed = IndexedTable.of(table)
-    number = {site: i for i, site in enumerate(indexed.sites)}
-    parent = [-1 if (p := forest.parent[s]) is None else number[p] for s in indexed.sites]
-    primary = [number[forest.primary[g]] for g in indexed.groups]
+    parent, primary = numbers_of(forest, indexed)
     moves = _Rebalance(indexed, parent, primary).run()
     detail = f"{forest.detail}; " if forest.detail else ""
     return forest_of(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordercast.plan.layout import BOX_HEIGHT, PANEL_LEVELS, PANEL_WIDTH, TreeLayout
 from ordercast.plan.pages import Page, lay_out
+from ordercast.plan.tree_layout import BOX_HEIGHT, PANEL_LEVELS, PANEL_WIDTH, TreeLayout
 
 Tree = dict[str, list[str]]
 
