@@ -5,8 +5,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.certificates import write_certificates
 from ordercast.net.local import LocalCluster
 from ordercast.net.site.assembly import AnyTransport, MakeTransport, over_tcp
 from ordercast.net.site.node import Node

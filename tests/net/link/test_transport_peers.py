@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ordercast.model.epochs import AddGroup
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.link.tls import TlsConfig
 from ordercast.wire.codec import WireFrame
