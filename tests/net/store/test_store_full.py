@@ -103,7 +103,7 @@ CHILD = """
 import resource, sys, threading, time
 from pathlib import Path
 from ordercast.net.store import writer as store_writer
-from ordercast.net.store.store import Written
+from ordercast.net.store.box import StoreBox
 from support.stores import accepted, flush, open_store
 
 store_writer.TRY_AGAIN_S = 0.05
@@ -115,7 +115,7 @@ _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
 done = []
 for seq in range(1, 41):
-    box = Written(records=[accepted(seq, size=20_000)], at_ns=1)
+    box = StoreBox(records=[accepted(seq, size=20_000)], at_ns=1)
     store.write(box, lambda s=seq: done.append(s))
 assert failed.wait(30), "not told"
 time.sleep(0.3)
