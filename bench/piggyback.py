@@ -17,10 +17,10 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-from ordercast.core.lanes import NEVER
 from ordercast.core.link import Link
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
+from ordercast.model.options import NEVER
 from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig
 from ordercast.sim.place import Place

@@ -25,8 +25,8 @@ from typing import Any
 
 import simpy
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Outbox
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import advise
@@ -64,14 +64,14 @@ class Rival:
         self.pushed = dict.fromkeys(sites, 0)
         self.events = self.data = 0
         for name in sites:
-            site = Site(name, structure, config.options, protocol=config.protocol)
+            site = Engine(name, structure, config.options, protocol=config.protocol)
             self.env.process(self.lives(name, site))
         self.env.process(self.applications(submissions(config, seed)))
 
     def _putter(self, store: Any) -> Callable[[Any], None]:
         return lambda event: store.put(event.value)
 
-    def lives(self, name: str, site: Site) -> Generator[Any, Any, None]:
+    def lives(self, name: str, site: Engine) -> Generator[Any, Any, None]:
         """A site: takes what is in its store, does the driver's duties."""
         store, env = self.stores[name], self.env
         site.start(env.now)

@@ -17,7 +17,7 @@ from ordercast.core.structure import Structure
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.pipeline.sweep_draw import Drawing, draw_table
+from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
 from ordercast.plan.protocols import GENUINE
 from ordercast.sim.chance import Stream

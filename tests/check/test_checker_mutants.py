@@ -16,7 +16,7 @@ import pytest
 
 import ordercast.check
 import ordercast.check.report as report
-from support.known import DATA, Case, known_cases
+from support.cases.known import DATA, Case, known_cases
 
 CASES = {path.stem: known_cases(path.stem) for path in sorted(DATA.glob("*.txt"))}
 

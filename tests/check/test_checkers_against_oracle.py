@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ordercast.check.report import check_history
 from ordercast.history.rows import History
-from support.faults import FAULTS, Fault, any_history, broken_history
-from support.fuzz import named, right_history, together
-from support.oracle import judge
-from support.witnesses import complaints
+from support.cases.faults import FAULTS, Fault, any_history, broken_history
+from support.cases.fuzz import named, right_history, together
+from support.judges.oracle import judge
+from support.judges.witnesses import complaints
 
 HISTORIES = 2_400
 BLOCK = 300

@@ -3,9 +3,9 @@
 import pytest
 
 from ordercast.check.report import check_history
-from support.known import DATA, INFORMATIVE, Case, known_cases
-from support.oracle import judge
-from support.witnesses import complaints
+from support.cases.known import DATA, INFORMATIVE, Case, known_cases
+from support.judges.oracle import judge
+from support.judges.witnesses import complaints
 
 FILES = sorted(path.stem for path in DATA.glob("*.txt"))
 CASES = [

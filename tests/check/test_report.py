@@ -12,8 +12,8 @@ from ordercast.check.verdict import Verdict, combine
 from ordercast.check.view import View
 from ordercast.history.rows import Delivered, Event, GroupRow, History, Sent
 from ordercast.model.errors import ConfigError
-from support.fuzz import named, right_history, together
-from support.known import known_cases
+from support.cases.fuzz import named, right_history, together
+from support.cases.known import known_cases
 
 CONTRACT_KEYS = [
     "ok",

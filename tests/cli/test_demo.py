@@ -8,8 +8,8 @@ from ordercast.check.report import CHECKS
 from ordercast.cli import demo, main
 from ordercast.cli.demo_cluster import FILE, prepare
 from ordercast.forest.greedy import build_greedy
-from support.layouts import structure_of
-from support.tables import FIGURE_3, FIGURE_3_TIE, table_of
+from support.cases.tables import FIGURE_3, FIGURE_3_TIE, table_of
+from support.clusters.layouts import structure_of
 
 GROUPS = table_of(FIGURE_3).groups
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import EXAMPLES, run
 from ordercast.cli import main
-from support.tables import random_table
+from support.cases.tables import random_table
 
 FIGURE_3 = str(EXAMPLES / "figure3.toml")
 FIGURE_3_EXTRA = str(EXAMPLES / "figure3-extra.toml")

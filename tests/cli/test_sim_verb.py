@@ -151,13 +151,13 @@ def test_the_history_is_written_and_judged_the_same(
 
 def test_a_violation_exits_with_1_and_prints_the_line_that_replays_it() -> None:
     mutant = """
-from ordercast.core.site import Site
-deliver = Site.drain
+from ordercast.core.engine import Engine
+deliver = Engine.drain
 def drain(self):
     box = deliver(self)
     box.deliver = [item for item in box.deliver if item.position != 3]
     return box
-Site.drain = drain
+Engine.drain = drain
 """
     done = run("sim", FIGURE_3, *SMALL, code=mutant)
     assert done.returncode == 1
@@ -183,7 +183,7 @@ Site.drain = drain
         ((FIGURE_3, "--slow-member", "exlude"), "slow-member: there is no 'exlude' (did you mean"),
         (
             (FIGURE_3, "--slow-member", "exclude", "--on-failure", "wait"),
-            "slow-member: 'exclude' needs on-failure 'exclude'",
+            "slow-member: 'exclude' needs on_failure = 'exclude'",
         ),
         ((FIGURE_3, "--network", "wan:nowhere.toml"), "nowhere.toml: no such file or directory"),
         ((FIGURE_3, "--network", "lna"), "network: there is no 'lna' (did you mean 'lan'?)"),

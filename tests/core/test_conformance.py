@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Checkpoint, Outbox, Passed, Record
-from ordercast.core.site import Site
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, Key, pack_payloads
 from ordercast.sim.config import SimConfig
@@ -23,7 +23,7 @@ from ordercast.sim.faults import random_faults
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import schedule
 from ordercast.sim.simulate import simulate
-from support.tables import FIGURE_3, table_of
+from support.cases.tables import FIGURE_3, table_of
 
 SCHEDULES = range(1, 17)
 Name = tuple[SiteName, str, int]
@@ -53,8 +53,8 @@ class Registry:
         log.append((key, name))
 
 
-def watched(registry: Registry) -> type[Site]:
-    class Watched(Site):
+def watched(registry: Registry) -> type[Engine]:
+    class Watched(Engine):
         def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
             batch = entry.placed.batch
             name = (batch.origin, batch.group, batch.seq)
@@ -122,7 +122,7 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
     there is no tree, as much waits for its place."""
     compared = 0
 
-    class Copied(Site):
+    class Copied(Engine):
         """Keeps what a store would keep, and now and then compares itself to its restored self."""
 
         def __init__(
@@ -151,7 +151,7 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
         def compare(self) -> None:
             nonlocal compared
             checkpoint, records = self.kept
-            made = Site(
+            made = Engine(
                 self.name,
                 self.structure,
                 self.options,
@@ -193,7 +193,7 @@ def _through_the_codec(checkpoint: Checkpoint | None) -> Checkpoint | None:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(checkpoint), type=Checkpoint)
 
 
-def _places(site: Site, batch: Batch) -> list[tuple[Key, int]]:
+def _places(site: Engine, batch: Batch) -> list[tuple[Key, int]]:
     site.drain()
     site.link("probe")
     site.ordering.submit(batch)
@@ -208,12 +208,12 @@ def _places(site: Site, batch: Batch) -> list[tuple[Key, int]]:
 def test_state_is_bounded_by_the_structure_not_by_the_traffic(protocol: str) -> None:
     sizes = []
     for messages in (100, 500):
-        sites: dict[SiteName, Site] = {}
+        sites: dict[SiteName, Engine] = {}
 
         def make(
-            name: SiteName, *args: Any, sites: dict[SiteName, Site] = sites, **kw: Any
-        ) -> Site:
-            sites[name] = Site(name, *args, **kw)
+            name: SiteName, *args: Any, sites: dict[SiteName, Engine] = sites, **kw: Any
+        ) -> Engine:
+            sites[name] = Engine(name, *args, **kw)
             return sites[name]
 
         config = SimConfig(

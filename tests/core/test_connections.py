@@ -1,7 +1,7 @@
 """What a driver over real connections tells a site: a new connection, congestion, a slow reader."""
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Outbox
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.errors import WindowFull
@@ -19,7 +19,7 @@ class Pair:
 
     def __init__(self, limits: Limits | None = None) -> None:
         options = Options(deliver="agreed", limits=limits or Limits(), timing=SLOW)
-        self.sites = {name: Site(name, STRUCTURE, options) for name in TABLE.sites}
+        self.sites = {name: Engine(name, STRUCTURE, options) for name in TABLE.sites}
         self.up = True
         self.now = 0
         self.seen: dict[str, list[bytes]] = {"a": [], "b": []}

@@ -6,15 +6,16 @@ from itertools import count
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Checkpoint, Receipt, Record
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
-from ordercast.forest.forest import Forest, problems
+from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError, WindowFull
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import MILLISECOND, Limits, Options
 from ordercast.wire.frames import UP, Ack, Data, Frame, Submit
+from support.judges.forests import problems
 
 Drop = Callable[[str, str, Frame], bool]
 
@@ -40,7 +41,7 @@ class Network:
         self.drop: Drop = lambda *_: False
         self.delivered: dict[str, list[bytes]] = {name: [] for name in names}
         self.receipts: dict[str, list[Receipt]] = {name: [] for name in names}
-        self.sites: dict[str, Site] = {}
+        self.sites: dict[str, Engine] = {}
         self._stores: dict[str, tuple[Checkpoint | None, list[Record]]] = {
             name: (None, []) for name in names
         }
@@ -54,7 +55,7 @@ class Network:
     def start(self, name: str) -> None:
         self._boots[name] += 1
         checkpoint, records = self._stores[name]
-        self.sites[name] = Site(
+        self.sites[name] = Engine(
             name,
             self.structure,
             self.options,
@@ -239,14 +240,14 @@ def test_a_held_batch_is_acknowledged_when_it_is_placed() -> None:
 def test_a_batch_of_no_messages_is_refused() -> None:
     """No window would bound such batches, no codec takes them, and their seq is the next one's."""
     with pytest.raises(ConfigError, match="a batch of no messages"):
-        Site("a", PAIR, Options()).submit(0, "g", [])
+        Engine("a", PAIR, Options()).submit(0, "g", [])
 
 
 @pytest.mark.parametrize("sites", [["nosuch"], ["a", "nosuch"], []])
 def test_listed_sites_that_are_unknown_or_none_are_refused_before_anything_is_kept(
     sites: list[str],
 ) -> None:
-    site = Site("a", PAIR, Options())
+    site = Engine("a", PAIR, Options())
     with pytest.raises(ConfigError, match="sites: "):
         site.submit_to(0, sites, [b"x"])
     assert site.drain().persist == ()
@@ -263,7 +264,7 @@ def test_listed_sites_that_are_unknown_or_none_are_refused_before_anything_is_ke
 )
 def test_a_submission_that_cannot_be_placed_is_neither_kept_nor_acknowledged(wrong: Batch) -> None:
     """A record of it would stop every restart; an acknowledgement without one, the lane."""
-    site = Site("a", PAIR, Options(on_failure="wait"))
+    site = Engine("a", PAIR, Options(on_failure="wait"))
     site.receive(0, "b", Data(1, 1, UP, 1, (Submit(wrong),)))
     box = site.drain()
     assert box.persist == ()

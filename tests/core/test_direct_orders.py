@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from ordercast.core.epochs.engine import Engine, opening
-from ordercast.core.holders import holders
-from ordercast.core.outbox import Decided, Outbox, Promised, Record
-from ordercast.core.site import Site
+from ordercast.core.engine import Engine
+from ordercast.core.observation import holders
+from ordercast.core.outbox import Decided, Outbox, Promised, Record, opening
+from ordercast.core.states import CLOSED
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.groups import GroupTable
@@ -20,8 +20,8 @@ STRUCTURE = Structure(1, TABLE, build_greedy(TABLE))
 WAIT = Options(deliver="agreed", on_failure="wait")
 
 
-def site(name: str, protocol: str, records: Sequence[Record] = (), boot: int = 1) -> Site:
-    made = Site(name, STRUCTURE, WAIT, protocol=protocol, records=records, boot=boot)
+def site(name: str, protocol: str, records: Sequence[Record] = (), boot: int = 1) -> Engine:
+    made = Engine(name, STRUCTURE, WAIT, protocol=protocol, records=records, boot=boot)
     made.start(0)
     return made
 
@@ -38,7 +38,7 @@ def items(box: Outbox, peer: str) -> list[Item]:
     ]
 
 
-def carry(box: Outbox, peer: Site, source: str) -> None:
+def carry(box: Outbox, peer: Engine, source: str) -> None:
     for to, frame in (*box.send, *box.then_send):
         if to == peer.name:
             peer.receive(0, source, frame)
@@ -127,11 +127,11 @@ def test_a_restarted_root_tells_the_number_of_the_close_again() -> None:
         carry(offered, member, "b")
         carry(member.drain(), root, member.name)
     kept += root.drain().persist  # and nothing of it is sent
-    assert root.sealed
+    assert root.epoch_state is CLOSED
     again = engine("b", kept, boot=2)
-    assert again.sealed
+    assert again.epoch_state is CLOSED
     carry(again.drain(), others[0], "b")
-    assert others[0].sealed
+    assert others[0].epoch_state is CLOSED
 
 
 def test_who_is_silent_is_asked_once_and_nulls_are_not_answered() -> None:

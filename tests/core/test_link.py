@@ -5,10 +5,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordercast.core.lanes import NEVER
 from ordercast.core.link import Link
 from ordercast.model.messages import Batch
-from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
+from ordercast.model.options import MILLISECOND, NEVER, SECOND, Limits, Timing
 from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Repair, Rider, Submit
 from ordercast.wire.stability import RoundStart
 

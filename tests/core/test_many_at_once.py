@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Accepted, Record
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.sim.members import build_forest
-from support.tables import table_of
+from support.cases.tables import table_of
 
 MESSAGES = 100
 GROUPS = ("alpha", "beta")
@@ -45,15 +45,15 @@ def little_stack() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def alone(case: Case, records: list[Record], boot: int = 1) -> Site:
+def alone(case: Case, records: list[Record], boot: int = 1) -> Engine:
     protocol, causal, policy = case
     table = table_of({"alpha": ["a"], "beta": ["a"]})
     structure = Structure(1, table, build_forest(table, "auto", protocol))
     options = Options(on_failure=policy, deliver="agreed", causal=causal)
-    return Site("a", structure, options, protocol=protocol, records=records, boot=boot)
+    return Engine("a", structure, options, protocol=protocol, records=records, boot=boot)
 
 
-def delivered(site: Site) -> list[bytes]:
+def delivered(site: Engine) -> list[bytes]:
     """Everything, and what comes of its alarms."""
     found: list[bytes] = []
     for moment in range(1, 50):

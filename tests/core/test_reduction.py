@@ -5,10 +5,10 @@ from unittest.mock import patch
 
 import pytest
 
-from ordercast.core.holders import holders
+from ordercast.core.engine import Engine
+from ordercast.core.observation import holders
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.outbox import Checkpoint, Heard, Outbox, Record, Turned
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.groups import GroupTable
@@ -35,8 +35,8 @@ def site(
     *,
     checkpoint: Checkpoint | None = None,
     like: Options | None = None,
-) -> Site:
-    made = Site(
+) -> Engine:
+    made = Engine(
         name, STRUCTURE, like or options(), protocol=protocol, records=records, boot=boot,
         checkpoint=checkpoint,
     )  # fmt: skip
@@ -57,7 +57,7 @@ def items(box: Outbox, peer: str, *kinds: type) -> list[Item]:
 ROUND = 500 * MILLISECOND
 
 
-def exchange(*sites: Site, start: int = 0) -> dict[str, list[bytes]]:
+def exchange(*sites: Engine, start: int = 0) -> dict[str, list[bytes]]:
     """Frames among these go to and fro until there are none; what was delivered meanwhile. What is
     for others is lost."""
     by_name = {one.name: one for one in sites}

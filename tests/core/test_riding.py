@@ -7,13 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.test_link import Pair, item
-from ordercast.core.alarms import Alarms
-from ordercast.core.lanes import NEVER
-from ordercast.core.link import Link, Sends
+from ordercast.core.link import Link, LinkAlarms, Sends
+from ordercast.model.limits import RIDERS
 from ordercast.model.messages import Batch, Key, Placed
-from ordercast.model.options import MILLISECOND, Limits, Timing
-from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Relay, Report, Rider
-from ordercast.wire.limits import RIDERS
+from ordercast.model.options import MILLISECOND, NEVER, Limits, Timing
+from ordercast.wire.frames import (
+    CONTROL,
+    DOWN,
+    UP,
+    Ack,
+    Data,
+    DurableCounts,
+    Frame,
+    Item,
+    Relay,
+    Rider,
+)
 from ordercast.wire.stability import RoundAck, RoundStart
 from ordercast.wire.tom import Body
 
@@ -124,7 +133,7 @@ def test_the_site_is_called_when_it_has_lingered_long_enough() -> None:
     link.resend_at = NEVER
     link.report(START, 0, LATER, counts=False)
     flushed(link)
-    alarms = Alarms({"b": link})
+    alarms = LinkAlarms({"b": link})
     alarms.arm(link)
     assert alarms.next(NEVER) == LATER
     assert list(alarms.due(LATER)) == [link]
@@ -140,9 +149,10 @@ def test_what_must_leave_takes_along_what_lingers() -> None:
     link = busy_link()
     link.report(START, 0, LATER, counts=False)
     flushed(link)
-    link.control(Report(()))
+    link.control(DurableCounts(()))
     _, late, _ = flushed(link, 1)
-    assert [frame.items for frame in late if isinstance(frame, Data)] == [(START, Report(()))]
+    items = [frame.items for frame in late if isinstance(frame, Data)]
+    assert items == [(START, DurableCounts(()))]
 
 
 def test_nothing_lingers_behind_what_must_leave() -> None:

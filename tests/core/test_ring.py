@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from ordercast.core.holders import holders
+from ordercast.core.engine import Engine
+from ordercast.core.observation import holders
 from ordercast.core.order.ring import LONGEST_REST, REPAIR_AFTER, Ring
 from ordercast.core.outbox import Outbox, Record, Visited
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.groups import GroupTable
@@ -87,8 +87,8 @@ class Domain:
         return sum(type(item) is kind for _, _, item in self.said)
 
 
-def _made(name: str, records: Sequence[Record] = (), boot: int = 1) -> Site:
-    return Site(name, STRUCTURE, WAIT, protocol="ring", records=records, boot=boot)
+def _made(name: str, records: Sequence[Record] = (), boot: int = 1) -> Engine:
+    return Engine(name, STRUCTURE, WAIT, protocol="ring", records=records, boot=boot)
 
 
 def idle_domain() -> Domain:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Accepted, Outbox, Receipt
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.star import build_star
@@ -12,7 +12,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.model.options import Limits, Options
 from ordercast.wire.frames import DOWN, UP, Data, Frame, Relay, Submit
-from support.tables import FIGURE_3, table_of
+from support.cases.tables import FIGURE_3, table_of
 
 
 def structure_of(table: GroupTable) -> Structure:
@@ -28,7 +28,7 @@ class Cluster:
 
     def __init__(self, structure: Structure, options: Options, protocol: str = "propagation"):
         self.sites = {
-            name: Site(name, structure, options, protocol=protocol)
+            name: Engine(name, structure, options, protocol=protocol)
             for name in structure.table.sites
         }
         self.now = 0
@@ -63,11 +63,11 @@ class Cluster:
 
 def test_an_unknown_group_is_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownGroup, match=r"no group 'alpha99' \(did you mean 'alpha"):
-        Site("a", FIGURE, Options()).submit(0, "alpha99", [b"x"])
+        Engine("a", FIGURE, Options()).submit(0, "alpha99", [b"x"])
 
 
 def test_a_message_above_the_limit_is_refused_and_nothing_changes() -> None:
-    site = Site("a", FIGURE, Options(limits=Limits(message_bytes=10)))
+    site = Engine("a", FIGURE, Options(limits=Limits(message_bytes=10)))
     with pytest.raises(TooLarge, match="a message of 11 bytes; the limit is 10"):
         site.submit(0, "alpha2", [b"fine", b"x" * 11])
     assert site.drain().persist == ()
@@ -87,7 +87,7 @@ def test_a_full_window_is_refused_until_messages_are_stable() -> None:
 
 
 def test_listed_sites_of_two_domains_are_refused() -> None:
-    site = Site("a", TWO_DOMAINS, Options())
+    site = Engine("a", TWO_DOMAINS, Options())
     with pytest.raises(CrossDomain, match="'a' and 'x' are in different domains"):
         site.submit_to(0, ["x", "a"], [b"x"])
 
@@ -125,7 +125,7 @@ def test_receipts_come_in_order_and_all_of_them(origin: str, level: str) -> None
 
 
 def test_nothing_leaves_the_origin_before_its_record_is_durable() -> None:
-    site = Site("a", FIGURE, Options())
+    site = Engine("a", FIGURE, Options())
     site.submit(0, "alpha4", [b"x"])
     box = site.drain()
     assert [type(record) for record in box.persist] == [Accepted]
@@ -135,7 +135,7 @@ def test_nothing_leaves_the_origin_before_its_record_is_durable() -> None:
 
 @pytest.mark.parametrize(("policy", "early"), [("exclude", True), ("wait", False)])
 def test_relays_forward_before_they_persist_only_under_exclude(policy: str, early: bool) -> None:
-    primary = Site("d", FIGURE, Options(on_failure=policy))
+    primary = Engine("d", FIGURE, Options(on_failure=policy))
     batch = Batch("a", 1, "alpha4", 1, 1, pack_payloads([b"x"]))
     primary.receive(0, "a", Data(1, 1, UP, 1, (Submit(batch),)))
     box = primary.drain()
@@ -207,7 +207,7 @@ def test_what_comes_down_does_not_wait_for_what_goes_up() -> None:
 
 def test_centralized_refuses_a_forest_that_is_not_a_star() -> None:
     with pytest.raises(ConfigError, match="centralized needs a forest of depth 1"):
-        Site("b", FIGURE, Options(), protocol="centralized")
+        Engine("b", FIGURE, Options(), protocol="centralized")
     star = Structure(1, table_of(FIGURE_3), build_star(table_of(FIGURE_3)))
     cluster = Cluster(star, Options(), protocol="centralized")
     cluster.sites["a"].submit(0, "alpha6", [b"x"])
@@ -220,7 +220,7 @@ def test_a_relay_passes_on_nothing_that_its_children_would_refuse() -> None:
     table = GroupTable.of({"deep": ["d", "g"], "mid": ["d", "c"], "low": ["c", "g"]})
     structure = Structure(1, table, build_greedy(table, tie=["d", "c"]))
     assert structure.forest.parent == {"d": None, "c": "d", "g": "c"}
-    relay = Site("c", structure, Options(deliver="agreed"))
+    relay = Engine("c", structure, Options(deliver="agreed"))
     garbage = Batch("x", 1, "deep", 1, 1, b"\xc1 not msgpack")
     item = Relay(Placed(Key((0, 1), "d"), 1, garbage))
     relay.receive(0, "d", Data(1, 1, DOWN, 1, (item,)))

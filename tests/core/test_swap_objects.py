@@ -6,9 +6,9 @@ from unittest.mock import patch
 import pytest
 
 from ordercast.core.order.arrow import ArrowSwap
-from ordercast.core.order.swap_tree import SwapTree
+from ordercast.studies.swap.tree import SwapTree
 from ordercast.wire.tom import MessageName
-from support.swap_trees import (
+from support.worlds.swap_trees import (
     OBJECTS,
     Network,
     Parents,

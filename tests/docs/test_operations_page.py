@@ -11,8 +11,8 @@ from ordercast.net.cluster.config import Cluster, parse_cluster
 from ordercast.net.daemon.metrics import exposition
 from ordercast.net.local import local_cluster
 from ordercast.net.site.status import status_of
-from support.loops import in_loop
-from support.ports import free_ports
+from support.harness.loops import in_loop
+from support.harness.ports import free_ports
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")

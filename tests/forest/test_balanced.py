@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordercast.forest.balanced import build_balanced
-from ordercast.forest.forest import Forest, problems
+from ordercast.forest.forest import Forest
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metrics import Metrics, measure, measure_indexed
 from ordercast.forest.star import build_star
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
-from support.tables import random_table, tables
+from support.cases.tables import random_table, tables
+from support.judges.forests import problems
 
 both_partitioners = pytest.mark.parametrize("partitioner", ["metis", "builtin"])
 
@@ -181,7 +182,7 @@ def test_the_forest_does_not_depend_on_hashing_or_on_the_order_in_the_file(
     partitioner: str,
 ) -> None:
     program = (
-        "import json; from support.tables import random_table;"
+        "import json; from support.cases.tables import random_table;"
         "from ordercast.forest.balanced import build_balanced;"
         "from ordercast.model.groups import GroupTable;"
         "t = random_table(250, 200, 4, 5, spread=8.0);"
@@ -206,7 +207,7 @@ def test_the_forest_does_not_depend_on_hashing_or_on_the_order_in_the_file(
 
 def test_the_built_in_partitioner_needs_nothing_installed() -> None:
     program = (
-        "import sys; from support.tables import random_table;"
+        "import sys; from support.cases.tables import random_table;"
         "from ordercast.forest.balanced import build_balanced;"
         "build_balanced(random_table(200, 200, 4, 1), partitioner='builtin');"
         "assert 'numpy' not in sys.modules and 'pymetis' not in sys.modules"

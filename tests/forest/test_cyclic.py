@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from ordercast.forest.cyclic import cyclic_components
 from ordercast.model.groups import GroupTable
-from support.tables import random_table, tables
+from support.cases.tables import random_table, tables
 
 
 def by_definition(table: GroupTable) -> set[frozenset[str]]:

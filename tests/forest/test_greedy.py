@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 from forest.literal_generator import literal_forest
-from ordercast.forest.forest import problems
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
-from support.tables import random_table, tables
+from support.cases.tables import random_table, tables
+from support.judges.forests import problems
 
 
 def assert_equals_literal(table: GroupTable, tie: tuple[str, ...] = ()) -> None:
@@ -76,7 +76,7 @@ def test_a_path_of_twenty_thousand_sites_needs_no_recursion() -> None:
 
 def test_the_forest_does_not_depend_on_hashing_or_on_the_order_in_the_file() -> None:
     program = (
-        "import json; from support.tables import random_table;"
+        "import json; from support.cases.tables import random_table;"
         "from ordercast.forest.greedy import build_greedy;"
         "from ordercast.model.groups import GroupTable;"
         "t = random_table(120, 90, 4, 5);"

@@ -10,7 +10,7 @@ from ordercast.forest.balanced import build_balanced
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.labels import Labels, common_prefix, is_prefix
 from ordercast.model.groups import GroupTable, Site
-from support.tables import tables
+from support.cases.tables import tables
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5).map(tuple), min_size=1, max_size=6))

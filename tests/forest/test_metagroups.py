@@ -5,11 +5,11 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 
-from ordercast.forest.forest import problems
 from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
 from ordercast.forest.metrics import extra_sites, measure
 from ordercast.model.groups import GroupTable, Site
-from support.tables import tables
+from support.cases.tables import tables
+from support.judges.forests import problems
 
 both = pytest.mark.parametrize("builder", [METAGROUPS, BALANCED])
 

@@ -14,7 +14,7 @@ from ordercast.history.reader import read_history
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import write_history
 from ordercast.model.errors import ConfigError
-from support.fuzz import right_history
+from support.cases.fuzz import right_history
 
 PART = "part-00000.parquet"
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from ordercast.history.digest import digest, history_hash
 from ordercast.history.rows import Delivered, Event, History, Meta, gap_detail, gap_message
 from ordercast.model.messages import MessageId
-from support.faults import any_history
-from support.fuzz import right_history
+from support.cases.faults import any_history
+from support.cases.fuzz import right_history
 
 FIXED = History(
     deliveries=[Delivered("a", 1, 1, 1, "alpha", "x", 1, 1, 10, digest(b"hello"), b"\x01")],
@@ -88,7 +88,7 @@ HASH = """
 import random, sys
 sys.path.insert(0, sys.argv[1])
 from ordercast.history.digest import history_hash
-from support.fuzz import right_history
+from support.cases.fuzz import right_history
 print(history_hash(right_history(random.Random(11))))
 """
 

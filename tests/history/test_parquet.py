@@ -20,8 +20,8 @@ from ordercast.history.rows import Delivered, History, Meta
 from ordercast.history.tables import REQUEST, TABLES
 from ordercast.history.writer import write_history
 from ordercast.model.errors import ConfigError
-from support.faults import any_history
-from support.fuzz import named, right_history, together
+from support.cases.faults import any_history
+from support.cases.fuzz import named, right_history, together
 
 
 def some_history(seed: int = 5) -> History:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from ordercast.net.site.driver import Driver
 from ordercast.net.site.outgoing import Outgoing
 from ordercast.net.store.events import OpenedEpochs
-from support import campaigns
-from support.campaigns import Case
-from support.changing_campaigns import run_changing
+from support.clusters import campaigns
+from support.clusters.campaigns import Case
+from support.clusters.changing_campaigns import run_changing
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

@@ -7,9 +7,9 @@ import pytest
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net import local
 from ordercast.net.local import local_cluster
-from support.layouts import primary_of
-from support.loops import in_loop
-from support.sites import GROUPS, read
+from support.clusters.layouts import primary_of
+from support.clusters.sites import GROUPS, read
+from support.harness.loops import in_loop
 
 
 @in_loop

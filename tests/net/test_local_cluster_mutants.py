@@ -12,9 +12,9 @@ from ordercast.net.site.outgoing import Outgoing
 from ordercast.net.site.stream import Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store
-from support import campaigns
-from support.applog import judge
-from support.campaigns import Case, run_case
+from support.clusters import campaigns
+from support.clusters.campaigns import Case, run_case
+from support.judges.applog import judge
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

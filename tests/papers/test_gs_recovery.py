@@ -14,7 +14,7 @@ the closed epoch includes, and send the rest again (ERRATA GS-12 a, c).
 import pytest
 
 from ordercast.model.options import MILLISECOND, SECOND
-from support.epochs import World
+from support.worlds.epochs import World
 
 GROUPS = {"α": list("abcde"), "β": list("cde"), "γ": list("ab")}
 NAMES = {"α": "alpha", "β": "beta", "γ": "gamma"}

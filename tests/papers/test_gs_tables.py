@@ -15,7 +15,7 @@ from ordercast.forest.forest import Forest
 from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import advise
 from ordercast.sim.simulate import EPOCH
-from support.counting import OUTSIDE, L, P, run_one, seeded_structure
+from support.worlds.counting import OUTSIDE, L, P, run_one, seeded_structure
 
 over_n = pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13, 21])
 

@@ -5,8 +5,8 @@ The closed forms are here and nowhere else; what is measured comes from the simu
 
 import pytest
 
-from ordercast.sim.tracking import Setting, track
-from ordercast.sim.tree import parse_tree
+from ordercast.studies.stab.tracking import Setting, track
+from ordercast.studies.stab.tree import parse_tree
 
 HEIGHT = 5
 TABLE_3 = {

@@ -11,7 +11,7 @@ from random import Random
 from ordercast.core.order.chain import Chain
 from ordercast.wire.swap import NOBODY, Follows
 from ordercast.wire.tom import MessageName
-from support.swap_trees import Network, Parents, message, name
+from support.worlds.swap_trees import Network, Parents, message, name
 
 STAR: Parents = {"u": None, "x": "u", "v": "x", "w": "x"}
 M1, M2 = name("v"), name("w")

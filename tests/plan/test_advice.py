@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordercast.forest.forest import problems
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import Plan, advise, rank
 from ordercast.plan.candidates import BUILDERS
 from ordercast.plan.objectives import OBJECTIVES
-from support.tables import FIGURE_3, FIGURE_3_TIE, FIGURE_5, random_table, table_of, tables
+from support.cases.tables import FIGURE_3, FIGURE_3_TIE, FIGURE_5, random_table, table_of, tables
+from support.judges.forests import problems
 
 
 def said(plan: Plan) -> str:

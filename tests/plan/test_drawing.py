@@ -15,7 +15,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
 from ordercast.plan.colours import PALETTE, colour_groups, ink_on
 from ordercast.plan.drawing import LABELLED, draw
-from support.tables import FIGURE_3, FIGURE_3_TIE, random_table, table_of
+from support.cases.tables import FIGURE_3, FIGURE_3_TIE, random_table, table_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -112,7 +112,7 @@ def test_the_users_style_does_not_matter_and_is_left_alone(
 def test_the_same_forest_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "from support.tables import random_table\n"
+        "from support.cases.tables import random_table\n"
         "from ordercast.forest.greedy import build_greedy\n"
         "from ordercast.plan.drawing import draw\n"
         "for sites, ending in ((50, 'svg'), (30, 'png'), (300, 'svg')):\n"

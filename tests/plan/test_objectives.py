@@ -21,7 +21,7 @@ from ordercast.plan.objectives import (
     total_rate,
     unit_rate,
 )
-from support.tables import FIGURE_3, FIGURE_3_TIE, table_of, tables
+from support.cases.tables import FIGURE_3, FIGURE_3_TIE, table_of, tables
 
 MICRO = 1e-6
 

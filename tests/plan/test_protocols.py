@@ -12,7 +12,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import advise
 from ordercast.plan.objectives import OBJECTIVES, NetworkModel
 from ordercast.plan.protocols import COSTS, GENUINE, STOPS, advise_protocol, as_json, rows_of
-from support.tables import random_table
+from support.cases.tables import random_table
 
 TABLE = random_table(12, 6, 4, 3)
 

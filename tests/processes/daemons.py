@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.cli import main
-from support.ports import free_ports
+from support.harness.ports import free_ports
 
 COMMAND = (sys.executable, "-m", "ordercast.cli")
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}

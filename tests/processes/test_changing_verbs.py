@@ -13,7 +13,7 @@ import pytest
 
 from processes.daemons import Daemons
 from processes.daemons import up as really_up
-from support.ports import free_ports
+from support.harness.ports import free_ports
 
 FILE = "cluster.toml"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ordercast.net.client.client import connect
 from ordercast.net.cluster.config import read_cluster
 from processes.daemons import up
-from support.loops import in_loop
+from support.harness.loops import in_loop
 
 MESSAGES = 3_000
 KILLS = 5

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.campaigns import Case
-from support.disturbed import run_disturbed
+from support.clusters.campaigns import Case
+from support.clusters.disturbed import run_disturbed
 
 
 @pytest.mark.parametrize(

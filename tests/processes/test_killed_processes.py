@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ordercast.core.order.registry import PROTOCOLS
-from support.processes import Processes, Verdict, write_cluster
-from support.tables import FIGURE_3
+from support.cases.tables import FIGURE_3
+from support.clusters.processes import Processes, Verdict, write_cluster
 
 FEW = {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["a", "d"]}
 GROUPS = {group: list(members) for group, members in FIGURE_3.items()}

@@ -8,10 +8,10 @@ import pytest
 
 import ordercast
 from ordercast.net.link.connection import LinkLimits
-from support.layouts import primary_of
-from support.loops import in_loop
-from support.processes import write_cluster
-from support.sites import read
+from support.clusters.layouts import primary_of
+from support.clusters.processes import write_cluster
+from support.clusters.sites import read
+from support.harness.loops import in_loop
 
 SIZE = 1_900_000
 COUNT = 45  # above what may wait to be written

@@ -7,13 +7,13 @@ schedules to where the mistake can matter.
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from ordercast.core import site as site_module
+from ordercast.core import engine as engine_module
+from ordercast.core.engine import Engine
 from ordercast.core.order.direct import Stream
 from ordercast.core.order.interface import ProtocolInfo, State
 from ordercast.core.order.symmetric import Symmetric, Timestamp
 from ordercast.core.order.two_phase import Number, TwoPhase
 from ordercast.core.outbox import Clocked, Decided, Note, Outbox, Promised, Stamped
-from ordercast.core.site import Site
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, Key
@@ -54,7 +54,7 @@ def mutant(cls: "type[BrokenDirect]") -> "type[BrokenDirect]":
     return cls
 
 
-class BrokenDirect(Site):
+class BrokenDirect(Engine):
     """A site whose ordering object is of a broken kind."""
 
     ordering_kind: type[TwoPhase] | type[Symmetric]
@@ -62,7 +62,7 @@ class BrokenDirect(Site):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         broken = ProtocolInfo(options["protocol"], self.ordering_kind, direct=True)
-        with patch.object(site_module, "protocol_named", lambda _: broken):
+        with patch.object(engine_module, "protocol_named", lambda _: broken):
             super().__init__(*args, **options)
         believe(self)
 

@@ -9,14 +9,13 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from ordercast.core import site as site_module
+from ordercast.core import engine as engine_module
+from ordercast.core.engine import Engine
 from ordercast.core.gate import Gate
-from ordercast.core.lanes import Incoming, Take
-from ordercast.core.link import Link
+from ordercast.core.link import Incoming, Link, Take
 from ordercast.core.order.interface import ProtocolInfo
 from ordercast.core.order.propagation import Propagation
 from ordercast.core.outbox import Outbox, Passed
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, GroupTable
 from ordercast.model.groups import Site as SiteName
@@ -39,7 +38,7 @@ TWO_LEVELS = GroupTable.of(
 MUTANTS: "dict[str, type[Broken]]" = {}
 
 
-def believe(site: Site) -> None:
+def believe(site: Engine) -> None:
     """Let the site take whatever its peers say. The checks of that would catch a mutant first, and
     nobody would see that the guarantees catch it too."""
     site.ordering.check = lambda peer, item: None  # type: ignore[method-assign] # noqa: ARG005
@@ -50,7 +49,7 @@ def mutant(cls: "type[Broken]") -> "type[Broken]":
     return cls
 
 
-class Broken(Site):
+class Broken(Engine):
     """A site whose ordering object, links, gate or structure is of a broken kind."""
 
     ordering_kind: type[Propagation] | None = None
@@ -65,9 +64,9 @@ class Broken(Site):
         with ExitStack() as parts:
             if self.ordering_kind is not None:
                 broken = ProtocolInfo("propagation", self.ordering_kind)
-                parts.enter_context(patch.object(site_module, "protocol_named", lambda _: broken))
+                parts.enter_context(patch.object(engine_module, "protocol_named", lambda _: broken))
             if self.gate_kind is not None:
-                parts.enter_context(patch.object(site_module, "Gate", self.gate_kind))
+                parts.enter_context(patch.object(engine_module, "Gate", self.gate_kind))
             super().__init__(name, structure, *args, **options)
 
     def link(self, peer: SiteName) -> Link:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from ordercast.core import site as site_module
+from ordercast.core import engine as engine_module
+from ordercast.core.engine import Engine
 from ordercast.core.order.arrow import Arrow, ArrowSwap
 from ordercast.core.order.arrow_counting import ArrowCounting, CountingArrow
 from ordercast.core.order.combining import Combining, CombiningSwap, Gathering
@@ -14,12 +15,11 @@ from ordercast.core.order.interface import ProtocolInfo, State
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Ask, Found, Numbered, Step, Tell
 from ordercast.core.outbox import Heard, Note, Turned
-from ordercast.core.site import Site
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.options import MILLISECOND, Timing
 from ordercast.sim.networks import LanSpec
-from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 from ordercast.wire.tom import MessageName
 from schedules.direct_mutants import BUSY, CRASHES
 
@@ -45,7 +45,7 @@ def mutant(cls: "type[BrokenSwap]") -> "type[BrokenSwap]":
     return cls
 
 
-class BrokenSwap(Site):
+class BrokenSwap(Engine):
     """A site whose ordering object, or its swap object, is of a broken kind."""
 
     name_of_protocol: ClassVar[str]
@@ -54,7 +54,7 @@ class BrokenSwap(Site):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         broken = ProtocolInfo(options["protocol"], self.ordering_kind, direct=True)
-        with patch.object(site_module, "protocol_named", lambda _: broken):
+        with patch.object(engine_module, "protocol_named", lambda _: broken):
             super().__init__(*args, **options)
 
 
@@ -318,7 +318,7 @@ class TheCountIsLost(BrokenArrowCounting):
 
     class ordering_kind(CountingArrow):  # noqa: N801
         def note(self, record: Note) -> None:
-            if not (isinstance(record, Heard) and isinstance(record.item, Told)):
+            if not (isinstance(record, Heard) and isinstance(record.item, CountValue)):
                 super().note(record)
 
 

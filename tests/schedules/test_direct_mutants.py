@@ -7,15 +7,14 @@ from unittest.mock import patch
 
 import pytest
 
-from ordercast.core.epochs.engine import Engine
-from ordercast.core.site import Site
+from ordercast.core.engine import Engine
 from ordercast.model.messages import Batch
 from ordercast.sim.config import SimConfig
 from ordercast.sim.schedules import LONG_EVERY, schedule
 from ordercast.sim.simulate import simulate
 from ordercast.wire.frames import UP, Item
 from schedules.direct_mutants import DIRECT_MUTANTS, BrokenDirect
-from support.epoch_schedules import schedule as epoch_schedule
+from support.cases.epoch_schedules import schedule as epoch_schedule
 
 SCHEDULES = 200
 ROUND = ("two_phase", "symmetric")
@@ -49,22 +48,25 @@ def test_a_direct_mutant_is_caught_where_the_protocol_itself_passes(name: str) -
 def sealed_sites_are_silent() -> tuple[Any, str, Any]:
     """Who has passed the Close answers nothing: others wait for its numbers for ever."""
 
+    take = Engine._take
+
     def refuse(self: Engine, peer: str, lane: int, item: Item) -> bool:
-        return not (self.sealed and lane == UP) and Site._take(self, peer, lane, item)
+        refused = lane == UP and not self.epoch_state.places
+        return not refused and take(self, peer, lane, item)
 
     return Engine, "_take", refuse
 
 
 def sealed_sites_let_pass() -> tuple[Any, str, Any]:
     """Who has passed the Close goes on logging."""
-    return Engine, "may_log", Site.may_log
+    return Engine, "may_log", lambda self: self.flow.room_down()
 
 
 def sealed_sites_forget_what_they_offered() -> tuple[Any, str, Any]:
     """A sealed site that restarts does not tell again what others wait for."""
 
     def order(self: Engine, batch: Batch) -> None:
-        if not self.sealed:
+        if self.epoch_state.places:
             self.ordering.submit(batch)
 
     return Engine, "_order", order

@@ -6,8 +6,8 @@ import pytest
 
 from ordercast.sim.schedules import LONG_EVERY, changing, schedule
 from ordercast.sim.simulate import simulate
-from support.epoch_schedules import schedule as epoch_schedule
-from support.schedules import failures
+from support.cases.epoch_schedules import schedule as epoch_schedule
+from support.cases.schedules import failures
 
 CHUNK = 10
 DIRECT = ("two_phase", "symmetric")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.epoch_schedules import VOTERS_FROM, schedule
+from support.cases.epoch_schedules import VOTERS_FROM, schedule
 
 CHUNK = 5
 SCHEDULES = 200

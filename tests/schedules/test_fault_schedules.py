@@ -4,7 +4,7 @@ import pytest
 
 from ordercast.sim.schedules import LONG_EVERY, schedule
 from ordercast.sim.simulate import simulate
-from support.schedules import failures
+from support.cases.schedules import failures
 
 CHUNK = 10
 PROPAGATION, CENTRALIZED = 300, 100

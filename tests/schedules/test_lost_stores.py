@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.loss_schedules import LossSchedule, loss_schedule
+from support.cases.loss_schedules import LossSchedule, loss_schedule
 
 CHUNK, SCHEDULES = 8, 48
 

@@ -7,7 +7,7 @@ from ordercast.sim.simulate import simulate
 from schedules.ring_mutants import RING_MUTANTS
 from schedules.test_direct_mutants import SCHEDULES as TRIED
 from schedules.test_direct_mutants import config_of, first_caught
-from support.schedules import failures
+from support.cases.schedules import failures
 
 CHUNK = 10
 SCHEDULES, CHANGING = 100, 10

@@ -11,7 +11,7 @@ from ordercast.core.dissemination.fanout import Fanout
 from ordercast.sim.schedules import LONG_EVERY
 from ordercast.wire.dissemination import Head, Many
 from ordercast.wire.frames import Data
-from support.spread_schedules import run
+from support.cases.spread_schedules import run
 
 SCHEDULES = [seed for seed in range(1, 52) if seed % LONG_EVERY]  # fifty short ones
 

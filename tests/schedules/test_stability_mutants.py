@@ -6,11 +6,10 @@ from unittest.mock import patch
 
 import pytest
 
-from ordercast.core.lanes import NEVER
-from ordercast.model.options import SECOND
+from ordercast.model.options import NEVER, SECOND
 from ordercast.sim.config import SimConfig
-from support.stability_truth import judged, tracked
-from support.tracker_mutants import MUTANTS
+from support.judges.stability_truth import judged, tracked
+from support.mutants.trackers import MUTANTS
 
 MOST_RUNS = 150
 

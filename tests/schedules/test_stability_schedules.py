@@ -4,7 +4,7 @@ everything is stable, and nothing is kept."""
 
 import pytest
 
-from support.stability_truth import BY_ROUNDS, judged, tracked
+from support.judges.stability_truth import BY_ROUNDS, judged, tracked
 
 CHUNK = 10
 SCHEDULES = 300

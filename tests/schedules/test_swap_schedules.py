@@ -4,7 +4,7 @@ import pytest
 
 from ordercast.sim.schedules import LONG_EVERY, changing, schedule
 from ordercast.sim.simulate import simulate
-from support.schedules import failures
+from support.cases.schedules import failures
 
 CHUNK = 20
 FAMILY = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")

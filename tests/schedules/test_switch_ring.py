@@ -9,8 +9,8 @@ from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import UseProtocol
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.members import build_forest
-from support import epochs
-from support.epochs import World
+from support.worlds import epochs
+from support.worlds.epochs import World
 
 GROUPS = {"g": ["a", "b", "c"], "h": ["b", "c", "d"], "i": ["d", "e"]}
 SITES = ["a", "b", "c", "d", "e", "x"]  # x is in no group

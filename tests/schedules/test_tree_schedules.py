@@ -3,7 +3,7 @@
 import pytest
 
 from ordercast.sim.schedules import changing
-from support.schedules import failures
+from support.cases.schedules import failures
 
 CHUNK = 10
 SCHEDULES, CHANGING = 100, 40

@@ -7,7 +7,7 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.options import Timing
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import simulate
-from support.tables import table_of
+from support.cases.tables import table_of
 
 RING = table_of({"alpha": ["a", "b"], "beta": ["b", "c"], "gamma": ["a", "c"]})
 MESSAGES = 200

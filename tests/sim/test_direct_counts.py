@@ -8,8 +8,8 @@ has not heard past the timestamp: all but itself and the one that stamped it.
 
 import pytest
 
-from ordercast.core.tellers import with_tellers
-from support.counting import OUTSIDE, L, P, run_one, seeded_structure
+from ordercast.core.structure import with_tellers
+from support.worlds.counting import OUTSIDE, L, P, run_one, seeded_structure
 
 
 @pytest.mark.parametrize("chunk", range(4))

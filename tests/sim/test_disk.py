@@ -5,7 +5,7 @@ import pytest
 from ordercast.core.outbox import Accepted, Checkpoint
 from ordercast.sim.chance import Stream
 from ordercast.sim.disk import Disk
-from support.standin import record
+from support.worlds.standin import record
 
 
 def disk(durability: str, seed: int = 1) -> Disk:

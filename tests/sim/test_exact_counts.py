@@ -16,7 +16,7 @@ from ordercast.sim.config import SimConfig
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
-from support.tables import random_table
+from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 P, L = MILLISECOND, 5 * MILLISECOND

@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Outbox
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
 from ordercast.forest.metrics import measure
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
-from ordercast.plan.tom_costs import Setting, metagroup, metagroup_printed
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
+from ordercast.studies.tom.costs import FormulaTerms, metagroup, metagroup_printed
 from ordercast.wire.frames import CONTROL, Data
-from support.tables import random_table
+from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 TABLES = 40
@@ -51,7 +51,7 @@ class Traffic:
     def counting(self) -> Any:
         traffic = self
 
-        class Counted(Site):
+        class Counted(Engine):
             def drain(self) -> Outbox:
                 box = super().drain()
                 for peer, frame in (*box.send, *box.then_send):
@@ -167,7 +167,7 @@ def test_with_multicast_the_printed_cost_is_met_missed_and_exceeded() -> None:
             managers = found.table.groups[group]
             lone = sum(1 for manager in managers if len(inner[manager]) == 1)
             depth = max(len(path(structure, m, structure.primary(group))) for m in managers)
-            setting = Setting(
+            setting = FormulaTerms(
                 1, len(structure.groups[group]), len(table.sites), depth, len(managers),
                 forwarding=forwarding, serving=len(managers) - lone,
             )  # fmt: skip

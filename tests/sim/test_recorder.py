@@ -8,7 +8,7 @@ from ordercast.history.order_key import order_key
 from ordercast.history.rows import Meta
 from ordercast.model.messages import Delivery, Key, MessageId
 from ordercast.sim.recorder import Recorder
-from support.standin import delivery
+from support.worlds.standin import delivery
 
 
 def checks(*deliveries: Delivery) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordercast.core.site import Site
+from ordercast.core.engine import Engine
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND
@@ -25,7 +25,7 @@ from ordercast.sim.networks import WanSpec, build_network
 from ordercast.sim.simulate import simulate
 from ordercast.sim.workload import horizon, submissions
 from ordercast.wire.frames import Ack
-from support.tables import FIGURE_3, table_of
+from support.cases.tables import FIGURE_3, table_of
 
 TABLE = table_of(FIGURE_3)
 SMALL = SimConfig(TABLE, messages=60)
@@ -142,7 +142,7 @@ def test_the_json_has_the_fields_of_the_contract() -> None:
     json.dumps(told)
 
 
-class Forgetful(Site):
+class Forgetful(Engine):
     """Loses the third delivery on its way to the application, without a hole in the positions."""
 
     def drain(self) -> Any:
@@ -162,7 +162,7 @@ def test_a_lost_delivery_is_found_by_the_checkers() -> None:
     assert not result.ok
 
 
-class Deaf(Site):
+class Deaf(Engine):
     """Does not hear its parent after a while, and does not know it."""
 
     def receive(self, now: int, peer: str, frame: Any) -> None:
@@ -178,7 +178,7 @@ def test_what_is_never_delivered_is_a_liveness_violation_that_says_what_is_missi
     assert witness["at_ns"] <= 60 * 1_000_000 + 5 * SECOND
 
 
-class Broken(Site):
+class Broken(Engine):
     def alarm(self, now: int) -> None:
         raise KeyError(f"something the protocol did not foresee at {now}")
 
@@ -191,7 +191,7 @@ def test_a_protocol_that_breaks_down_is_a_violation_with_a_replay_line() -> None
     assert result.replay.startswith("ordercast sim ")
 
 
-class Hoarder(Site):
+class Hoarder(Engine):
     def observations(self) -> list[tuple[str, int, int]]:
         return [*super().observations(), ("hoard", 11, 10)]
 
@@ -227,7 +227,7 @@ def test_sites_that_stay_down_are_not_held_against_the_others() -> None:
         ({"stability": "plane"}, "stability: there is no 'plane' (did you mean 'plain'?)"),
         (
             {"on_failure": "wait", "durability": "memory"},
-            "durability: 'wait' needs durable relays, so not 'memory'",
+            "durability: on_failure = 'wait' needs a store that outlives a crash",
         ),
         ({"rate": 0.0}, "rate: 0.0 is not a rate"),
         ({"batch": 0}, "batch: 0 is too small (1 or more)"),

@@ -10,15 +10,14 @@ import random
 
 import pytest
 
-from ordercast.core.structure import Structure
-from ordercast.core.tellers import with_tellers
+from ordercast.core.structure import Structure, with_tellers
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND
 from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.simulate import EPOCH
-from support.counting import OUTSIDE, Counting, L, P, run_one, seeded_structure
+from support.worlds.counting import OUTSIDE, Counting, L, P, run_one, seeded_structure
 
 SWAPS = ("arrow", "combining", "hybrid")
 
@@ -27,9 +26,9 @@ def expected(protocol: str, depth: int, others: int, *, outside: bool) -> dict[s
     header = "Follows" if protocol in SWAPS else "Counted"
     found = {header: others, "Offer": int(outside), "Final": int(outside)}
     if protocol == "combining_counting":
-        found |= {"Count": depth, "Told": depth}
+        found |= {"Count": depth, "CountValue": depth}
     else:
-        found |= {"Swap": depth, "Told": int(protocol == "arrow_counting" and depth > 0)}
+        found |= {"Swap": depth, "CountValue": int(protocol == "arrow_counting" and depth > 0)}
     return {kind: count for kind, count in found.items() if count}
 
 
@@ -46,7 +45,7 @@ def test_one_message_costs_its_request_and_a_header_for_each_site(protocol: str)
                 world, _ = run_one(structure, group, protocol, origin)
                 counts = expected(protocol, depth, others, outside=origin == OUTSIDE)
                 assert world.items == counts, (seed, group, origin)
-                together = counts.get("Told", 0) if protocol == "arrow_counting" else 0
+                together = counts.get("CountValue", 0) if protocol == "arrow_counting" else 0
                 assert world.data == sum(counts.values()) - together  # the issuer gets both at once
 
 

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
+from ordercast.core.engine import Engine
 from ordercast.core.outbox import Outbox
-from ordercast.core.site import Site
 from ordercast.core.structure import Structure
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import measure
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND
-from ordercast.plan.tom_costs import Setting, tom, tom_printed
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
+from ordercast.studies.tom.costs import FormulaTerms, tom, tom_printed
 from ordercast.wire.frames import Data, Relay, Submit
-from ordercast.wire.tom import Bid, Body, Fetch
-from support.tables import random_table
+from ordercast.wire.tom import Bid, Body, BodyRequest
+from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 TABLES = 30
@@ -42,7 +42,7 @@ class Sent:
     def counting(self) -> Any:
         sent = self
 
-        class Counted(Site):
+        class Counted(Engine):
             def drain(self) -> Outbox:
                 box = super().drain()
                 for _, frame in (*box.send, *box.then_send):
@@ -105,7 +105,7 @@ def test_bodies_bids_and_headers_are_counted_exactly(builder: str) -> None:
         assert items[Submit] + items[Body] == len(reached)
         assert items[Bid] == len(path)
         assert items[Relay] == edges
-        assert not items[Fetch]
+        assert not items[BodyRequest]
     assert hops > 100
 
 
@@ -117,7 +117,7 @@ def test_with_multicast_it_takes_the_path_and_the_edges_more_than_one_transmissi
         members = structure.groups[group]
         path = structure.labels.path(origin, structure.primary(group))
         hosts = len(structure.table.sites)
-        setting = Setting(1, len(members), hosts, path=len(path), edges=edges)
+        setting = FormulaTerms(1, len(members), hosts, path=len(path), edges=edges)
         spread = bool(items[Submit] + items[Body])  # none: an origin that is all receivers
         assert spread + items[Bid] + items[Relay] == tom(setting) - (not spread)
         met += tom(setting) == tom_printed(setting)

@@ -20,7 +20,7 @@ from ordercast.sim.faults import Fault
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.workload import payload_of, submissions
 from ordercast.sim.world import World
-from support.standin import Cast, StandIn, accepted, delivered, frame, outbox, record
+from support.worlds.standin import Cast, StandIn, accepted, delivered, frame, outbox, record
 
 TABLE = GroupTable.of({"g": ["a", "b"]})
 MS = 1_000_000

@@ -2,7 +2,7 @@
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.sim.schedules import changing
-from support.schedules import outcome
+from support.cases.schedules import outcome
 from tools.soak.campaign import Outcome
 
 EVERY = tuple(PROTOCOLS)

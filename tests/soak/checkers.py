@@ -4,9 +4,9 @@ Both must count the same, and every witness must show what it says.
 """
 
 from ordercast.check.report import check_history
-from support.faults import any_history
-from support.oracle import judge
-from support.witnesses import complaints
+from support.cases.faults import any_history
+from support.judges.oracle import judge
+from support.judges.witnesses import complaints
 from tools.soak.campaign import Outcome
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ordercast.core.dissemination.registry import MULTICAST, TREE
 from ordercast.core.order.registry import PROTOCOLS
-from support.processes import Processes, write_cluster
+from support.clusters.processes import Processes, write_cluster
 from tools.soak.campaign import Outcome
 
 CASE_S = 60

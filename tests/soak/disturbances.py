@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from ordercast.core.order.registry import PROTOCOLS
-from support.campaigns import Case
-from support.disturbed import run_disturbed
+from support.clusters.campaigns import Case
+from support.clusters.disturbed import run_disturbed
 from tools.soak.campaign import Outcome
 
 CASE_S = 15

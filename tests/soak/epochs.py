@@ -1,6 +1,6 @@
 """Soak campaign: changing epochs under loss, partitions, crashes between any two duties."""
 
-from support.epoch_schedules import schedule
+from support.cases.epoch_schedules import schedule
 from tools.soak.campaign import Outcome
 
 

@@ -2,8 +2,8 @@
 
 Every third seed is of the harder kind: long, flapping, one-sided and tangled partitions."""
 
-from support.exclude_schedules import hard_schedule, schedule
-from support.soak_counts import counts_of
+from support.cases.exclude_schedules import hard_schedule, schedule
+from support.cases.soak_counts import counts_of
 from tools.soak.campaign import Outcome
 
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from ordercast.forest.balanced import build_balanced
-from ordercast.forest.forest import Forest, problems
+from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import extra_sites, measure
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
+from support.judges.forests import problems
 from tools.soak.campaign import Outcome
 
 BUILDERS: Mapping[str, Callable[[GroupTable], Forest]] = {

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from ordercast.core.order.registry import PROTOCOLS
-from support.processes import Processes, write_cluster
-from support.tables import FIGURE_3
+from support.cases.tables import FIGURE_3
+from support.clusters.processes import Processes, write_cluster
 from tools.soak.campaign import Outcome
 
 CASE_S = 60

@@ -4,7 +4,7 @@ All protocols, trackers, levels and policies, the voters' log, changes and flush
 site of no group, or a member. Nothing stops, and nobody delivers what an honest site has not sent.
 """
 
-from support.lying_peers import run_case
+from support.worlds.lying_peers import run_case
 from tools.soak.campaign import Outcome
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.tls import TlsConfig
-from support.links import CLUSTER, on_asyncio, on_uvloop
-from support.rough import Ride, rough_ride
+from support.network.links import CLUSTER, on_asyncio, on_uvloop
+from support.network.rough import Ride, rough_ride
 from tools.soak.campaign import Outcome
 
 SITES = "abc"

@@ -10,8 +10,8 @@ from typing import Any
 
 from ordercast.core.order.registry import PROTOCOLS
 from processes.daemons import Daemons, up
-from support.change_scripts import ScriptOfChanges
-from support.changed_cluster import Told, changed
+from support.cases.change_scripts import ScriptOfChanges
+from support.clusters.changed_cluster import Told, changed
 from tools.soak.campaign import Outcome
 
 CASE_S = 60

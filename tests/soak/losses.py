@@ -1,7 +1,7 @@
 """Soak campaign: lost stores among sites that went one after the other, and return together."""
 
-from support.loss_schedules import loss_schedule
-from support.soak_counts import counts_of
+from support.cases.loss_schedules import loss_schedule
+from support.cases.soak_counts import counts_of
 from tools.soak.campaign import Outcome
 
 

@@ -6,8 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from support.applog import read_notes
-from support.processes import Processes, write_cluster
+from support.clusters.processes import Processes, write_cluster
+from support.judges.applog import read_notes
 from tools.soak.campaign import Outcome
 
 CASE_S = 310

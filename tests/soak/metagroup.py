@@ -1,6 +1,6 @@
 """Soak campaign: random fault schedules of `metagroup` (ordercast.sim.schedules)."""
 
-from support.schedules import outcome
+from support.cases.schedules import outcome
 from tools.soak.campaign import Outcome
 
 

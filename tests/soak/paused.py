@@ -13,8 +13,8 @@ from pathlib import Path
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.options import Limits
-from support.applog import read_notes
-from support.processes import Processes, write_cluster
+from support.clusters.processes import Processes, write_cluster
+from support.judges.applog import read_notes
 from tools.soak.campaign import Outcome
 
 CASE_S = 640

@@ -1,9 +1,9 @@
 """Soak campaign: every interleaving of a small cluster through one change, case after case.
 
-The seed chooses the case (`support.small_cases`); after as many as there are, they repeat. A space
-that is larger than the limit is looked at as far as that, and counted as such."""
+The seed chooses the case (`support.models.small_cases`), round and round. Of a space that is larger
+than the limit, only so many states are visited, and it does not count as seen as a whole."""
 
-from support.small_cases import CASES
+from support.models.small_cases import CASES
 from tools.soak.campaign import Outcome
 
 CASE_S = 20

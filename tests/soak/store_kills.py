@@ -4,7 +4,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from support.store_kills import kill_and_look
+from support.stores.kills import kill_and_look
 from tools.soak.campaign import Outcome
 
 KILLS = 3

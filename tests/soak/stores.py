@@ -12,9 +12,9 @@ from unittest.mock import patch
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.net.cluster.config import Retention
 from ordercast.sim.members import build_forest
-from support import epochs
-from support.stored_members import KEEP_ALL, judge_export, stored
-from support.stored_schedules import forgets
+from support.cases.stored_schedules import forgets
+from support.worlds import epochs
+from support.worlds.stored_members import KEEP_ALL, judge_export, stored
 from tools.soak.campaign import Outcome
 
 EVERY = tuple(PROTOCOLS)

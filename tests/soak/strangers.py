@@ -18,9 +18,9 @@ from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig
-from support.hostile import Attacker
-from support.links import CLUSTER, TERMS, End, anywhere, connected, frame, until
-from support.memory import resident_kib
+from support.harness.memory import resident_kib
+from support.network.hostile import Attacker
+from support.network.links import CLUSTER, TERMS, End, anywhere, connected, frame, until
 from tools.soak.campaign import Outcome
 
 CONNECTIONS = 60

@@ -1,6 +1,6 @@
 """Soak campaign: streams of datagrams with up to 30 % loss, duplicates, reordering and replays."""
 
-from support.streams import campaign
+from support.worlds.streams import campaign
 from tools.soak.campaign import Outcome
 
 

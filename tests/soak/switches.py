@@ -4,8 +4,8 @@ from unittest.mock import patch
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.sim.members import build_forest
-from support import epochs
-from support.epoch_schedules import schedule
+from support.cases.epoch_schedules import schedule
+from support.worlds import epochs
 from tools.soak.campaign import Outcome
 
 EVERY = tuple(PROTOCOLS)

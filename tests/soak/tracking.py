@@ -1,7 +1,7 @@
 """Soak campaign: every stability tracker in running sites, watched by a judge that knows what is
 durable where; half of the schedules change their groups or lose sites for a while or for good."""
 
-from support.stability_truth import judged, tracked
+from support.judges.stability_truth import judged, tracked
 from tools.soak.campaign import Outcome
 
 

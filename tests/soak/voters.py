@@ -1,7 +1,7 @@
 """Soak campaign: the voters' log by itself (Raft) through loss, doubling, partitions, crashes
 between persisting and sending, lost stores, changes of voters; its invariants after every step."""
 
-from support.voters import drawn_run
+from support.worlds.voters import drawn_run
 from tools.soak.campaign import Outcome
 
 

@@ -15,14 +15,14 @@ from ordercast.check.report import check_history
 from ordercast.history.rows import History
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import audit
-from ordercast.pipeline.auditing import face
-from ordercast.pipeline.auditing.face import AuditResult
-from ordercast.pipeline.auditing.on_spark import SparkWork
-from ordercast.pipeline.auditing.tasks import Task
-from support.faults import any_history
-from support.fuzz import named, together
-from support.large import move, ring_of_four, rows_at, steady, wide_ring
-from support.parts import arrow_table
+from ordercast.pipeline.audits import face
+from ordercast.pipeline.audits.face import AuditResult
+from ordercast.pipeline.audits.spark_work import SparkWork
+from ordercast.pipeline.audits.tasks import Pass
+from support.cases.faults import any_history
+from support.cases.fuzz import named, together
+from support.cases.large import move, ring_of_four, rows_at, steady, wide_ring
+from support.judges.parts import arrow_table
 
 RUNS = 500
 Audit = Callable[[History, int], AuditResult]
@@ -177,7 +177,7 @@ def test_a_history_without_clients_costs_no_job_more(
     divided: list[int] = []
     plan = SparkWork._plan
 
-    def watched(work: SparkWork, task: Task) -> Any:
+    def watched(work: SparkWork, task: Pass) -> Any:
         divided.append(task.request_shares)
         return plan(work, task)
 

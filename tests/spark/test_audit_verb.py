@@ -19,10 +19,10 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
 from ordercast.model.messages import MessageId
-from ordercast.pipeline.auditing import face
-from support.faults import FAULTS, Fault
-from support.fuzz import named, right_history, together
-from support.witnesses import complaints
+from ordercast.pipeline.audits import face
+from support.cases.faults import FAULTS, Fault
+from support.cases.fuzz import named, right_history, together
+from support.judges.witnesses import complaints
 
 GROUPS = '{"groups": {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["a", "d"]}}'
 

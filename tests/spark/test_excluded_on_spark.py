@@ -12,10 +12,10 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import History
 from ordercast.net.export.history import export
 from ordercast.pipeline import audit
-from ordercast.pipeline.auditing import face
-from support.parts import arrow_table
-from support.processes import Processes, write_cluster
-from support.stored_members import cut_off
+from ordercast.pipeline.audits import face
+from support.clusters.processes import Processes, write_cluster
+from support.judges.parts import arrow_table
+from support.worlds.stored_members import cut_off
 
 
 @pytest.fixture(autouse=True)

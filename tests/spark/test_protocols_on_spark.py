@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ordercast.pipeline.reproduce.catalogue import CATALOGUE
-from ordercast.pipeline.reproduce.kinds import Reproduction
-from ordercast.pipeline.reproduce.run import reproduce
-from ordercast.pipeline.sweep_spec import Repeats
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.studies.catalogue import CATALOGUE
+from ordercast.studies.reproduction import Reproduction
+from ordercast.studies.runner import reproduce
 
 POINTS = {
     "tom-figure5": [

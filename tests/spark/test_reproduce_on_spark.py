@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ordercast.pipeline.reproduce.catalogue import CATALOGUE
-from ordercast.pipeline.reproduce.run import reproduce
-from ordercast.pipeline.sweep_results import read_results
-from ordercast.pipeline.sweep_spec import Repeats
+from ordercast.pipeline.sweeps.results import read_results
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.studies.catalogue import CATALOGUE
+from ordercast.studies.runner import reproduce
 
 
 def size_of(picture: Path) -> tuple[int, int]:

@@ -7,11 +7,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ordercast.pipeline.reproduce.catalogue import CATALOGUE
-from ordercast.pipeline.reproduce.kinds import AGREES
-from ordercast.pipeline.reproduce.run import reproduce
 from ordercast.pipeline.sweep import sweep
-from ordercast.pipeline.sweep_spec import parse_spec
+from ordercast.pipeline.sweeps.spec import parse_spec
+from ordercast.studies.catalogue import CATALOGUE
+from ordercast.studies.reproduction import AGREES
+from ordercast.studies.runner import reproduce
 
 POINTS: list[dict[str, Any]] = [
     {"members": 13, "tree": "b=3,p=2,z=3"},

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 from ordercast.cli import main
 from ordercast.history.reader import read_history
-from ordercast.pipeline import sweep_run
 from ordercast.pipeline.sweep import SweepResult, sweep
-from ordercast.pipeline.sweep_measure import Measured
-from ordercast.pipeline.sweep_spark import on_spark, partitions_for
-from ordercast.pipeline.sweep_spec import parse_spec
-from ordercast.pipeline.sweep_tasks import Point, tasks_of
+from ordercast.pipeline.sweeps import rounds
+from ordercast.pipeline.sweeps.spec import parse_spec
+from ordercast.pipeline.sweeps.subject import Measured
+from ordercast.pipeline.sweeps.tasks import Point, tasks_of
+from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 
 SIM = """
 [sweep]
@@ -87,7 +87,7 @@ import sys
 from pathlib import Path
 from ordercast.pipeline.session import open_session
 from ordercast.pipeline.sweep import sweep
-from ordercast.pipeline.sweep_spec import parse_spec
+from ordercast.pipeline.sweeps.spec import parse_spec
 
 with open_session(
     "cluster", master="local-cluster[2,1,1024]", memory="512m", brief=True
@@ -115,8 +115,8 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed by a signal after its first waves, on the way from one Spark job to the next."""
-    monkeypatch.setattr(sweep_run, "_LEAST_WAVE", 4)
-    monkeypatch.setattr(sweep_run, "_WAVE_GROWTH", 1)
+    monkeypatch.setattr(rounds, "_LEAST_WAVE", 4)
+    monkeypatch.setattr(rounds, "_WAVE_GROWTH", 1)
 
     def interrupt(done: int, _wanted: int) -> None:
         if done >= 8:

@@ -1,1 +1,1 @@
-"""What several test rooms share: strategies, generators, oracles."""
+"""What several test rooms share, in packages by what it is."""

@@ -8,9 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 from ordercast.core import link
-from ordercast.core.lanes import NEVER, Incoming
-from ordercast.core.link import Link
-from ordercast.model.options import Timing
+from ordercast.core.link import Incoming, Link
+from ordercast.model.options import NEVER, Timing
 from ordercast.wire.frames import CONTROL
 
 

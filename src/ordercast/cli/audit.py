@@ -66,8 +66,8 @@ def _on_spark(args: argparse.Namespace) -> dict[str, Any]:
     from ordercast.pipeline.session import open_session, require_pyspark
 
     require_pyspark()
-    from ordercast.pipeline.auditing.face import audit_tables
-    from ordercast.pipeline.auditing.frames import check_place, read_frames
+    from ordercast.pipeline.audits.face import audit_tables
+    from ordercast.pipeline.audits.frames import check_place, read_frames
 
     if args.violations is not None and Path(args.violations).exists():
         raise UsageError(f"--violations {args.violations}: is there already")

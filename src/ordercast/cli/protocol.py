@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _edits(args: argparse.Namespace, protocol: str) -> list["Edit"]:
-    from ordercast.core.order.registry import unfit_builder
+    from ordercast.core.order.registry import misfit
     from ordercast.model.epochs import UseBuilder, UseProtocol
     from ordercast.model.names import nearest, require_name
     from ordercast.plan.candidates import NAMED
@@ -73,9 +73,8 @@ def _edits(args: argparse.Namespace, protocol: str) -> list["Edit"]:
         if args.builder not in known:
             hint = nearest(args.builder, known)
             raise UsageError(f"--builder: there is no builder {args.builder!r}{hint}")
-        unfit = None if args.builder == "auto" else unfit_builder(protocol, args.builder)
-        if unfit:
-            raise UsageError(f"--builder: {unfit}")
+        if args.builder != "auto" and (unfit := misfit(protocol, builder=args.builder)):
+            raise UsageError(f"--builder: {unfit[1]}")
         edits.append(UseBuilder(args.builder, site))
     return edits
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.sweep import Progress, keeping
+from ordercast.cli.sweep import RunCount, keeping
 
 if TYPE_CHECKING:
-    from ordercast.pipeline.reproduce.kinds import Reproduction
-    from ordercast.pipeline.reproduce.run import Reproduced
+    from ordercast.studies.reproduction import Reproduction
+    from ordercast.studies.runner import Reproduced
 
 DESCRIPTION = """\
 Redo the tables and figures of the papers on Spark, and set each beside what its paper
@@ -45,10 +45,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.pipeline.reproduce.catalogue import named
-    from ordercast.pipeline.reproduce.figures import require_figures
-    from ordercast.pipeline.reproduce.run import INDEX, reproduce
     from ordercast.pipeline.session import open_session
+    from ordercast.studies.catalogue import named
+    from ordercast.studies.figures import require_figures
+    from ordercast.studies.runner import INDEX, reproduce
 
     wanted = named(args.only)
     if args.list:
@@ -95,7 +95,7 @@ class _Progress:
     """The sweeps' line of progress, with a name before it."""
 
     def __init__(self) -> None:
-        self._progress = Progress()
+        self._progress = RunCount()
 
     def __call__(self, name: str, done: int, wanted: int) -> None:
         self._progress(done, wanted, f"{name}: ")

@@ -6,31 +6,24 @@ epoch seals a site by its header, so that nothing is placed behind it; the site 
 before it is logged.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
-from ordercast.core.lanes import Outgoing
-from ordercast.core.order.interface import CLOSING, Environment, Ordering
+from ordercast.core.order.interface import Environment, Ordering
 from ordercast.core.outbox import Headed, Passed
 from ordercast.core.retention import Held
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
-from ordercast.wire.frames import DOWN, UP, Item, Submit
-
-if TYPE_CHECKING:
-    from ordercast.core.epochs.engine import Engine
-    from ordercast.core.site import Site
-
-__all__ = ["HeadEnvironment", "HeadOrdering", "Heads", "Held"]
+from ordercast.wire.frames import Item
 
 
 class HeadOrdering(Ordering, Protocol):
     """An ordering object on a tree whose headers travel without bodies."""
 
-    def check_control(self, peer: SiteName, item: Item) -> None:
+    def check_control(self, peer: Site, item: Item) -> None:
         """As `Ordering.check`, of such an item."""
 
-    def control(self, peer: SiteName, item: Item) -> None:
+    def control(self, peer: Site, item: Item) -> None:
         """An item on the lane CONTROL that is the protocol's own."""
 
     def flush(self, now: int) -> int:
@@ -52,62 +45,17 @@ class HeadOrdering(Ordering, Protocol):
         """Bodies that are here before their headers."""
 
 
-class Heads:
-    """What a site does for such an object beside `Environment`."""
+class HeadEnvironment(Environment, Protocol):
+    """What a site does for such an object."""
 
-    def __init__(self, site: "Site") -> None:
-        self._site = site
-        self.ahead = 0  # messages for this site whose headers have passed, and that are not logged
-        self._completes = False  # what passes next is held already, since its header passed
-
-    def headed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> Held:
-        """A header passes; `Site.passed` comes when it and all before it are complete."""
-        site, batch = self._site, entry.placed.batch
-        if batch.incarnation == CLOSING:
-            held = cast("Engine", site).hold_close(entry, children)
-        else:
-            if mine:
-                self.ahead += batch.count
-            held = site.retention.hold(
-                entry, self.owed(children), site.gate.logged + self.ahead if mine else 0
-            )
-            if not entry.from_parent and batch.members:
-                site.stability.concerns(batch.group, batch.members)
-        held.pending = True
-        return held
+    def headed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> Held:
+        """A header passes. `filled` comes when it and all before it are complete."""
 
     def filled(self, held: Held, entry: Passed, *, mine: bool) -> None:
-        held.entry, held.pending = entry, False
-        batch = entry.placed.batch
-        if mine and batch.incarnation != CLOSING:
-            self.ahead -= batch.count
-        self._completes = True
-        self._site.passed(entry, (), mine=mine)
+        """What was held since its header passed is complete, and passes."""
 
-    def were_held(self) -> bool:
-        """Whether what passes now is held since its header passed; asked once."""
-        completes, self._completes = self._completes, False
-        return completes
-
-    def owed(self, children: Sequence[SiteName]) -> list[tuple[Outgoing, int, SiteName]]:
-        """Under which number each child gets what was last sent to it."""
-        links = self._site.links
-        return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
-
-    def lost(self, peer: SiteName) -> Iterable[Item]:
+    def lost_control(self, peer: Site) -> Iterable[Item]:
         """What was on its way to the peer, on the lane CONTROL, when it started anew."""
-        return self._site.links[peer].lost
 
-    def unplaced(self) -> dict[SiteName, list[Batch]]:
+    def submitted(self) -> Mapping[Site, Sequence[Batch]]:
         """This site's own batches that their ordering nodes have not placed, the oldest first."""
-        found: dict[SiteName, list[Batch]] = {}
-        for peer, link in self._site.links.items():
-            batches = [i.batch for i in link.outgoing[UP].items if type(i) is Submit]
-            if batches:
-                found[peer] = batches
-        return found
-
-
-class HeadEnvironment(Environment, Protocol):
-    @property
-    def heads(self) -> Heads: ...

@@ -13,36 +13,148 @@ What is new and small on CONTROL rides in a frame of data that leaves at the sam
 nobody waits for lingers a little for one (docs/stability.md, "With data").
 """
 
-from collections.abc import Iterable
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
-from ordercast.core.lanes import NEVER, Incoming, Outgoing, Take, first_wait
-from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
-from ordercast.model.options import Limits, Timing
-from ordercast.wire.checks import RIDE
+from ordercast.model.limits import RIDERS
+from ordercast.model.options import NEVER, Limits, Timing
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,
     LANES,
+    LIGHT_ITEMS,
     UP,
     Ack,
     Acks,
     Data,
     Frame,
     Item,
+    LightItem,
     Repair,
     Rider,
 )
-from ordercast.wire.limits import RIDERS
+from ordercast.wire.items import total_weight
 
 Sends: TypeAlias = list[tuple[Site, Frame]]
 
+Take: TypeAlias = Callable[[Site, int, Item], bool]
+"""Hand an item up; False: no room now, keep it and try again on `resume`."""
 
 _LIGHT = 16_384  # bytes of a frame with which something rides
+
+
+class Outgoing:
+    """The near end of a lane: what is under way to the peer."""
+
+    __slots__ = (
+        "done", "got", "items", "last", "resend_at", "restored", "sent", "timed", "timed_at",
+        "took", "wait", "weight",
+    )  # fmt: skip
+
+    def __init__(self, wait: int) -> None:
+        self.items: deque[Item] = deque()  # numbers done+1 … last
+        self.done = self.got = self.sent = self.last = 0
+        self.weight = 0  # bytes sent and not done
+        self.restored = 0  # items that a restart brought back, done or not
+        # Each lane has its own time: progress on one must not put off another's loss.
+        self.resend_at = NEVER
+        self.wait = wait  # before it is sent again; doubles
+        self.timed = self.timed_at = 0  # an item whose way there and back is timed, sent when
+        self.took = 0  # the longest lately; fades
+
+    def heard(self, now: int, most: int) -> None:
+        """The peer has got more than before. What was sent twice is timed from the first: perhaps
+        too long, but otherwise an answer that takes longer than it did would never be timed."""
+        if 0 < self.timed <= self.got:
+            self.took = max(min(now - self.timed_at, most), self.took - self.took // 8)
+            self.timed = 0
+
+    def weigh(self) -> None:
+        """What is under way has changed otherwise than one by one."""
+        self.weight = total_weight(islice(self.items, self.sent - self.done))
+
+    def admit(self, limits: Limits) -> int:
+        """Up to which item there is room; what is new of that counts as under way."""
+        sent, limit = self.sent, self.done + limits.link_items
+        if self.last < limit:
+            limit = self.last
+        if limit - sent > 1 or (sent < limit and self.weight):
+            return self._within_bytes(sent, limit, limits.link_bytes)
+        if sent < limit:  # alone, it may be as large as it likes
+            self.weight = self.items[sent - self.done].weight()
+        return limit
+
+    def _within_bytes(self, sent: int, limit: int, most: int) -> int:
+        weight = self.weight
+        for item in islice(self.items, sent - self.done, limit - self.done):
+            more = weight + item.weight()
+            if weight and more > most:
+                break
+            weight = more
+            sent += 1
+        self.weight = weight
+        return sent
+
+    def cut(self, first: int, last: int, limits: Limits) -> list[tuple[int, tuple[Item, ...]]]:
+        """Items first … last, with the number of the first, in pieces for one frame each."""
+        pieces: list[tuple[int, tuple[Item, ...]]] = []
+        items: list[Item] = []
+        size, number = 0, first
+        for item in islice(self.items, first - self.done - 1, last - self.done):
+            weight = item.weight()
+            if items and (len(items) == limits.frame_items or size + weight > limits.frame_bytes):
+                pieces.append((number, tuple(items)))
+                number += len(items)
+                items, size = [], 0
+            items.append(item)
+            size += weight
+        if items:
+            pieces.append((number, tuple(items)))
+        return pieces
+
+    def start_at(self, number: int) -> None:
+        """Nothing queued yet, and everything up to `number` was done before a restart."""
+        self.done = self.got = self.sent = self.last = number
+
+
+class Incoming:
+    """The near end of a lane: what came from the peer."""
+
+    __slots__ = ("blocked", "done", "early", "got", "repair_at", "unacknowledged")
+
+    def __init__(self) -> None:
+        self.early: dict[int, Item] = {}  # above got: out of order, or no room
+        self.got = self.done = 0
+        self.repair_at = NEVER  # when a hole may be asked for again
+        self.unacknowledged = 0  # items, or news of them, since the last acknowledgement
+        self.blocked = False  # the next item is here and waits for room
+
+    def hand_up(self, peer: Site, lane: int, take: Take) -> bool:
+        """What is next and no longer early; whether there was no room for it."""
+        early = self.early
+        self.blocked = False
+        while (item := early.pop(self.got + 1, None)) is not None:
+            # A mistake is raised here, and the item is gone: the peer must send it again.
+            if not take(peer, lane, item):
+                early[self.got + 1] = item
+                self.blocked = True
+                break
+            self.got += 1
+        return self.blocked
+
+
+def first_wait(lane: int, out: Outgoing, timing: Timing) -> int:
+    """Until something is sent again for the first time. On CONTROL it is small, others often wait
+    for it, and nothing may follow that would show the loss: twice as long as an answer takes."""
+    if lane != CONTROL or not out.took:
+        return timing.resend_after
+    return min(timing.resend_after, max(timing.repair_again, 2 * out.took))
 
 
 class Link:
@@ -140,7 +252,7 @@ class Link:
         """With data that leaves now if it may, else with data that waits for the disk, else by
         itself or, while it may linger, not yet."""
         light = out.last - out.sent <= RIDERS and all(
-            type(item) in RIDE for item in islice(out.items, out.sent - out.done, None)
+            type(item) in LIGHT_ITEMS for item in islice(out.items, out.sent - out.done, None)
         )
         may_leave = down is late or not (self._counts or self._unstored)
         if light and may_leave and len(down) > early and self._ride(now, out, down):
@@ -157,13 +269,14 @@ class Link:
         frame = sends[-1][1]
         if type(frame) is not Data or frame.lane == CONTROL:
             return False
-        weight = sum(map(weight_of, frame.items))
-        weight += sum(map(weight_of, islice(out.items, out.sent - out.done, None)))
+        weight = total_weight(frame.items)
+        weight += total_weight(islice(out.items, out.sent - out.done, None))
         first = out.sent + 1
         if weight > _LIGHT or (last := out.admit(self.limits)) < first:
             return False
         items = tuple(islice(out.items, first - out.done - 1, last - out.done))
-        sends[-1] = (self.peer, replace(frame, rider=Rider(first, items)))
+        rider = Rider(first, cast("tuple[LightItem, ...]", items))
+        sends[-1] = (self.peer, replace(frame, rider=rider))
         self._under_way(now, out, last)
         self.linger_at = NEVER
         return True
@@ -219,7 +332,7 @@ class Link:
                 gone = [popleft() for _ in range(done - out.done)]
                 finished.append((lane, gone))
                 out.done = done
-                out.weight -= sum(map(weight_of, gone))
+                out.weight -= total_weight(gone)
                 if not out.items:
                     out.resend_at = NEVER
                 elif out.sent < out.last:
@@ -398,3 +511,44 @@ class Link:
         return not any(inc.early for inc in self.incoming) and all(
             type(item) in restless for out in self.outgoing for item in out.items
         )
+
+
+class LinkAlarms:
+    """When the links of a site want to be called: one timer for all of them."""
+
+    def __init__(self, links: Mapping[Site, Link]) -> None:
+        self._links = links
+        self._heap: list[tuple[int, Site]] = []
+
+    def arm(self, link: Link) -> None:
+        """The link may want to be called earlier than it did before."""
+        deadline = link.ack_at
+        if link.resend_at < deadline:
+            deadline = link.resend_at
+        if link.repair_at < deadline:
+            deadline = link.repair_at
+        if link.linger_at < deadline:
+            deadline = link.linger_at
+        if deadline < link.armed:
+            link.armed = deadline
+            heapq.heappush(self._heap, (deadline, link.peer))
+
+    def due(self, now: int) -> Iterator[Link]:
+        """Those that wanted to be called by now; they are no longer armed."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            at, peer = heapq.heappop(heap)
+            link = self._links[peer]
+            if link.armed == at:
+                link.armed = NEVER
+                yield link
+
+    def next(self, at: int) -> int:
+        """The earliest of them, or `at` if that is earlier."""
+        heap = self._heap
+        while heap:
+            first, peer = heap[0]
+            if self._links[peer].armed == first:
+                return min(first, at)
+            heapq.heappop(heap)
+        return at

@@ -18,16 +18,17 @@ A driver may crash between any two duties. It must not reorder within a duty, mu
 1, and must hand frames to the peer they name; the network may lose, double, delay and reorder them.
 """
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
+from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.frames import Frame, Offer
 from ordercast.wire.ring import Token
-from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
@@ -100,7 +101,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
     """The swap family: an item of a peer's, or (number 0) this site's own request."""
 
     peer: Site
-    item: Swap | Count | Told | Follows | Counted | Offer
+    item: Swap | Count | CountValue | Follows | Counted | Offer
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="y"):
@@ -121,6 +122,31 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
 
     state: dict[str, object]
     records: tuple[Record, ...]
+
+
+def opening(
+    position: int, lasts: Included, own: Mapping[Group, int], unplaced: Iterable[Batch]
+) -> Checkpoint:
+    """What a site starts an epoch with: positions go on; the rest begins anew."""
+    state: dict[str, Any] = {
+        "ordering": {"inherited": lasts},
+        "position": position,
+        "logged": {},
+        "implicit": {},
+        "sent_down": {},
+        "sent_up": {},
+        "from_parent": 0,
+        "from_origin": {},
+        "own_seqs": dict(own),
+        "log_seqs": (),
+        "past": (),
+        "final_seqs": {},
+    }
+    return Checkpoint(state, tuple(Accepted(batch) for batch in unplaced))
+
+
+FIRST_OPENING = opening(0, (), {}, ())
+"""Of a cluster's first epochs: nothing has happened."""
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):

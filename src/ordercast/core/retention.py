@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ordercast.core.gate import Gate
-from ordercast.core.lanes import Outgoing
+from ordercast.core.link import Outgoing
 from ordercast.core.order.interface import Ordering
 from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
 from ordercast.core.own import OwnMessages

@@ -1,7 +1,7 @@
 """One epoch's structure as the sites use it: groups, the forest, and who forwards to whom."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ordercast.core.stability.rounds import Layout
@@ -11,8 +11,8 @@ from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import MEMBERS
 from ordercast.model.names import nearest
-from ordercast.wire.limits import MEMBERS
 
 
 @dataclass(frozen=True)
@@ -153,3 +153,53 @@ class Structure:
             if at is not None and self.forest.parent[at] == site:
                 found[at] = None
         return tuple(sorted(found))
+
+
+@dataclass(frozen=True)
+class Tellers(Structure):
+    """As a direct protocol sees the same groups. There are no primaries, but somebody must gather
+    reports of stability and tell origins outside the group: one of its members, which sees its
+    messages. That one is called its primary here. The forest is kept for what it says of domains.
+    """
+
+    def _lowest_above(self, members: tuple[Site, ...]) -> Site:
+        super()._lowest_above(members)  # refuses what no one domain has
+        return members[0]
+
+    @cached_property
+    def root_of(self) -> Mapping[Site, Site]:
+        """Of each site, the root of its tree."""
+        found: dict[Site, Site] = {}
+        parent = self.forest.parent
+        for site in parent:
+            path, at = [], site
+            while at not in found:
+                path.append(at)
+                above = parent[at]
+                if above is None:
+                    found[at] = at
+                    break
+                at = above
+            for passed in path:
+                found[passed] = found[at]
+        return found
+
+    @cached_property
+    def domains(self) -> Mapping[Site, tuple[Site, ...]]:
+        """By root: all sites of the tree, which are those that may send within the domain."""
+        trees: dict[Site, list[Site]] = {}
+        for site in sorted(self.forest.parent):
+            trees.setdefault(self.root_of[site], []).append(site)
+        return {root: tuple(sites) for root, sites in trees.items()}
+
+
+def with_tellers(structure: Structure) -> Tellers:
+    """The forest's primary if it is a member, otherwise the first member."""
+    if isinstance(structure, Tellers):
+        return structure
+    forest = structure.forest
+    primary = {
+        group: forest.primary[group] if forest.primary[group] in members else members[0]
+        for group, members in structure.groups.items()
+    }
+    return Tellers(structure.epoch, structure.table, replace(forest, primary=primary))

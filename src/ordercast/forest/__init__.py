@@ -1,5 +1,5 @@
 """From a group table to the structure that carries its messages ([GS] §3.1).
 
-`forest.Forest` is the result; one file per builder (`greedy`, `star`, `balanced`), `metrics` says
-what a forest costs, `verify` whether it is correct, `tend` changes one without rebuilding it.
+A builder makes a `Forest` from a table. The forest depends on the table alone, so every site works
+it out for itself and all get the same.
 """

@@ -1,14 +1,14 @@
 """A propagation forest: who forwards to whom, and which site orders each group ([GS] §3.1).
 
 Any tree per domain in which a group's primary is an ancestor (or one) of its members is correct,
-if each site forwards in one merged order: DESIGN §5. How good it is, `metrics` says.
+if each site forwards in one merged order (docs/core.md, "Order on a tree").
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ordercast.forest.indexed import IndexedTable
-from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.groups import Group, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,56 +38,34 @@ def forest_of(
     )
 
 
-def problems(forest: Forest, table: GroupTable) -> list[str]:
-    """Everything that makes the forest incorrect for the table; empty for a correct one."""
-    found = []
-    if set(forest.parent) != set(table.sites):
-        odd = sorted(set(forest.parent) ^ set(table.sites))
-        found.append(f"sites of forest and table differ: {', '.join(odd)}")
-        return found
-    if set(forest.primary) != set(table.groups):
-        odd = sorted(set(forest.primary) ^ set(table.groups))
-        found.append(f"groups of forest and table differ: {', '.join(odd)}")
-        return found
-    root = roots_of(forest.parent)
-    if root is None:
-        return ["the parents form a cycle or name an unknown site"]
-    indexed = IndexedTable.of(table)
-    for group, members in table.groups.items():
-        primary = forest.primary[group]
-        found.extend(
-            f"{site!r} of {group!r} is not below its primary {primary!r}"
-            for site in members
-            if not _is_ancestor(forest.parent, primary, site)
-        )
-    for sites, _ in indexed.domains():
-        roots = {root[indexed.sites[i]] for i in sites}
-        if len(roots) > 1:
-            found.append(f"one domain has several trees, with roots {', '.join(sorted(roots))}")
-    return found
+def numbers_of(forest: Forest, table: IndexedTable) -> tuple[list[int], list[int]]:
+    """Parents (-1: none) and primaries by the numbers of the table: the way back."""
+    number = {site: i for i, site in enumerate(table.sites)}
+    parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in table.sites]
+    return parent, [number[forest.primary[group]] for group in table.groups]
 
 
-def roots_of(parent: Mapping[Site, Site | None]) -> dict[Site, Site] | None:
-    """The root of every site, or None when following parents does not end at one."""
-    root: dict[Site, Site] = {}
-    for start in parent:
-        path: dict[Site, None] = {}
-        site = start
-        while site not in root:
-            if site in path or site not in parent:
-                return None
-            path[site] = None
-            above = parent[site]
-            if above is None:
-                root[site] = site
-                break
-            site = above
-        for passed in path:
-            root[passed] = root[site]
-    return root
+def under_one_root(forest: Forest) -> Forest:
+    """All trees in one: then one order covers sends to any of its sites.
 
-
-def _is_ancestor(parent: Mapping[Site, Site | None], ancestor: Site, site: Site | None) -> bool:
-    while site is not None and site != ancestor:
-        site = parent[site]
-    return site is not None
+    Groups keep their primaries, so no message takes a longer way ([GS] §3.1 allows any tree whose
+    primaries are above the members). The root is that of the tree with most sites. A star stays a
+    star, so its primaries move to the root.
+    """
+    below: dict[Site, int] = {}
+    for site in forest.parent:
+        at = site
+        while (above := forest.parent[at]) is not None:
+            at = above
+        below[at] = below.get(at, 0) + 1
+    if len(below) < 2:
+        return forest
+    top = min(below, key=lambda root: (-below[root], root))
+    if forest.builder == "star":
+        parent = {site: None if site == top else top for site in forest.parent}
+        return replace(forest, parent=parent, primary=dict.fromkeys(forest.primary, top))
+    parent = {
+        site: top if above is None and site != top else above
+        for site, above in forest.parent.items()
+    }
+    return replace(forest, parent=parent)

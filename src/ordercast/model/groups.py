@@ -7,10 +7,10 @@ forest builder reads. Parsing takes text, not paths: reading files is the caller
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ordercast.model.errors import ConfigError, UnknownGroup
+from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, require_distinct, require_name, shown
 
 Site: TypeAlias = str
@@ -44,21 +44,6 @@ class GroupTable:
         if rates is not None:
             data["rates"] = dict(rates)
         return _table(data, "groups")
-
-    def with_members(self, group: Group, members: Sequence[Site]) -> "GroupTable":
-        """The table with `group` new, or with other members; unknown sites are added."""
-        sites = tuple(dict.fromkeys([*self.sites, *members]))
-        return replace(self, sites=sites, groups={**self.groups, group: tuple(members)})
-
-    def without_group(self, group: Group) -> "GroupTable":
-        """The table without `group`; its sites stay sites."""
-        if group not in self.groups:
-            raise UnknownGroup(f"there is no group {group!r}{nearest(group, self.groups)}")
-        return replace(
-            self,
-            groups={g: m for g, m in self.groups.items() if g != group},
-            rates={g: r for g, r in self.rates.items() if g != group},
-        )
 
     def rate(self, group: Group) -> float:
         return self.rates.get(group, 1.0)

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
+NEVER = 1 << 62
+"""A time behind all others: that of an alarm that is not set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Limits:
     frame_bytes: int = 262_144  # payload bytes after which a frame is closed
     held_batches: int = 20_000  # of the past, at a site that orders or forwards them
     checkpoint_batches: int = 256  # batches held before the past is folded into a checkpoint
-    missed_bytes: int = 16_777_216  # kept for absent sites; beyond it they return by a snapshot
+    missed_bytes: int = 268_435_456  # kept for absent sites; beyond it they return by a snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ordercast.pipeline.auditing.face import AuditResult as AuditResult
-    from ordercast.pipeline.auditing.face import audit as audit
+    from ordercast.pipeline.audits.face import AuditResult as AuditResult
+    from ordercast.pipeline.audits.face import audit as audit
     from ordercast.pipeline.session import open_session as open_session
 
 _PLACES = {
-    "AuditResult": "ordercast.pipeline.auditing.face",
-    "audit": "ordercast.pipeline.auditing.face",
+    "AuditResult": "ordercast.pipeline.audits.face",
+    "audit": "ordercast.pipeline.audits.face",
     "open_session": "ordercast.pipeline.session",
 }
 

@@ -20,7 +20,7 @@ from ordercast.pipeline.java import Java, require_java
 from ordercast.pipeline.progress import show_progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession as SparkSession
 
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.sweep_measure import PlanRun, SimRun, StabilityRun
-from ordercast.pipeline.sweep_options import check_point
-from ordercast.pipeline.sweep_results import Results, results_of, write_results, write_runs
-from ordercast.pipeline.sweep_run import Progress, Progressed, Runner, run_points
-from ordercast.pipeline.sweep_spark import on_spark, partitions_for
-from ordercast.pipeline.sweep_spec import SweepSpec
-from ordercast.pipeline.sweep_store import HISTORY, Store
-from ordercast.pipeline.sweep_tasks import Experiment, Outcome, Point, told
+from ordercast.pipeline.sweeps.results import Results, results_of, write_results, write_runs
+from ordercast.pipeline.sweeps.rounds import Progress, Progressed, Runner, run_points
+from ordercast.pipeline.sweeps.spec import SweepSpec, parse_spec, read_spec
+from ordercast.pipeline.sweeps.store import HISTORY, RunStore
+from ordercast.pipeline.sweeps.subject import Experiment, subject_of
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Point, told
+from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ordercast.pipeline.auditing.face import AuditResult
+    from ordercast.pipeline.audits.face import AuditResult
+
+__all__ = ["SweepResult", "SweepSpec", "parse_spec", "read_spec", "sweep"]
 
 NAME = "results"
 
@@ -43,8 +44,8 @@ class SweepResult:
     runs: int
     reused: int
     seconds: float
-    failed: Sequence[Outcome]
-    violated: Sequence[Outcome]
+    failed: Sequence[FinishedRun]
+    violated: Sequence[FinishedRun]
     unreached: Sequence[Point]
     audit: "AuditResult | None" = None
 
@@ -102,7 +103,7 @@ def sweep(
 
 def audit_history(spark: "SparkSession", folder: Path, *, causal: bool = False) -> "AuditResult":
     """The verdict on a history in a folder, which the session's executors must be able to read."""
-    from ordercast.pipeline import audit
+    from ordercast.pipeline.audits.face import audit
 
     try:
         tables = {name: spark.read.parquet(str((folder / name).resolve())) for name in TABLES}
@@ -132,7 +133,7 @@ def run_sweep(
 ) -> SweepResult:
     """The sweep itself; only the runner knows where the work is done."""
     begun = time.monotonic()
-    store = Store(out, _identity(spec), history=spec.history)
+    store = RunStore(out, _identity(spec), history=spec.history)
     known = store.open()
     state = Progressed(points, spec.repeats, least_wave)
     try:
@@ -164,9 +165,10 @@ def run_sweep(
 def points_of(spec: SweepSpec) -> list[Point]:
     """The grid; a combination that cannot work is a point that fails, unless they all do."""
     points = []
+    subject = subject_of(spec.verb)
     for config in spec.configs():
         try:
-            check_point(spec.verb, config, spec.read)
+            subject.check(config, spec.read)
         except ConfigError as error:
             points.append(Point.of(config, str(error)))
         else:
@@ -177,11 +179,7 @@ def points_of(spec: SweepSpec) -> list[Point]:
 
 
 def experiment_of(spec: SweepSpec) -> Experiment:
-    if spec.verb == "plan":
-        return PlanRun(spec.files, spec.seconds)
-    if spec.verb == "stability":
-        return StabilityRun(spec.seconds)
-    return SimRun(spec.files, spec.seconds, spec.history)
+    return subject_of(spec.verb).experiment(spec.files, spec.seconds, spec.history)
 
 
 def _identity(spec: SweepSpec) -> dict[str, Any]:

@@ -91,6 +91,10 @@ def check_options(
             raise ConfigError(f"branching: {branching} is too small (2 or more)")
         if builder not in ("balanced", AUTO):
             raise ConfigError(f"branching: shapes 'balanced' only, not {builder!r}")
+    check_tie(builder, tie)
+
+
+def check_tie(builder: str, tie: Sequence[Site]) -> None:
     if tie and builder not in ("greedy", AUTO):
         raise ConfigError(f"tie: settles ties of 'greedy' only, not of {builder!r}")
 

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ordercast.model.groups import Site
-from ordercast.model.options import MILLISECOND
+from ordercast.model.options import MILLISECOND, NEVER
 from ordercast.sim.chance import Stream, threshold
 from ordercast.sim.faults import PROBABILITIES, Faults
 from ordercast.sim.injections import Injection
 
-_FOREVER = 1 << 62
 _DOUBLED = 5 * MILLISECOND  # a doubled frame's copy comes within this
 _REPLAYED = (50 * MILLISECOND, 2_000 * MILLISECOND)
 _HELD_BACK = 20 * MILLISECOND
@@ -37,7 +36,7 @@ class Conditions:
                 _Piece(
                     threshold(fault.probability),
                     fault.start,
-                    _FOREVER if fault.stop is None else fault.stop,
+                    NEVER if fault.stop is None else fault.stop,
                     frozenset(fault.sites),
                 )
                 for fault in faults

@@ -7,7 +7,7 @@ A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn who
 from dataclasses import dataclass, field
 
 from ordercast.core.dissemination.registry import UNICAST, WAYS
-from ordercast.core.order.registry import protocol_named, require_policy, unfit_builder
+from ordercast.core.order.registry import misfit, protocol_named
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, Site
@@ -83,37 +83,30 @@ class SimConfig:
 
 def check_config(config: SimConfig) -> None:
     """Raise ConfigError, naming option and value, for anything that cannot be run."""
-    protocol = protocol_named(config.protocol)
-    builder = config.built_by
-    check_options(builder, "delay", config.branching, config.tie)
-    unfit = unfit_builder(config.protocol, builder)
-    if unfit:
-        raise ConfigError(f"builder: {unfit}")
+    protocol_named(config.protocol)
+    check_options(config.built_by, "delay", config.branching, config.tie)
     _require("deliver", config.deliver, LEVELS)
     _require("on-failure", config.on_failure, POLICIES)
     _require("durability", config.durability, DURABILITIES)
     _require("codec", config.codec, CODECS)
     _require("stability", config.stability, tuple(TRACKERS))
     _require("dissemination", config.dissemination, WAYS)
-    if config.on_failure == "wait":
-        require_policy(config.protocol, "wait")
-        if config.durability == "memory":
-            raise ConfigError("durability: 'wait' needs durable relays, so not 'memory'")
-    if config.excludes and not protocol.exclude:
-        raise ConfigError(
-            f"on-failure: {config.protocol} does not support 'exclude': faults that take sites away"
-            " for good would stop it; use 'wait'"
-        )
+    _require("slow-member", config.slow_member, SLOW_MEMBERS)
+    unfit = misfit(
+        config.protocol,
+        builder=config.built_by,
+        on_failure=config.on_failure if config.excludes or config.on_failure == "wait" else "",
+        slow_member=config.slow_member,
+        durability=config.durability,
+        causal=config.causal,
+    )
+    if unfit:
+        raise ConfigError(f"{unfit[0].replace('_', '-')}: {unfit[1]}")
     if config.causal and config.excludes and config.deliver != "safe":
         raise ConfigError(
             f"causal: not at {config.deliver!r} with on-failure 'exclude' and faults that exclude"
             " sites: what is rolled back is sent again behind what was sent after it; use 'safe'"
         )
-    _require("slow-member", config.slow_member, SLOW_MEMBERS)
-    if config.slow_member == "exclude" and config.on_failure != "exclude":
-        raise ConfigError("slow-member: 'exclude' needs on-failure 'exclude'")
-    if config.causal and not protocol.causal:
-        raise ConfigError(f"causal: {config.protocol} does not give causal order")
     _check_workload(config)
     check_network(config.network, config.table.sites)
     check_faults(config.faults, config.table.sites, config.on_failure, config.durability)

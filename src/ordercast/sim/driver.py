@@ -13,14 +13,14 @@ from typing import Any
 from ordercast.core.epochs.records import REFUSED
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
-from ordercast.model.options import SECOND
+from ordercast.model.options import NEVER, SECOND
 from ordercast.sim.chance import Stream
 from ordercast.sim.conditions import Conditions
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import Disk, Kinds
 from ordercast.sim.injections import Injection
 from ordercast.sim.networks import build_network
-from ordercast.sim.place import NEVER, Place
+from ordercast.sim.place import Place
 from ordercast.sim.recorder import Recorder
 from ordercast.sim.spreading import Spreading
 from ordercast.wire.codec import encode_frame

@@ -9,17 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 from ordercast.check.verdict import Verdict
-from ordercast.core.epochs.engine import CLOSING
 from ordercast.core.epochs.layout import Domain, Layout, first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.epochs.records import Anew, Confirmed, Kept, MemberBox, MemberRecord
-from ordercast.core.order.registry import PROTOCOLS, protocol_named, require_policy
+from ordercast.core.order.interface import CLOSING
+from ordercast.core.order.registry import PROTOCOLS, builder_for, misfit
 from ordercast.core.outbox import Accepted
 from ordercast.forest.forest import Forest
 from ordercast.history.rows import EpochRow, GroupRow
 from ordercast.model.epochs import Edit, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
+from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Key
 from ordercast.model.options import MILLISECOND, Options, Timing
@@ -43,9 +44,7 @@ _MANNERS: tuple[Edit, ...] = (
 
 def build_forest(table: GroupTable, builder: str, protocol: str) -> Forest:
     """Of one domain; a protocol that needs a certain builder gets it."""
-    fit = protocol_named(protocol).builders
-    chosen = fit[0] if fit and builder not in fit else builder
-    return advise(table, chosen).forest
+    return advise(table, builder_for(protocol, builder)).forest
 
 
 class Epochs:
@@ -76,8 +75,8 @@ class Epochs:
         self.notice(0, "", self.first)
 
     def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
-        if self._excludes:
-            require_policy(protocol, "exclude")
+        if self._excludes and (unfit := misfit(protocol, on_failure="exclude")):
+            raise ConfigError(f"protocol: {unfit[1]}")
         return build_forest(table, builder, protocol)
 
     def make(

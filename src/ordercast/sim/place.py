@@ -1,6 +1,6 @@
 """Where a site lives in the simulated world, and what the world asks of a site.
 
-`core.site.Site` is what runs here; a test may put a mutant in its place.
+`core.engine.Engine` is what runs here; a test may put a mutant in its place.
 """
 
 from collections import deque
@@ -11,16 +11,14 @@ from ordercast.core.outbox import Checkpoint, Outbox, Record
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.options import Options
+from ordercast.model.options import NEVER, Options
 from ordercast.sim.disk import Disk
 from ordercast.sim.workload import Submission
 from ordercast.wire.frames import Frame
 
-NEVER = 1 << 62
-
 
 class SiteLike(Protocol):
-    """The face of `core.site.Site`."""
+    """The face of `core.engine.Engine`."""
 
     def start(self, now: int) -> None: ...
     def submit(self, now: int, group: Group, payloads: list[bytes]) -> int: ...

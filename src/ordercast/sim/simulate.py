@@ -13,7 +13,7 @@ from typing import Any
 from ordercast.check.bounds import check_high_water
 from ordercast.check.report import check_history
 from ordercast.check.verdict import Verdict
-from ordercast.core.site import Site
+from ordercast.core.engine import Engine
 from ordercast.core.structure import Structure
 from ordercast.forest.indexed import IndexedTable
 from ordercast.history.digest import history_hash
@@ -21,9 +21,9 @@ from ordercast.history.rows import EpochRow, GroupRow, History, Meta
 from ordercast.model.version import __version__
 from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig, check_config
+from ordercast.sim.options import replay_line
 from ordercast.sim.place import MakeSite
 from ordercast.sim.recorder import Recorder, Violation
-from ordercast.sim.replay import replay_line
 from ordercast.sim.result import Latency, SimResult
 from ordercast.sim.world import World
 
@@ -35,7 +35,7 @@ def simulate(
     config: SimConfig,
     seed: int,
     *,
-    make_site: MakeSite = Site,
+    make_site: MakeSite = Engine,
     progress: Callable[[int, int], None] | None = None,
 ) -> SimResult:
     """`progress` is called now and then with the events done and the virtual time."""

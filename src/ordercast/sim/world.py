@@ -9,15 +9,16 @@ drawn amount: no protocol may compare two sites' times.
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from heapq import heappop
-from typing import Any
+from typing import Any, cast
 
-from ordercast.core.site import Site
+from ordercast.core.engine import Engine
 from ordercast.core.structure import Structure
 from ordercast.model.errors import CrossDomain, NotInMajority, UnknownGroup, WindowFull
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
-from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import SITE_KINDS
 from ordercast.sim.driver import (
@@ -37,7 +38,7 @@ from ordercast.sim.driver import (
 from ordercast.sim.faults import CHANGES, changes_groups, total
 from ordercast.sim.injections import Injection, draw_injections
 from ordercast.sim.members import KINDS, Epochs, accepted_in
-from ordercast.sim.place import NEVER, MakeSite, Place, SiteLike
+from ordercast.sim.place import MakeSite, Place, SiteLike
 from ordercast.sim.recorder import Violation
 from ordercast.sim.rest import all_quiet, is_away
 from ordercast.sim.spreading import spreading
@@ -52,7 +53,7 @@ _LOOK_OFTEN, _LOOK_SELDOM = 64, 2048  # events between two looks at some site's 
 
 class World(Driver):
     def __init__(
-        self, config: SimConfig, structure: Structure, seed: int, make_site: MakeSite = Site
+        self, config: SimConfig, structure: Structure, seed: int, make_site: MakeSite = Engine
     ) -> None:
         self.excludes = config.excludes
         through_epochs = self.excludes or changes_groups(config.faults)
@@ -66,7 +67,11 @@ class World(Driver):
         self.quiet = False  # at the end: all is delivered, and no site has anything left to do
         self.some_stay_down = total(config.faults, "crash") > total(config.faults, "restart")
         self.calm_at = horizon(config)
-        self._make_site: Any = make_site if self.epochs is None else self.epochs.make
+        self._make_site: Any = (
+            partial(cast(Any, make_site), excludes=False)
+            if self.epochs is None
+            else self.epochs.make
+        )
         self._options = config.options
         self.spread = spreading(self, seed)
         for injection in draw_injections(config.faults, config.table.sites, self.calm_at, seed):

@@ -12,7 +12,7 @@ from ordercast.core.dissemination.sending import Sending
 from ordercast.core.dissemination.settings import Bucket
 from ordercast.model.options import MILLISECOND
 from ordercast.wire.datagrams import Beat, Datagram, Piece
-from support.streams import campaign
+from support.worlds.streams import campaign
 
 _piece, _flush, _add = Receiving.piece, Receiving.flush, Receiving._add
 

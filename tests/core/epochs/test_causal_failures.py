@@ -9,16 +9,16 @@ from ordercast.model.epochs import RetireSite
 from ordercast.model.errors import NotInMajority
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.members import build_forest
-from support import epochs
-from support.epochs import World
-from support.exclude_mutants import (
+from support.cases.exclude_schedules import drawn_world
+from support.mutants.exclusion import (
     Patches,
     another_group_overtakes,
     in_force,
     nobody_stands_in,
     others_overtake_what_waits,
 )
-from support.exclude_schedules import drawn_world
+from support.worlds import epochs
+from support.worlds.epochs import World
 
 
 def world_of(

@@ -21,9 +21,9 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import CrossDomain, UnknownGroup
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.members import build_forest
-from support import epochs
-from support.epoch_schedules import schedule
-from support.epochs import World
+from support.cases.epoch_schedules import schedule
+from support.worlds import epochs
+from support.worlds.epochs import World
 
 SITES = ["a", "b", "c", "d", "x", "y", "z"]
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d"], "gamma": ["x", "y"]}

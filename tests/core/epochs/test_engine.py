@@ -1,6 +1,7 @@
 """A site within one epoch: sealed by the Close, also after a restart from a checkpoint."""
 
-from ordercast.core.epochs.engine import Engine
+from ordercast.core.engine import Engine
+from ordercast.core.states import CLOSED
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.groups import GroupTable
@@ -20,7 +21,7 @@ def sealed() -> Engine:
 
 def test_what_is_sent_after_the_close_is_accepted_and_not_placed() -> None:
     engine = sealed()
-    assert engine.sealed
+    assert engine.epoch_state is CLOSED
     assert engine.submit(1, "g", [b"after"]) == 2
     box = engine.drain()
     assert [receipt.stage for receipt in box.receipts] == ["accepted"]
@@ -32,7 +33,7 @@ def test_what_is_sent_after_the_close_is_accepted_and_not_placed() -> None:
 def test_a_restart_from_any_checkpoint_is_sealed_again() -> None:
     whole = sealed().retention.whole()
     again = Engine("a", STRUCTURE, Options(deliver="agreed"), boot=2, checkpoint=whole)
-    assert again.sealed
+    assert again.epoch_state is CLOSED
 
 
 def test_the_close_is_placed_once() -> None:

@@ -9,8 +9,8 @@ from ordercast.core.epochs import absence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.model.epochs import JoinGroup, LeaveGroup, RetireSite
 from ordercast.model.options import MILLISECOND, SECOND
-from support.epochs import World
-from support.exclude_mutants import a_restart_resumes, anybody_settles_a_frozen_group, in_force
+from support.mutants.exclusion import a_restart_resumes, anybody_settles_a_frozen_group, in_force
+from support.worlds.epochs import World
 
 
 def entered_twice(deliver: str) -> World:
@@ -119,7 +119,7 @@ def ended_by_a_flush() -> World:
     world.run(world.now + 3 * MILLISECOND)
     world.crash("d", 2 * SECOND)
     world.run(world.now + 100 * MILLISECOND)
-    assert world.members["a"].engines[1].sealed
+    assert world.members["a"].engines[1].epoch_state.closed
     world.run(world.now + SECOND)
     world.submit("a", "g", b"later")
     world.run(world.now + SECOND)

@@ -6,10 +6,10 @@ that it is short as long as nothing has changed."""
 import pytest
 
 from ordercast.core.epochs.raft import Raft
-from support.epoch_mutants import MUTANTS, broken
-from support.epoch_schedules import schedule
-from support.voter_mutants import VOTER_MUTANTS
-from support.voters import drawn_run
+from support.cases.epoch_schedules import schedule
+from support.mutants.epochs import MUTANTS, broken
+from support.mutants.voters import VOTER_MUTANTS
+from support.worlds.voters import drawn_run
 
 SEEDS = 600
 KNOWN = {

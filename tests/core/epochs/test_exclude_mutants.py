@@ -5,8 +5,8 @@ that it is short as long as nothing has changed."""
 
 import pytest
 
-from support.exclude_mutants import MUTANTS, broken
-from support.exclude_schedules import schedule
+from support.cases.exclude_schedules import schedule
+from support.mutants.exclusion import MUTANTS, broken
 
 SEEDS = 250
 KNOWN = {

@@ -9,7 +9,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import NotInMajority
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.epochs import Feed
-from support.epochs import World
+from support.worlds.epochs import World
 
 SITES = ["a", "b", "c", "d", "e"]
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d", "e"]}

@@ -10,8 +10,8 @@ from ordercast.core.epochs.excluding import Excluding
 from ordercast.model.epochs import RetireSite
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.members import build_forest
-from support import epochs
-from support.epochs import World
+from support.worlds import epochs
+from support.worlds.epochs import World
 
 ALONE = {"g": "abc"}
 WITH_A_DOMAIN = {"g": "abc", "h": "xy"}

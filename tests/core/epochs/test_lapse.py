@@ -3,7 +3,7 @@
 import pytest
 
 from ordercast.model.options import MILLISECOND, SECOND
-from support.epochs import World
+from support.worlds.epochs import World
 
 SITES = ["a", "b", "c", "d", "e"]
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d", "e"]}

@@ -4,7 +4,7 @@ were absent then, and all of them get that."""
 import pytest
 
 from ordercast.model.options import MILLISECOND, SECOND
-from support.epochs import World
+from support.worlds.epochs import World
 
 
 def texts(world: World, site: str) -> str:

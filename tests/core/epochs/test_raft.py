@@ -7,7 +7,7 @@ from ordercast.core.epochs.raft import CANDIDATE, FOLLOWER, LEADER
 from ordercast.core.epochs.voters_log import Ballot
 from ordercast.model.epochs import Admit, Begin, Founded, Nothing, Voters
 from ordercast.wire.voting import Append, Install, Vote, Voted
-from support.voters import TIMES, Parliament, drawn_run
+from support.worlds.voters import TIMES, Parliament, drawn_run
 
 
 def record(text: str) -> Begin:

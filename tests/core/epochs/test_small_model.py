@@ -3,9 +3,9 @@ is calm. What is covered is what the cases say; larger ones are the soak campaig
 
 import pytest
 
-from support import exclude_mutants
-from support.epoch_mutants import broken
-from support.small_cases import CASES, SHORT
+from support.models.small_cases import CASES, SHORT
+from support.mutants import exclusion as exclude_mutants
+from support.mutants.epochs import broken
 
 
 @pytest.mark.parametrize("name", SHORT)

@@ -47,9 +47,9 @@ from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.sim.members import build_forest
 from ordercast.wire.codec import decode_frame, encode_frame
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
-from support.any_records import AIM, aimed, check_layout, layouts, records
-from support.epochs import build as any_forest
-from support.stores import open_store, write
+from support.cases.any_records import AIM, aimed, check_layout, layouts, records
+from support.stores.records import open_store, write
+from support.worlds.epochs import build as any_forest
 
 NO_EDIT = "change: there is no edit in it"
 BUILDS = st.sampled_from(

@@ -6,8 +6,8 @@ from ordercast.core.stability.arrays import GroupArray, GroupCounts
 from ordercast.core.stability.protocols import PROTOCOLS, part_named
 from ordercast.core.stability.rounds import Environment, Info, Layout, Message
 from ordercast.model.errors import ConfigError
-from support.stability_mutants import MUTANTS, parts_of
-from support.stability_rounds import Chaos, Group, b_ary, lock_step
+from support.mutants.stability import MUTANTS, parts_of
+from support.worlds.stability_rounds import Chaos, Group, b_ary, lock_step
 
 RUNS = 60
 MUTANT_RUNS = 60

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from ordercast.core.holders import holders
-from ordercast.core.site import Site
+from ordercast.core.engine import Engine
+from ordercast.core.observation import holders
 from ordercast.core.stability.by_rounds import ByRounds
 from ordercast.core.stability.layouts import BRANCHING, MOST_CHILDREN, layout_of
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.plan.advice import advise
-from support.stability_truth import BY_ROUNDS
+from support.judges.stability_truth import BY_ROUNDS
 
 GROUPS = {"all": ["a", "b", "c", "d", "e"], "low": ["d", "e"], "lone": ["c"]}
 DELAY = MILLISECOND // 10
@@ -27,7 +27,7 @@ class Sites:
         table = GroupTable.of(GROUPS)
         self.structure = Structure(1, table, advise(table, builder).forest)
         options = Options(stability=tracker, deliver=deliver, on_failure="wait")
-        self.sites = {name: Site(name, self.structure, options) for name in table.sites}
+        self.sites = {name: Engine(name, self.structure, options) for name in table.sites}
         self.deaf: set[str] = set()
         self.now = 0
         self.frames = 0

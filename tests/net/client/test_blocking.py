@@ -11,7 +11,7 @@ import ordercast
 from ordercast import Node, blocking
 from ordercast.model.epochs import AddGroup, RemoveGroup
 from ordercast.model.errors import ConfigError, Error, UnknownGroup, WindowFull
-from support.processes import write_cluster
+from support.clusters.processes import write_cluster
 
 ONE = {"alpha": ["a"]}
 

@@ -11,9 +11,9 @@ from ordercast.model.messages import DeliveredBatch
 from ordercast.net.client.client import Away, NotFlushed, connect
 from ordercast.net.cluster.sockets import socket_path
 from ordercast.net.local import local_cluster
-from support.loops import in_loop
-from support.served import served
-from support.sites import read, read_messages, until
+from support.clusters.served import served
+from support.clusters.sites import read, read_messages, until
+from support.harness.loops import in_loop
 
 
 @in_loop

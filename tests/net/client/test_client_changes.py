@@ -12,8 +12,8 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.epochs import AddGroup, JoinGroup
 from ordercast.model.errors import ConfigError, UnknownGroup
 from ordercast.net.client.client import Client
-from support.loops import in_loop
-from support.served import served
+from support.clusters.served import served
+from support.harness.loops import in_loop
 
 DURABLE = ["os", "memory"]
 

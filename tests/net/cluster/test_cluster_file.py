@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from ordercast.core.epochs.member import Member
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
-from ordercast.forest.forest import problems
 from ordercast.model.errors import ConfigError, CrossDomain
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.config import Cluster, Retention, parse_cluster, read_cluster
-from support.layouts import structure_of
+from support.clusters.layouts import structure_of
+from support.judges.forests import problems
 
 SMALL = """
 [cluster]

@@ -78,7 +78,8 @@ def test_a_protocol_is_refused_where_it_does_not_support_the_policy(
     both = f'protocol = "ring"\non_failure = "{policy}"'
     with pytest.raises(ConfigError) as caught:
         parse_cluster(text("cluster", both), source="c.toml")
-    assert str(caught.value) == f"c.toml: cluster.on_failure: 'ring' does not support {policy!r}"
+    why = f"'ring' does not support on_failure = {policy!r}"
+    assert str(caught.value) == f"c.toml: cluster.on_failure: {why}"
     cluster = parse_cluster(text("cluster", f'on_failure = "{policy}"'), source="c.toml")
     with pytest.raises(ConfigError, match="'ring' does not support on_failure"):
         cluster.build(cluster.table, "greedy", "ring")

@@ -41,9 +41,9 @@ from ordercast.net.admin.frames import (
 from ordercast.net.cluster.config import LimitsConfig
 from ordercast.net.cluster.sockets import remove_stale, socket_path
 from ordercast.net.daemon import admin_socket
-from support.loops import in_loop
-from support.served import Served, served
-from support.sites import turns, until
+from support.clusters.served import Served, served
+from support.clusters.sites import turns, until
+from support.harness.loops import in_loop
 
 CLIENT = bytes(range(CLIENT_BYTES))
 WINDOW = LimitsConfig().window_messages

@@ -15,8 +15,8 @@ from ordercast.net.daemon.http import MOST_HEAD, Http
 from ordercast.net.daemon.metrics import exposition
 from ordercast.net.local import local_cluster
 from ordercast.net.site.status import status_of, troubles
-from support.layouts import primary_of
-from support.loops import in_loop
+from support.clusters.layouts import primary_of
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 LINK = {

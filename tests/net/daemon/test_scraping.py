@@ -11,9 +11,9 @@ from ordercast.net.daemon.http import Http
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import Node
 from ordercast.net.site.status import status_of
-from support.loops import in_loop
-from support.multicasting import everywhere, opened, until_ways
-from support.processes import write_cluster
+from support.clusters.processes import write_cluster
+from support.harness.loops import in_loop
+from support.network.multicasting import everywhere, opened, until_ways
 
 GROUPS = {"alpha": ["a", "b", "c"]}
 Scraped: TypeAlias = dict[str, dict[str, float]]  # by name, by the labels of its own

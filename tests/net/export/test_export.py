@@ -18,8 +18,8 @@ from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, Placed, pack_payloads
 from ordercast.net.export.history import Exported, export
 from ordercast.net.store.events import opening_event
-from support.exporting import GROUPS, Cluster, counts
-from support.stores import anew, as_nobody, engine, flush, kill, open_store, write
+from support.stores.exporting import GROUPS, Cluster, counts
+from support.stores.records import anew, as_nobody, engine, flush, kill, open_store, write
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from ordercast.check.report import check_history
 from ordercast.history.rows import BASE, END, OPEN
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, pack_payloads
-from support.exporting import GROUPS, Cluster, counts
-from support.stores import anew, engine, write
+from support.stores.exporting import GROUPS, Cluster, counts
+from support.stores.records import anew, engine, write
 
 
 @pytest.fixture

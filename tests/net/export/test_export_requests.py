@@ -8,8 +8,8 @@ import pytest
 from ordercast.history.rows import Delivered, Sent
 from ordercast.model.errors import StoreCorrupt
 from ordercast.model.messages import Requests
-from support.exporting import Cluster, counts
-from support.stores import anew, engine, write
+from support.stores.exporting import Cluster, counts
+from support.stores.records import anew, engine, write
 
 CLIENT, OTHER = bytes(range(16)), b"\xff" * 16
 THREE = Requests(CLIENT, ((5, 2), (7, 1)))  # two messages of request 5, one of request 7

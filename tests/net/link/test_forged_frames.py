@@ -13,8 +13,8 @@ from ordercast.net.link.transport import WRONG_WORD, Transport
 from ordercast.net.site.node import Node
 from ordercast.wire.epochs import Feed, InEpoch
 from ordercast.wire.frames import UP, Data, Item, Offer, Submit
-from support.loops import in_loop
-from support.processes import write_cluster
+from support.clusters.processes import write_cluster
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 WAIT_S = 60.0

@@ -16,16 +16,26 @@ from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.site import meeting
 from ordercast.net.site.node import Node
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.epochs import Ask, Fed
-from support.links import CLUSTER, TERMS, End, Runner, anywhere, both_loops, frame, started, until
-from support.loops import in_loop
-from support.ports import free_ports
-from support.processes import NAME, write_cluster
-from support.sites import GROUPS
+from ordercast.wire.epochs import ChangeRequest, Fed
+from support.clusters.processes import NAME, write_cluster
+from support.clusters.sites import GROUPS
+from support.harness.loops import in_loop
+from support.harness.ports import free_ports
+from support.network.links import (
+    CLUSTER,
+    TERMS,
+    End,
+    Runner,
+    anywhere,
+    both_loops,
+    frame,
+    started,
+    until,
+)
 
 AB = anywhere("ab")
 WAIT_S = 60.0
-ASK = Ask("c", (RemoveGroup("g"),))
+ASK = ChangeRequest("c", (RemoveGroup("g"),))
 
 
 def founded(by: str) -> Identity:

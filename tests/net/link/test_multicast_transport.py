@@ -17,8 +17,9 @@ from ordercast.net.link.multicast_transport import NOT_HEARD
 from ordercast.net.link.seals import AuthenticSeal, seal_datagram
 from ordercast.net.site.node import Node
 from ordercast.wire.datagrams import Piece
-from support.loops import in_loop
-from support.multicasting import (
+from support.clusters.processes import write_cluster
+from support.harness.loops import in_loop
+from support.network.multicasting import (
     counts,
     everywhere,
     lose,
@@ -28,7 +29,6 @@ from support.multicasting import (
     spreading,
     until_ways,
 )
-from support.processes import write_cluster
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c"]}
 OPTIONS: dict[str, Any] = {"dissemination": "multicast", "durability": "memory"}

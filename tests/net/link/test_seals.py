@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import FrameError
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.net.link.seals import (
     OVERHEAD_BYTES,
     AuthenticSeal,
@@ -17,15 +18,14 @@ from ordercast.net.link.seals import (
     seal_datagram,
     seal_for,
 )
-from ordercast.wire.datagrams import HEADER_BYTES, Ask, Beat, Datagram, Piece
-from ordercast.wire.limits import LARGEST_NUMBER
+from ordercast.wire.datagrams import HEADER_BYTES, Beat, Datagram, Piece, PieceRequest
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 BOTH = pytest.mark.parametrize("make", [AuthenticSeal, SecretSeal])
 SAMPLES: list[Datagram] = [
     Piece(7, 1, True, False, b"the payload of somebody"),
     Piece(7, LARGEST_NUMBER, False, True, b""),
-    Ask(7, 3, 9, ((1, 1), (5, 65_535))),
+    PieceRequest(7, 3, 9, ((1, 1), (5, 65_535))),
     Beat(7, 4, 100, 1),
 ]
 
@@ -75,10 +75,10 @@ def test_garbage_is_refused(data: bytes) -> None:
     [
         (Beat(7, 1, 4, 9), "beat from 9 to 4"),
         (Beat(7, 1, 4, 0), "beat from 0 to 4"),
-        (Ask(7, 1, 9, ()), "ask of 8 bytes"),
-        (Ask(7, 1, 9, ((0, 1),)), "ask for"),
-        (Ask(7, 1, 9, ((1, 0),)), "ask for"),
-        (Ask(7, 1, 9, ((1, 1),) * 33), "ask of"),
+        (PieceRequest(7, 1, 9, ()), "ask of 8 bytes"),
+        (PieceRequest(7, 1, 9, ((0, 1),)), "ask for"),
+        (PieceRequest(7, 1, 9, ((1, 0),)), "ask for"),
+        (PieceRequest(7, 1, 9, ((1, 1),) * 33), "ask of"),
         (Piece(7, 0, True, True, b""), "serial"),
     ],
 )

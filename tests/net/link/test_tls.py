@@ -18,7 +18,7 @@ from ordercast.net.cluster.certificates import (
 )
 from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
-from support.links import (
+from support.network.links import (
     CLUSTER,
     End,
     Runner,
@@ -30,7 +30,7 @@ from support.links import (
     started,
     until,
 )
-from support.proxy import Manners, Proxy
+from support.network.proxy import Manners, Proxy
 
 AB = anywhere("ab")
 

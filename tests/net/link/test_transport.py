@@ -9,10 +9,11 @@ import time
 import pytest
 
 from ordercast.model.errors import ConfigError
+from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.peers import Peer
-from support.links import (
+from support.network.links import (
     CLUSTER,
     HASTY,
     QUICK,
@@ -27,7 +28,7 @@ from support.links import (
     started,
     until,
 )
-from support.proxy import Manners, Proxy
+from support.network.proxy import Manners, Proxy
 
 AB = anywhere("ab")
 
@@ -380,6 +381,14 @@ def test_a_port_in_use_is_one_clear_line() -> None:
                 await twin.transport.start()
 
     on_asyncio(main())
+
+
+@pytest.mark.parametrize("host", ["Localhost", "LOCALHOST", "127.0.0.2", "::1"])
+def test_the_transport_takes_as_loopback_what_the_cluster_file_takes(host: str) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    cluster = Cluster.of({"x": ["a", "b"]}, addresses={"b": f"{shown}:7101"})
+    assert cluster.address("b") == (host, 7101)
+    End("a", cluster.addresses())
 
 
 @pytest.mark.parametrize("host", ["10.0.0.7", "example.org", "0.0.0.0", "::"])

@@ -7,9 +7,9 @@ import pytest
 
 from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.tls import TlsConfig
-from support.links import CLUSTER, Runner, both_loops
-from support.proxy import KINDS
-from support.rough import rough_ride
+from support.network.links import CLUSTER, Runner, both_loops
+from support.network.proxy import KINDS
+from support.network.rough import rough_ride
 
 VISITORS = ("v1",)
 

@@ -15,8 +15,9 @@ from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig
-from support.hostile import Attacker
-from support.links import (
+from support.harness.memory import resident_kib
+from support.network.hostile import Attacker
+from support.network.links import (
     CLUSTER,
     QUICK,
     TERMS,
@@ -30,7 +31,6 @@ from support.links import (
     started,
     until,
 )
-from support.memory import resident_kib
 
 ABZ = anywhere("abz")  # z never runs
 IMPATIENT = LinkTimes(handshake=150 * MILLISECOND)

@@ -11,10 +11,10 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.tree_transport import NOT_PASSED, TreeTransport
 from ordercast.net.site.node import Node
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import Passing as Pass
-from support.loops import in_loop
-from support.multicasting import counts, everywhere, opened, until_ways
-from support.processes import write_cluster
+from ordercast.wire.dissemination import TreePacket
+from support.clusters.processes import write_cluster
+from support.harness.loops import in_loop
+from support.network.multicasting import counts, everywhere, opened, until_ways
 
 SITES = "abcde"
 GROUPS = {"alpha": list(SITES), "beta": ["b", "c"]}
@@ -32,7 +32,7 @@ def lose_packets(node: Node) -> None:
     take = inner.took
 
     def took(peer: str, frames: list[WireFrame]) -> None:
-        take(peer, [frame for frame in frames if not isinstance(frame, Pass)])
+        take(peer, [frame for frame in frames if not isinstance(frame, TreePacket)])
 
     inner.took = took
 
@@ -83,10 +83,10 @@ async def test_a_packet_that_does_not_come_from_the_parent_is_dropped(tmp_path: 
         site = passing(nodes["d"])
         epoch, _ = nodes["d"].members()
         before = counts(nodes["d"]).get("not_of_the_tree", 0)
-        site.frames("c", [Pass(epoch, "a", 1, b"garbage")])
-        site.frames("b", [Pass(epoch + 1, "a", 1, b"garbage")])
+        site.frames("c", [TreePacket(epoch, "a", 1, b"garbage")])
+        site.frames("b", [TreePacket(epoch + 1, "a", 1, b"garbage")])
         assert counts(nodes["d"])["not_of_the_tree"] == before + 2
-        site.frames("b", [Pass(epoch, "a", 1, b"garbage")])
+        site.frames("b", [TreePacket(epoch, "a", 1, b"garbage")])
         assert counts(nodes["d"])["wrong_packets"] == 1
         await send(nodes["a"], 10)
         await in_order(nodes, 10)

@@ -10,8 +10,8 @@ from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.net.export.history import export
 from ordercast.net.local import LocalCluster
-from support.excluding import cluster_of, cut_off_root, root_of, until
-from support.loops import in_loop
+from support.clusters.excluding import cluster_of, cut_off_root, root_of, until
+from support.harness.loops import in_loop
 
 
 class _Sum:

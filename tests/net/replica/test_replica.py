@@ -19,10 +19,10 @@ from ordercast.model.errors import ConfigError, Error, StoreCorrupt, UnknownGrou
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import Node
 from ordercast.net.site.snapshot_file import Snapshot, read_snapshot, write_snapshot
-from support import replica_child
-from support.loops import in_loop
-from support.served import served
-from support.sites import GROUPS, turns, until
+from support.clusters.served import served
+from support.clusters.sites import GROUPS, turns, until
+from support.harness.loops import in_loop
+from support.programs import replica_child
 
 ALPHA = {"alpha": ["a", "b"]}
 

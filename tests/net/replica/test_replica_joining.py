@@ -11,8 +11,8 @@ from ordercast.model.errors import Error
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.replica.replica import Replica
 from ordercast.net.site import handover
-from support.loops import in_loop
-from support.sites import until
+from support.clusters.sites import until
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 

@@ -12,8 +12,8 @@ from ordercast.core.epochs.member import Member
 from ordercast.net.cluster.config import read_cluster
 from ordercast.net.daemon.daemon import run_daemon
 from ordercast.net.site.node import Node
-from support.loops import in_loop
-from support.processes import write_cluster
+from support.clusters.processes import write_cluster
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b", "c"]}
 WAIT_S = 60.0

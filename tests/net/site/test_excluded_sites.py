@@ -10,7 +10,7 @@ import ordercast
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.net.export.history import export
-from support.excluding import (
+from support.clusters.excluding import (
     GROUPS,
     QUICK,
     all_back,
@@ -21,9 +21,9 @@ from support.excluding import (
     root_of,
     until,
 )
-from support.loops import in_loop
-from support.served import served
-from support.sites import turns
+from support.clusters.served import served
+from support.clusters.sites import turns
+from support.harness.loops import in_loop
 
 
 @pytest.mark.parametrize("deliver", ["safe", "agreed"])

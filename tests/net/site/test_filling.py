@@ -10,7 +10,7 @@ from ordercast.model.errors import WindowFull
 from ordercast.net.local import local_cluster
 from ordercast.net.site.filling import BATCH_BYTES
 from ordercast.net.site.given import OVERHEAD
-from support.loops import in_loop
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a"], "beta": ["a"]}
 

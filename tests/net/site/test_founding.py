@@ -13,10 +13,10 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.founding import begin, remember
 from ordercast.net.store.memory import MemoryStore
-from support.loops import in_loop
-from support.ports import free_ports
-from support.processes import write_cluster
-from support.sites import GROUPS, read_messages, until
+from support.clusters.processes import write_cluster
+from support.clusters.sites import GROUPS, read_messages, until
+from support.harness.loops import in_loop
+from support.harness.ports import free_ports
 
 QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}, "durability": "os"}
 

@@ -15,9 +15,9 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import Delivery
 from ordercast.net.site import handover
 from ordercast.net.site.node import Node
-from support.loops import in_loop
-from support.processes import write_cluster
-from support.sites import until
+from support.clusters.processes import write_cluster
+from support.clusters.sites import until
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 

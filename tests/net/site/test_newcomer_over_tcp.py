@@ -10,10 +10,10 @@ import ordercast
 from ordercast.model.errors import ConfigError
 from ordercast.net.cluster.certificates import add_certificates
 from ordercast.net.site.node import Node
-from support.loops import in_loop
-from support.ports import free_ports
-from support.processes import NAME, write_cluster
-from support.sites import GROUPS
+from support.clusters.processes import NAME, write_cluster
+from support.clusters.sites import GROUPS
+from support.harness.loops import in_loop
+from support.harness.ports import free_ports
 
 WAIT_S = 60.0
 

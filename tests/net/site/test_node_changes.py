@@ -12,8 +12,8 @@ from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node
 from ordercast.net.site.stream import EpochOpened
-from support.loops import in_loop
-from support.sites import GROUPS, is_quiet, read, turns, until
+from support.clusters.sites import GROUPS, is_quiet, read, turns, until
+from support.harness.loops import in_loop
 
 QUICK: dict[str, Any] = {"timeouts": {"suspect": "100ms"}}
 APART = {"alpha": ["a", "b"], "beta": ["c", "d"]}
@@ -159,7 +159,7 @@ async def test_messages_are_accepted_while_a_change_waits_and_ordered_behind_it(
         await cluster.kill("c")
         change = asyncio.create_task(a.join("beta"))
         await until(lambda: bool(b.core.layout.closing and a.core.layout.closing))
-        await until(lambda: all(engine.sealed for engine in a.core.engines.values()))
+        await until(lambda: all(engine.epoch_state.closed for engine in a.core.engines.values()))
         receipt = await a.multicast("alpha", b"meanwhile")
         await receipt.accepted()
         told_now = (await a.status())["changes"]
@@ -195,7 +195,7 @@ async def test_what_no_epoch_takes_raises_unknown_group_and_its_numbers_begin_an
         await cluster.kill("c")
         change = asyncio.create_task(a.remove_group("gamma"))
         await until(lambda: bool(a.core.layout.closing))
-        await until(lambda: all(engine.sealed for engine in a.core.engines.values()))
+        await until(lambda: all(engine.epoch_state.closed for engine in a.core.engines.values()))
         late = [await a.multicast("gamma", b"%d" % n) for n in range(3)]
         waiting = asyncio.gather(*(r.ordered() for r in late[:2]), return_exceptions=True)
         await late[1].accepted()
@@ -385,7 +385,7 @@ async def test_a_window_that_is_full_opens_again_when_its_messages_are_refused(
         await cluster.kill("c")
         change = asyncio.create_task(a.remove_group("gamma"))
         await until(lambda: bool(a.core.layout.closing))
-        await until(lambda: all(engine.sealed for engine in a.core.engines.values()))
+        await until(lambda: all(engine.epoch_state.closed for engine in a.core.engines.values()))
         for _ in range(2):
             await a.multicast("gamma", b"")
         waits = [asyncio.create_task(a.multicast("gamma", b"in line")) for _ in range(3)]

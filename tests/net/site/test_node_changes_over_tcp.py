@@ -15,9 +15,9 @@ from ordercast.model.errors import Error
 from ordercast.net.export.history import export
 from ordercast.net.site.changes import new_change_name
 from ordercast.net.site.node import Node
-from support.loops import in_loop
-from support.processes import write_cluster
-from support.sites import until
+from support.clusters.processes import write_cluster
+from support.clusters.sites import until
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d"]}
 CHANGES: list[Edit] = [

@@ -11,10 +11,10 @@ import pytest
 import ordercast
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.site.node import Node
-from support.layouts import primary_of
-from support.loops import in_loop
-from support.processes import write_cluster
-from support.sites import GROUPS, is_quiet, read
+from support.clusters.layouts import primary_of
+from support.clusters.processes import write_cluster
+from support.clusters.sites import GROUPS, is_quiet, read
+from support.harness.loops import in_loop
 
 
 @contextlib.asynccontextmanager

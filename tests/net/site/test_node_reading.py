@@ -14,8 +14,8 @@ import ordercast
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.local import local_cluster
 from ordercast.net.store.rows import state_row
-from support.loops import in_loop
-from support.sites import GROUPS, is_quiet, read, turns, until
+from support.clusters.sites import GROUPS, is_quiet, read, turns, until
+from support.harness.loops import in_loop
 
 ONE = {"alpha": ["a", "b"]}
 

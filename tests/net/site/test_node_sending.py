@@ -22,9 +22,9 @@ from ordercast.model.errors import (
 from ordercast.model.implicit import implicit_group
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node
-from support.layouts import primary_of
-from support.loops import in_loop
-from support.sites import GROUPS, is_quiet, read, turns, until
+from support.clusters.layouts import primary_of
+from support.clusters.sites import GROUPS, is_quiet, read, turns, until
+from support.harness.loops import in_loop
 
 TWO_DOMAINS = {"alpha": ["a", "b"], "gamma": ["x", "y"]}
 

@@ -13,8 +13,8 @@ from ordercast.core.epochs import manager
 from ordercast.history.reader import read_history
 from ordercast.net.export.history import export
 from ordercast.net.local import LocalCluster
-from support.excluding import cluster_of, until
-from support.loops import in_loop
+from support.clusters.excluding import cluster_of, until
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b", "c", "d"], "beta": ["c", "d"]}
 WAIT_S = 60.0

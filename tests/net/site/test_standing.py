@@ -14,8 +14,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.net.daemon.operator_log import OperatorLog
 from ordercast.net.local import local_cluster
 from ordercast.net.site.status import status_of, troubles
-from support.excluding import all_back, cluster_of, cut_off_root, until
-from support.loops import in_loop
+from support.clusters.excluding import all_back, cluster_of, cut_off_root, until
+from support.harness.loops import in_loop
 
 
 @in_loop

@@ -13,8 +13,8 @@ from ordercast.model.messages import Delivery
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node
 from ordercast.net.store.box import StoreBox
-from support.loops import in_loop
-from support.served import served
+from support.clusters.served import served
+from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b", "c"]}
 QUICK = {"suspect": "300ms"}

@@ -15,7 +15,8 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.requests import MOST_CLIENTS, MOST_OPEN
 from ordercast.net.store.store import Store
-from support.stores import accepted, anew, ask, engine, flush, kept, kill, open_store, write
+from support.harness import loops
+from support.stores.records import accepted, anew, ask, engine, flush, kept, kill, open_store, write
 
 
 def reopened(store: Store) -> Store:
@@ -47,7 +48,7 @@ def test_calls_come_in_the_order_of_the_boxes_and_on_the_event_loop(tmp_path: Pa
         await store.close()
         return called, threads
 
-    called, threads = asyncio.run(main())
+    called, threads = loops.run(main())
     assert called == list(range(1, 301))
     assert threads == {threading.main_thread()}
 

@@ -12,7 +12,7 @@ from ordercast.check.report import check_history
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.history.rows import CRASH, END, RESTART, Meta
 from ordercast.net.cluster.config import Retention
-from support.stored_schedules import exported, forgets, run, stormy
+from support.cases.stored_schedules import exported, forgets, run, stormy
 
 KEEP_ALL = Retention("size", 1 << 40)
 

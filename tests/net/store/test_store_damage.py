@@ -12,7 +12,7 @@ from ordercast.model.errors import ConfigError, Error, StoreCorrupt
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.store import Store
-from support.stores import accepted, as_nobody, kept, kill, open_store, write
+from support.stores.records import accepted, as_nobody, kept, kill, open_store, write
 
 COMMITS = 5
 HEADER, FRAME = 32, 24 + PAGE_BYTES

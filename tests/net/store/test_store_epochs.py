@@ -16,7 +16,18 @@ from ordercast.net.store.events import opening_event
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.rows import checkpoint_checksum
 from ordercast.net.store.store import Store
-from support.stores import accepted, anew, ask, batch, engine, flush, kept, kill, open_store, write
+from support.stores.records import (
+    accepted,
+    anew,
+    ask,
+    batch,
+    engine,
+    flush,
+    kept,
+    kill,
+    open_store,
+    write,
+)
 
 OPENED = [
     EpochOpened(

@@ -14,7 +14,7 @@ from ordercast.history.rows import EXCLUDED, RETURNED, ROLLBACK
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.config import Retention
 from ordercast.net.export.history import export
-from support.stored_members import KEEP_ALL, cut_off, judge_export, stored
+from support.worlds.stored_members import KEEP_ALL, cut_off, judge_export, stored
 
 
 @pytest.mark.parametrize("kind", ["drawn", "hard"])

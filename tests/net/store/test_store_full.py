@@ -17,7 +17,7 @@ from ordercast.core.outbox import Accepted
 from ordercast.net.store import writer as store_writer
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store
-from support.stores import SOON_S, accepted, flush, open_store, write
+from support.stores.records import SOON_S, accepted, flush, open_store, write
 
 
 def wait_until(what: str, true: "threading.Event") -> None:
@@ -104,7 +104,9 @@ import resource, sys, threading, time
 from pathlib import Path
 from ordercast.net.store import writer as store_writer
 from ordercast.net.store.box import StoreBox
-from support.stores import accepted, flush, open_store
+from support.stores.records import accepted
+from support.stores.records import flush
+from support.stores.records import open_store
 
 store_writer.TRY_AGAIN_S = 0.05
 path = Path(sys.argv[1])

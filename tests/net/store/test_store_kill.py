@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.store_kills import kill_and_look
-from support.stores import open_store
+from support.stores.kills import kill_and_look
+from support.stores.records import open_store
 
 KILLS = 8
 

@@ -12,8 +12,8 @@ import pytest
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.net.cluster.config import Retention
 from ordercast.sim.members import build_forest
-from support import epochs
-from support.stored_members import judge_export, stored
+from support.worlds import epochs
+from support.worlds.stored_members import judge_export, stored
 
 KEEP_ALL = Retention("size", 1 << 40)
 

@@ -8,7 +8,7 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
-from support.stores import accepted, kept
+from support.stores.records import accepted, kept
 
 
 def memory(**given: int) -> MemoryStore:

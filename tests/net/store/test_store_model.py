@@ -24,7 +24,7 @@ from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import rollback_event
 from ordercast.net.store.log_end import LogItem
 from ordercast.net.store.store import Store
-from support.stores import anew, batch, engine, flush, kill, open_store
+from support.stores.records import anew, batch, engine, flush, kill, open_store
 
 GROUPS = ("g", "h", "elsewhere")  # the last is not for this site
 

@@ -14,7 +14,17 @@ from ordercast.net.store.box import StoreBox
 from ordercast.net.store.cleanup import PIECE
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.store import Store
-from support.stores import SOON_S, accepted, anew, ask, engine, flush, kept, open_store, write
+from support.stores.records import (
+    SOON_S,
+    accepted,
+    anew,
+    ask,
+    engine,
+    flush,
+    kept,
+    open_store,
+    write,
+)
 
 HOUR = 3_600_000_000_000
 

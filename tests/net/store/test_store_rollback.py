@@ -21,7 +21,7 @@ from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.net.store.log_end import LogItem
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
-from support.stores import anew, ask, batch, engine, flush, kept, kill, open_store, write
+from support.stores.records import anew, ask, batch, engine, flush, kept, kill, open_store, write
 
 AnyStore: TypeAlias = Store | MemoryStore
 

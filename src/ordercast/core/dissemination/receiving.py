@@ -11,8 +11,8 @@ from typing import TypeAlias
 from zlib import crc32
 
 from ordercast.core.dissemination.settings import Bucket, StreamLimits, StreamTimes
-from ordercast.core.lanes import NEVER
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 from ordercast.wire.datagrams import HOLES, WIDEST_HOLE, Beat, Datagram, Piece
 
 Holes: TypeAlias = tuple[tuple[int, int], ...]
@@ -164,7 +164,7 @@ class Receiving:
         return crc32(f"{self._site} {self.next} {self._tries}".encode()) % width
 
     def holes(self) -> Holes:
-        """What to ask for: as much as fits into one Ask."""
+        """What to ask for: as much as fits into one PieceRequest."""
         found: list[tuple[int, int]] = []
         left = self._limits.asked_pieces
         number = self.next

@@ -8,7 +8,7 @@ never end, and are what receivers know by that the stream gets through to them.
 from collections import Counter, deque
 
 from ordercast.core.dissemination.settings import Bucket, StreamLimits, StreamTimes
-from ordercast.core.lanes import NEVER
+from ordercast.model.options import NEVER
 from ordercast.wire.datagrams import Beat, Datagram, Piece
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ordercast.core.epochs.engine import opening
 from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.records import REFUSED, EpochOpened
 from ordercast.core.epochs.returning import tail_of
-from ordercast.core.outbox import Checkpoint, Receipt
+from ordercast.core.outbox import Checkpoint, Receipt, opening
 from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch

@@ -1,7 +1,7 @@
 """Frames that came before this site can look at them: of an epoch that it has not opened yet, or
 before the voters know its store. Nobody would send them again soon, so a few are held."""
 
-from ordercast.core.observe import Observation
+from ordercast.core.observation import Observation
 from ordercast.model.groups import Site
 from ordercast.wire.epochs import InEpoch
 

@@ -4,14 +4,14 @@ It hands each frame to the object of its epoch (`engine`), folds the records tha
 it (`layout`), and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
 reports when that is durable, and when the change is finished old objects are dropped and new ones
 made. A voter also has its part of the voters' log (`raft`), and leads changes if it is the manager.
-The driver's calls and duties are those of `core.site` and `core.outbox`.
+The driver's calls and duties are those of `core.engine` and `core.outbox`.
 """
 
 from collections.abc import Sequence
 
+from ordercast.core.engine import Engine
 from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.early import Early
-from ordercast.core.epochs.engine import Engine
 from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import fold
@@ -33,8 +33,7 @@ from ordercast.core.epochs.restoring import restore, whole
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
-from ordercast.core.lanes import NEVER
-from ordercast.core.observe import Observation
+from ordercast.core.observation import Observation
 from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
 from ordercast.model.epochs import (
     AddVoter,
@@ -51,9 +50,16 @@ from ordercast.model.errors import FrameError, PeerMistake
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch, Requests
-from ordercast.model.options import MILLISECOND, Options
-from ordercast.wire.epoch_checks import check_change
-from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
+from ordercast.model.options import MILLISECOND, NEVER, Options
+from ordercast.wire.epochs import (
+    ChangeRequest,
+    Fed,
+    Feed,
+    FlushFrame,
+    InEpoch,
+    SiteFrame,
+    check_change,
+)
 from ordercast.wire.voting import Install, Voting
 
 _LONELY = 1_000 * MILLISECOND
@@ -216,14 +222,14 @@ class Member:
             self._mistakes.setdefault(peer, str(mistake))
 
     def _receive(
-        self, now: int, peer: SiteName, frame: Feed | Fed | Ask | FlushFrame | Voting
+        self, now: int, peer: SiteName, frame: Feed | Fed | ChangeRequest | FlushFrame | Voting
     ) -> None:
         if isinstance(frame, Feed):
             if self.believes(peer) or self.name not in self.layout.roster:
                 self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
-        elif isinstance(frame, Ask):
+        elif isinstance(frame, ChangeRequest):
             self.manager.ask(frame)
         elif isinstance(frame, FlushFrame):
             self.flush.receive(peer, frame)

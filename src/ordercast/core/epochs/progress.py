@@ -23,7 +23,7 @@ def closed(member: "Member", change: str) -> Included | None:
     for epoch in member.layout.closing[change].epochs:
         if member.name in member.layout.domains[epoch].sites:
             engine = member.engines[epoch]
-            if not engine.all_logged:
+            if not engine.epoch_state.closed:
                 return None
             included += [entry for entry in engine.ordering.placed_here() if entry[1]]
     return tuple(included)

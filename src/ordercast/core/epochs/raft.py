@@ -26,11 +26,9 @@ from ordercast.core.epochs.voters_log import (
 from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, Voters
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
-from ordercast.model.options import MILLISECOND
-from ordercast.wire.fitting import fitting
-from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting
+from ordercast.model.options import MILLISECOND, NEVER
+from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting, fitting
 
-NEVER = 1 << 62
 _ENTRIES = 64  # in one frame
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"

@@ -15,7 +15,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, MessageId, Placed
 
 if TYPE_CHECKING:
-    from ordercast.core.epochs.engine import Engine
+    from ordercast.core.engine import Engine
 
 Counted: TypeAlias = Mapping[tuple[int, Group], int]
 """By epoch and group, the number of the last message that the past has."""

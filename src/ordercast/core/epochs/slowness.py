@@ -1,13 +1,13 @@
 """Who is too slow (`slow_member = "exclude"`): for whom a site's own messages wait for too long.
 
-A message that does not become stable waits for somebody (`core.holders`). When the oldest one has
+A message that does not become stable waits for somebody (`Engine.holders`). When the oldest one has
 been the same for several times as long as a silent site is waited for, that somebody is named to
 the manager, which excludes one such site at a time.
 """
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from ordercast.core.holders import holders
+from ordercast.core.observation import holders
 from ordercast.model.groups import Group, Site
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Slowness:
         found: dict[Site, None] = {}
         for epoch, engine in member.engines.items():
             own = engine.own
-            if engine.frozen or engine.sealed or not (own.unstable and own.kept):
+            if not engine.epoch_state.places or not (own.unstable and own.kept):
                 continue
             first = own.kept[0]
             oldest: Oldest = (epoch, first.group, own.stable_seq(first.group))
@@ -50,5 +50,9 @@ class Slowness:
         if home is None or not self._member.flush.excludes:
             return ()
         engine = self._member.engines[home.epoch]
-        waits = engine.direct.awaited() if engine.direct is not None and not engine.frozen else ()
+        waits = (
+            engine.direct.awaited()
+            if engine.direct is not None and engine.epoch_state.works
+            else ()
+        )
         return tuple(site for site in waits if site not in home.sites)

@@ -2,7 +2,7 @@
 
 A batch passes a site that is its member, in key order; its number is the next of its group, which
 is the same at every member because all of them log all of the group's batches. One member, the
-group's teller, tells origins what is final (`core.tellers`).
+group's teller, tells origins what is final (`structure.Tellers`).
 """
 
 from collections import deque
@@ -19,14 +19,14 @@ from ordercast.core.claims import (
     check_origin,
     check_whole,
 )
-from ordercast.core.order.interface import CLOSING, NEVER, Environment, State
+from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.outbox import Passed
-from ordercast.core.structure import Structure
-from ordercast.core.tellers import Tellers
+from ordercast.core.structure import Structure, Tellers
 from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key, Placed
+from ordercast.model.options import NEVER
 from ordercast.wire.frames import Final, Item, Offer
 
 Stream = tuple[Site, int, Group]

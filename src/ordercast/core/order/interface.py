@@ -30,8 +30,6 @@ State = dict[str, Any]
 """Plain data (dicts, lists, tuples, ints, strings) that survives the codec. In a new epoch it has
 one entry, "inherited": what the closed ones include (`Included`)."""
 
-NEVER = 1 << 62
-
 CLOSING = 0
 """The incarnation of the Close of an epoch: a batch to all sites of the domain, submitted again and
 again until it is placed, which the site does not keep for the object."""

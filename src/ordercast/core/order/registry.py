@@ -35,19 +35,36 @@ PROTOCOLS: Registry = {
 }
 
 
-def require_policy(name: str, on_failure: str) -> None:
-    """ConfigError where the protocol cannot do what the policy asks when a site fails."""
-    info = protocol_named(name)
-    if not (info.wait if on_failure == "wait" else info.exclude):
-        raise ConfigError(f"protocol: {name!r} does not support on_failure = {on_failure!r}")
+def misfit(
+    protocol: str,
+    *,
+    builder: str = "",
+    on_failure: str = "",
+    slow_member: str = "",
+    durability: str = "",
+    causal: bool = False,
+) -> tuple[str, str] | None:
+    """The first setting that does not go with the others, and why. One that is left out does."""
+    info = protocol_named(protocol)
+    if builder and builder != builder_for(protocol, builder):
+        fit = " or ".join(map(repr, info.builders))
+        return "builder", f"{protocol!r} runs on {fit}, not on {builder!r}"
+    if on_failure == "wait" and slow_member == "exclude":
+        return "slow_member", "'exclude' needs on_failure = 'exclude', not 'wait'"
+    if on_failure == "wait" and durability == "memory":
+        stores = "a store that outlives a crash: 'sync' or 'os', not 'memory'"
+        return "durability", f"on_failure = 'wait' needs {stores}"
+    if not {"wait": info.wait, "exclude": info.exclude}.get(on_failure, True):
+        return "on_failure", f"{protocol!r} does not support on_failure = {on_failure!r}"
+    if causal and not info.causal:
+        return "causal", f"{protocol!r} does not give causal order"
+    return None
 
 
-def unfit_builder(name: str, builder: str) -> str | None:
-    """Why the protocol does not run on a builder's forests, if so."""
-    fit = protocol_named(name).builders
-    if not fit or builder in fit:
-        return None
-    return f"{name!r} runs on {' or '.join(repr(one) for one in fit)}, not on {builder!r}"
+def builder_for(protocol: str, builder: str) -> str:
+    """The builder, or the protocol's first choice where it does not run on that one's forests."""
+    fit = protocol_named(protocol).builders
+    return builder if not fit or builder in fit else fit[0]
 
 
 def protocol_named(name: str) -> ProtocolInfo:

@@ -26,20 +26,20 @@ import msgspec
 from msgspec.structs import replace
 
 from ordercast.core.claims import check_addressed, check_close, check_whole
-from ordercast.core.heads import HeadEnvironment, Held
+from ordercast.core.heads import HeadEnvironment
 from ordercast.core.order.bodies import EarlyBodies, name_of
 from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.order.propagation import Propagation
 from ordercast.core.outbox import Headed, Passed
+from ordercast.core.retention import Held
 from ordercast.core.structure import Structure
 from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
-from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.wire.frames import CONTROL, DOWN, UP, Item, Relay, Submit
-from ordercast.wire.tom import Bid, Body, Fetch, MessageName
+from ordercast.wire.tom import Bid, Body, BodyRequest, MessageName
 
-NEVER = 1 << 62
 FETCH_AFTER, BID_AFTER = 200 * MILLISECOND, 500 * MILLISECOND
 FETCH_AT_MOST = 4 * SECOND
 MOST_FETCHED = 64  # bodies asked for at once
@@ -136,7 +136,7 @@ class Tom(Propagation):
             else:
                 self.environment.check_incarnation(batch)
             check_whole(batch)
-        elif type(item) is not Fetch:
+        elif type(item) is not BodyRequest:
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
         elif len(item.wanted) > MOST_FETCHED:
             raise PeerMistake(f"it fetches {len(item.wanted)} bodies at once")
@@ -165,7 +165,7 @@ class Tom(Propagation):
         elif type(item) is Body:
             if peer == item.batch.origin or name_of(item.batch) in self._missing:
                 self._keep(item.batch)
-        elif type(item) is Fetch:
+        elif type(item) is BodyRequest:
             for name in item.wanted:
                 batch = self._bodies_here.get(name)
                 if batch is not None:
@@ -230,7 +230,7 @@ class Tom(Propagation):
                 self._log.append(entry.placed)
             environment.passed(entry, children, mine=mine)
         else:
-            head = _Head(entry, environment.heads.headed(entry, children, mine=mine), mine)
+            head = _Head(entry, environment.headed(entry, children, mine=mine), mine)
             self._heads.append(head)
             if not whole:
                 self._missing[name] = head
@@ -262,7 +262,7 @@ class Tom(Propagation):
     def _log_head(self, head: _Head) -> None:
         if head.mine:
             self._log.append(head.entry.placed)
-        cast(HeadEnvironment, self.environment).heads.filled(head.held, head.entry, mine=head.mine)
+        cast(HeadEnvironment, self.environment).filled(head.held, head.entry, mine=head.mine)
 
     def held(self) -> int:
         """But for bodies of origins outside: one that is gone may have sent nothing but these."""
@@ -301,13 +301,13 @@ class Tom(Propagation):
                 names.append(name)
         self._fetched = {name: None for names in wanted.values() for name in names}
         for node, names in wanted.items():
-            self.environment.send(node, CONTROL, Fetch(tuple(names)))
+            self.environment.send(node, CONTROL, BodyRequest(tuple(names)))
 
     def _bid_again(self) -> None:
         """Where the oldest own batch without a place is the same as before, bids may be lost: send
         them again at the second look, the fourth, and every eighth."""
         before, self._stuck = self._stuck, {}
-        for node, batches in cast(HeadEnvironment, self.environment).heads.unplaced().items():
+        for node, batches in cast(HeadEnvironment, self.environment).submitted().items():
             oldest = name_of(batches[0])
             known, looks = before.get(node, (oldest, 0))
             looks = looks + 1 if known == oldest else 1
@@ -320,12 +320,12 @@ class Tom(Propagation):
     def restarted(self, peer: Site | None) -> None:
         """Bids that were on their way by this hop are lost: they are sent again at once, all that
         are without a place of this site's own, and of others those that it had not taken."""
-        heads = cast(HeadEnvironment, self.environment).heads
-        lost = heads.lost(peer) if peer is not None else ()
+        environment = cast(HeadEnvironment, self.environment)
+        lost = environment.lost_control(peer) if peer is not None else ()
         for bid in dict.fromkeys(item for item in lost if type(item) is Bid):
             if bid.origin != self.site:
                 self._bid(bid)
-        for node, batches in heads.unplaced().items():
+        for node, batches in environment.submitted().items():
             if self._labels.next_hop(self.site, node) == peer:
                 for batch in batches:
                     self._bid(Bid(*name_of(batch), node))

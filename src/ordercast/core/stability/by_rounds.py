@@ -23,11 +23,10 @@ from ordercast.core.stability.seat import Seat
 from ordercast.core.stability.trigger import Trigger
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
-from ordercast.model.options import Options
+from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import Item
 from ordercast.wire.stability import ROUNDS, RoundAsk, RoundMissing
 
-NEVER = 1 << 62
 _ANY = NEVER  # a round later than any is wanted: one more, in any case
 _LONG = 10  # times `report_delay`, until a round is said to wait for somebody
 _LONGEST = 64  # times `report_delay`, between rounds that bring nothing

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 from ordercast.core.stability.seat import Seat
 from ordercast.model.groups import Site
+from ordercast.model.options import NEVER
 from ordercast.wire.frames import Item
 from ordercast.wire.stability import RoundMissing
-
-NEVER = 1 << 62
 
 
 class Missing:

@@ -19,22 +19,20 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.model import errors
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error, FrameError
+from ordercast.model.fields import Natural, Ordinal, Packed
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import CLIENT_BYTES, Placed
-from ordercast.wire.limits import (
+from ordercast.model.limits import (
     BATCH_MESSAGES,
     BODY_BYTES,
-    LARGEST_NUMBER,
     MEMBERS,
     RECORDS,
 )
+from ordercast.model.messages import CLIENT_BYTES, Placed
 
 VERSION = 4
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
 
-Ordinal: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]
-Natural: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
 Name: TypeAlias = Annotated[str, Meta(max_length=64)]
 ClientId: TypeAlias = Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=CLIENT_BYTES)]
 Text: TypeAlias = Annotated[str, Meta(max_length=2_000)]
@@ -43,21 +41,17 @@ ACCEPTED, ORDERED, STABLE = 1, 2, 3
 STAGES = ("", "accepted", "ordered", "stable")
 
 
-class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    pass
-
-
 # --- of the client --------------------------------------------------------------------------------
 
 
-class ClientHello(_Frame, frozen=True, tag=1):
+class ClientHello(Packed, frozen=True, tag=1):
     version: int
     cluster: Name
     site: Name
     client: ClientId
 
 
-class Send(_Frame, frozen=True, tag=2):
+class Send(Packed, frozen=True, tag=2):
     """A batch for a group, or (then the group is "") for listed sites; `body` is packed.
 
     The client knows that its sends up to the number `answered` are accepted.
@@ -72,7 +66,7 @@ class Send(_Frame, frozen=True, tag=2):
     answered: Natural
 
 
-class Watch(_Frame, frozen=True, tag=3):
+class Watch(Packed, frozen=True, tag=3):
     """Tell what becomes of this client's messages, accepted on an earlier connection."""
 
     number: Ordinal
@@ -81,7 +75,7 @@ class Watch(_Frame, frozen=True, tag=3):
     count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
 
 
-class Subscribe(_Frame, frozen=True, tag=4):
+class Subscribe(Packed, frozen=True, tag=4):
     """Deliveries from `start` on; None: from the first that is not confirmed. `observe`: for
     somebody who looks on, whom nobody waits for. `attempt`: of what the client had before, or 0."""
 
@@ -91,7 +85,7 @@ class Subscribe(_Frame, frozen=True, tag=4):
     attempt: Natural = 0
 
 
-class Grant(_Frame, frozen=True, tag=5):
+class Grant(Packed, frozen=True, tag=5):
     """So much more may be sent to the subscription; it has read everything up to `read`."""
 
     id: Ordinal
@@ -100,11 +94,11 @@ class Grant(_Frame, frozen=True, tag=5):
     read: Natural
 
 
-class Unsubscribe(_Frame, frozen=True, tag=6):
+class Unsubscribe(Packed, frozen=True, tag=6):
     id: Ordinal
 
 
-class Confirm(_Frame, frozen=True, tag=7):
+class Confirm(Packed, frozen=True, tag=7):
     """`attempt`: that the application has come to, or 0."""
 
     id: Ordinal
@@ -112,11 +106,11 @@ class Confirm(_Frame, frozen=True, tag=7):
     attempt: Natural = 0
 
 
-class StatusRequest(_Frame, frozen=True, tag=8):
+class StatusRequest(Packed, frozen=True, tag=8):
     id: Ordinal
 
 
-class Change(_Frame, frozen=True, tag=9):
+class Change(Packed, frozen=True, tag=9):
     """Change the cluster; repeated on a new connection under the same name, so it is done once."""
 
     id: Ordinal
@@ -132,7 +126,7 @@ ClientFrame: TypeAlias = (
 # --- of the daemon --------------------------------------------------------------------------------
 
 
-class Targets(_Frame, frozen=True, tag=9):
+class Targets(Packed, frozen=True, tag=9):
     """Whom this site can send to, now: the roster, the groups, and the sites of each domain. In
     the welcome, and again whenever it has changed."""
 
@@ -141,7 +135,7 @@ class Targets(_Frame, frozen=True, tag=9):
     domains: tuple[tuple[Site, ...], ...]
 
 
-class Welcome(_Frame, frozen=True, tag=1):
+class Welcome(Packed, frozen=True, tag=1):
     """`messages` and `bytes`: how much a client may have under way that is not yet accepted."""
 
     version: int
@@ -153,7 +147,7 @@ class Welcome(_Frame, frozen=True, tag=1):
     targets: Targets
 
 
-class DaemonRefusal(_Frame, frozen=True, tag=2):
+class DaemonRefusal(Packed, frozen=True, tag=2):
     """The last frame of a connection that the daemon closes, and why; `final`: it would be the
     same next time."""
 
@@ -161,13 +155,13 @@ class DaemonRefusal(_Frame, frozen=True, tag=2):
     final: bool
 
 
-class StagesReached(_Frame, frozen=True, tag=3):
+class StagesReached(Packed, frozen=True, tag=3):
     """(number, stage, group, first seq) of this client's sends, in the order they got there."""
 
     reached: tuple[tuple[int, int, Group, int], ...]
 
 
-class Rejected(_Frame, frozen=True, tag=4):
+class Rejected(Packed, frozen=True, tag=4):
     """A send that was not accepted and never will be."""
 
     number: int
@@ -175,14 +169,14 @@ class Rejected(_Frame, frozen=True, tag=4):
     reason: Text
 
 
-class SubscribedBatches(_Frame, frozen=True, tag=5):
+class SubscribedBatches(Packed, frozen=True, tag=5):
     """(position, epoch, batch, attempt) for a subscription."""
 
     id: int
     batches: tuple[tuple[int, int, Placed, int], ...]
 
 
-class Shed(_Frame, frozen=True, tag=8):
+class Shed(Packed, frozen=True, tag=8):
     """In place of a batch: so many messages that this site's application will not get."""
 
     id: int
@@ -195,28 +189,28 @@ class Shed(_Frame, frozen=True, tag=8):
     count: int
 
 
-class Opened(_Frame, frozen=True, tag=10):
+class Opened(Packed, frozen=True, tag=10):
     """Between two batches of a subscription: what follows is of another epoch."""
 
     id: int
     opened: EpochOpened
 
 
-class Rolled(_Frame, frozen=True, tag=11):
+class Rolled(Packed, frozen=True, tag=11):
     """What was sent to a subscription behind a position never happened."""
 
     id: int
     rolled: Rollback
 
 
-class Answer(_Frame, frozen=True, tag=6):
+class Answer(Packed, frozen=True, tag=6):
     """To a Confirm or a Change (empty), or a Status (JSON)."""
 
     id: int
     body: bytes
 
 
-class Failed(_Frame, frozen=True, tag=7):
+class Failed(Packed, frozen=True, tag=7):
     """What a request with this id, or a subscription, ended with."""
 
     id: int

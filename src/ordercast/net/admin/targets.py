@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from ordercast.core.epochs.layout import Layout, components
 from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import MEMBERS
 from ordercast.model.names import nearest
 from ordercast.net.admin.frames import Targets
-from ordercast.wire.limits import MEMBERS
 
 
 def targets_of(layout: Layout) -> Targets:

@@ -49,7 +49,7 @@ from ordercast.net.cluster.config import Cluster, read_cluster
 from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import Changing, new_change_name
 from ordercast.net.site.stream import GapBatch
-from ordercast.wire.epoch_checks import check_change
+from ordercast.wire.epochs import check_change
 
 _log = logging.getLogger("ordercast.net.client")
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 from ordercast.model.messages import pack_payloads
 from ordercast.net.admin.frames import STABLE, ClientFrame, Send, Watch
 from ordercast.net.admin.targets import KnownTargets
 from ordercast.net.client.requests import ClientReceipt, ClientRequest
 from ordercast.net.cluster.config import Cluster
-from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
 
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
 _PER_MESSAGE = 5  # bytes that packing adds

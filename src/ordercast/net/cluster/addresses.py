@@ -10,7 +10,7 @@ from ordercast.model.groups import Site
 def require_loopback(addresses: Mapping[Site, tuple[str, int]]) -> None:
     """Without certificates anybody who reaches a port can pretend to be a site."""
     for site, (host, _) in addresses.items():
-        if not _is_loopback(host):
+        if not is_loopback(host):
             raise ConfigError(
                 f"address of site {site!r}: {host} is not loopback, and there are no certificates"
                 " (give [tls] a directory, or set insecure = true)"
@@ -29,8 +29,9 @@ def why_not_dialled(site: Site, address: tuple[str, int] | None, *, loopback_onl
     return ""
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
+def is_loopback(host: str) -> bool:
+    """Only this machine reaches it. Names are the same in capitals."""
+    if host.lower() == "localhost":
         return True
     try:
         return ip_address(host).is_loopback

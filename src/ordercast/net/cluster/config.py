@@ -17,7 +17,7 @@ from typing import Any
 from ordercast.core.dissemination.registry import MULTICAST, UNICAST
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.raft import VotingTimes
-from ordercast.core.order.registry import protocol_named, require_policy
+from ordercast.core.order.registry import builder_for, misfit
 from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
@@ -26,6 +26,7 @@ from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.net.cluster.forests import choose_forest
 from ordercast.net.cluster.multicast import MulticastConfig
 
+_LIMITS = Limits()
 _BEATS = 10  # of the manager, in the time after which it is suspected
 FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
 
@@ -49,12 +50,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig:
-    window_messages: int = 10_000
-    window_bytes: int = 8_388_608
-    message_bytes: int = 1_048_576
+    window_messages: int = _LIMITS.window_messages
+    window_bytes: int = _LIMITS.window_bytes
+    message_bytes: int = _LIMITS.message_bytes
     unread_messages: int = 100_000  # delivered here and not yet read by the application
     unread_bytes: int = 67_108_864
-    missed_bytes: int = 268_435_456  # kept for sites that are away; then they return by a snapshot
+    missed_bytes: int = _LIMITS.missed_bytes
     retention: Retention = Retention()
 
 
@@ -162,13 +163,9 @@ class Cluster:
     def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
         """The forest of a domain's groups, the same at every site: the builder's, or that which the
         protocol needs. ConfigError where the protocol does not fit the cluster."""
-        info = protocol_named(protocol)
-        if info.builders and builder not in info.builders:
-            builder = info.builders[0]
-        if self.causal and not info.causal:
-            raise ConfigError(f"protocol: {protocol!r} does not give causal order")
-        require_policy(protocol, self.on_failure)
-        return choose_forest(table, builder, self.tie)
+        if unfit := misfit(protocol, on_failure=self.on_failure, causal=self.causal):
+            raise ConfigError(f"protocol: {unfit[1]}")
+        return choose_forest(table, builder_for(protocol, builder), self.tie)
 
     def first_layout(self) -> Layout:
         """What the cluster is founded with."""

@@ -1,17 +1,18 @@
 """Reading a cluster file (TOML): every mistake is one line with file, field, value and remedy."""
 
-import ipaddress
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ordercast.core.dissemination.registry import MULTICAST, WAYS
-from ordercast.core.order.registry import PROTOCOLS, unfit_builder
+from ordercast.core.order.registry import PROTOCOLS, misfit
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.limits import BODY_BYTES
 from ordercast.model.names import nearest, require_distinct, require_name, shown
+from ordercast.net.cluster.addresses import is_loopback
 from ordercast.net.cluster.config import (
     Cluster,
     LimitsConfig,
@@ -22,9 +23,8 @@ from ordercast.net.cluster.config import (
 )
 from ordercast.net.cluster.measures import age_or_size, duration, size
 from ordercast.net.cluster.multicast import MulticastConfig, read_multicast
-from ordercast.plan.advice import AUTO
+from ordercast.plan.advice import AUTO, check_tie
 from ordercast.plan.candidates import NAMED
-from ordercast.wire.limits import BODY_BYTES
 
 LARGEST_FILE = 16 * 1024 * 1024  # bytes
 MOST_VOTERS = 7
@@ -130,28 +130,20 @@ def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
 def _require_fit(cluster: Cluster) -> None:
     """What each value alone does not show."""
     where = f"{cluster.source}: cluster"
-    protocol = PROTOCOLS[cluster.protocol]
-    unfit = None if cluster.builder == AUTO else unfit_builder(cluster.protocol, cluster.builder)
+    unfit = misfit(
+        cluster.protocol,
+        builder="" if cluster.builder == AUTO else cluster.builder,
+        on_failure=cluster.on_failure,
+        slow_member=cluster.slow_member,
+        durability=cluster.durability,
+        causal=cluster.causal,
+    )
     if unfit:
-        raise ConfigError(f"{where}.builder: {unfit}")
-    if cluster.tie and cluster.builder not in (AUTO, "greedy"):
-        raise ConfigError(f"{where}.tie: settles ties of 'greedy' only, not of {cluster.builder!r}")
-    if cluster.on_failure == "wait":
-        if cluster.slow_member == "exclude":
-            raise ConfigError(
-                f"{where}.slow_member: 'exclude' needs on_failure = 'exclude', not 'wait'"
-            )
-        if cluster.durability == "memory":
-            raise ConfigError(
-                f"{where}.durability: on_failure = 'wait' needs a store that outlives a crash:"
-                " 'sync' or 'os', not 'memory'"
-            )
-    if not (protocol.wait if cluster.on_failure == "wait" else protocol.exclude):
-        raise ConfigError(
-            f"{where}.on_failure: {cluster.protocol!r} does not support {cluster.on_failure!r}"
-        )
-    if cluster.causal and not protocol.causal:
-        raise ConfigError(f"{where}.causal: {cluster.protocol!r} does not give causal order")
+        raise ConfigError(f"{where}.{unfit[0]}: {unfit[1]}")
+    try:
+        check_tie(cluster.builder, cluster.tie)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.{error}") from None
 
 
 def _voters(given: Any, sites: Mapping[Site, SiteConfig], source: str) -> tuple[Site, ...]:
@@ -328,7 +320,7 @@ def _multicast(
     source: str,
 ) -> MulticastConfig | None:
     """Checked also where it is not used."""
-    local = all(_is_loopback(site.address[0]) for site in sites.values())
+    local = all(is_loopback(site.address[0]) for site in sites.values())
     given = _table(data, "multicast", source)
     found = read_multicast(given, name, source, local=local, parse_address=parse_address)
     return found if options.get("dissemination") == MULTICAST else None
@@ -336,20 +328,11 @@ def _multicast(
 
 def _require_loopback(sites: Mapping[Site, SiteConfig], source: str) -> None:
     for name, site in sites.items():
-        if not _is_loopback(site.address[0]):
+        if not is_loopback(site.address[0]):
             raise ConfigError(
                 f"{source}: sites.{name}.address: {site.address[0]!r} is not a loopback address:"
                 " give [tls] dir (see 'ordercast certs'), or insecure = true under [tls]"
             )
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 # --- values ---------------------------------------------------------------------------------------

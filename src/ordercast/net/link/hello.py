@@ -18,9 +18,9 @@ from zlib import crc32
 import msgspec
 
 from ordercast.model.groups import Site
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.names import is_name, shown
 from ordercast.net.link.complaints import LinkTrouble
-from ordercast.wire.limits import LARGEST_NUMBER
 
 MAGIC: Final = b"och"
 VERSION: Final = 2

@@ -14,9 +14,10 @@ from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import MULTICAST
 from ordercast.core.dissemination.settings import StreamLimits
-from ordercast.core.lanes import NEVER
 from ordercast.model.errors import FrameError
 from ordercast.model.groups import Site
+from ordercast.model.limits import LARGEST_NUMBER
+from ordercast.model.options import NEVER
 from ordercast.net.cluster.addresses import why
 from ordercast.net.cluster.multicast import MulticastConfig
 from ordercast.net.link.combined_transport import (
@@ -35,7 +36,6 @@ from ordercast.net.link.seals import (
 )
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES
-from ordercast.wire.limits import LARGEST_NUMBER
 
 log = logging.getLogger("ordercast.net.multicast")
 

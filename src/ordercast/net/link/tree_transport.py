@@ -9,16 +9,15 @@ from typing import Any, Final
 from ordercast.core.dissemination.along_tree import AlongTree
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import TREE
-from ordercast.core.lanes import NEVER
 from ordercast.model.groups import Site
-from ordercast.model.options import SECOND
+from ordercast.model.limits import LARGEST_NUMBER
+from ordercast.model.options import NEVER, SECOND
 from ordercast.net.link.combined_transport import (
     CombinedTransport,
     MakePlainTransport,
     TransportHost,
 )
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.limits import LARGEST_NUMBER
 
 log = logging.getLogger("ordercast.net.tree")
 

@@ -27,10 +27,10 @@ from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import Heard, Keyed, Passing
+from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
-from ordercast.wire.handover import Handover
+from ordercast.wire.handover import HandoverFrame
 
 _log = logging.getLogger("ordercast.net.driver")
 
@@ -78,7 +78,7 @@ class Application(Protocol):
     def laid_out(self) -> None:
         """The member's layout has changed."""
 
-    def handed(self, peer: SiteName, frame: Handover) -> None:
+    def handed(self, peer: SiteName, frame: HandoverFrame) -> None:
         """A frame that is for the application's state, not for the member."""
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
@@ -189,13 +189,13 @@ class Driver:
         for frame in frames:
             if type(frame) is InEpoch:
                 receive(now, peer, frame)
-            elif isinstance(frame, Handover):
+            elif isinstance(frame, HandoverFrame):
                 self.application.handed(peer, frame)
             elif type(frame) is Feed:
                 if self.member.believes(peer):
                     self.fed_at = now
                 receive(now, peer, frame)
-            elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, Passing)):
+            elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
                 receive(now, peer, frame)
         self.wake()
 

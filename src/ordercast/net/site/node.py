@@ -44,7 +44,7 @@ from ordercast.net.site.standing import Standing
 from ordercast.net.site.stream import Lag, Stream, StreamBatch, StreamItem
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.handover import Handover as HandoverFrame
+from ordercast.wire.handover import HandoverFrame
 
 CLOSE_S = 5.0  # how long leaving waits for what is under way
 REST_S = 0.25  # and then for silence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
-from ordercast.core.holders import holders, untold
+from ordercast.core.observation import holders, untold
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
 

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 
+from ordercast.model.options import NEVER
 from ordercast.net.cluster.config import Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
@@ -24,7 +25,6 @@ _FIRST_KEPT = (
     "SELECT n FROM batches WHERE n >= ? AND n < ?"
     f" AND ((kind & {MINE} AND position + count > ?) OR at_ns >= ?) ORDER BY n LIMIT 1"
 )
-_NEVER = 1 << 62
 
 
 class Cleanup:
@@ -76,7 +76,7 @@ class Cleanup:
         of them are done with, because a later row refers to the first. The next look is longer
         then.
         """
-        enough = _NEVER
+        enough = NEVER
         if self._retention.kind == "size":
             enough = self.first + self._too_many(ledger.last + 1 - self.first)
         end = min(self.first + most, ledger.needed())
@@ -129,7 +129,7 @@ class Cleanup:
     def _young(self) -> int:
         """Rows written at this time or later stay."""
         if self._retention.kind != "age":
-            return _NEVER
+            return NEVER
         return time.time_ns() - self._retention.amount
 
     def _too_many(self, rows: int) -> int:

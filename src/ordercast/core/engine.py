@@ -1,0 +1,745 @@
+"""A site within one epoch: link → (causal hold) → ordering → ordered log → safe gate → application.
+
+Its driver calls `submit`, `receive` and `alarm` with integer nanoseconds, any number of them, then
+`drain`s once and does its duties (see `outbox`). After a crash a new engine is made from the last
+durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
+
+An epoch ends with its Close ([GS] §5.1): a message of incarnation 0, which no application has, from
+the root of the domain's tree to all its sites. An engine that has passed it places and takes
+nothing more (a direct protocol goes on answering, but lets nothing pass); what the application
+sends is accepted and kept for the next epoch. A flush freezes an engine: then nothing more happens.
+`states` has the table.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from ordercast.core import states
+from ordercast.core.flow import Flow
+from ordercast.core.gate import Gate
+from ordercast.core.heads import HeadOrdering
+from ordercast.core.link import Link, LinkAlarms, Outgoing, Sends
+from ordercast.core.observation import Observation, observations
+from ordercast.core.order.interface import CLOSING, DirectOrdering
+from ordercast.core.order.registry import protocol_named
+from ordercast.core.outbox import (
+    FIRST_OPENING,
+    NOTES,
+    Accepted,
+    Checkpoint,
+    Headed,
+    Outbox,
+    Passed,
+    Record,
+)
+from ordercast.core.own import OwnMessages, packed
+from ordercast.core.retention import Held, Retention
+from ordercast.core.stability.registry import tracker_named
+from ordercast.core.structure import Structure, with_tellers
+from ordercast.model.epochs import Included
+from ordercast.model.errors import ConfigError, PeerMistake, WindowFull
+from ordercast.model.groups import Group
+from ordercast.model.groups import Site as SiteName
+from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import ITEMS
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests, pack_payloads
+from ordercast.model.options import NEVER, Options
+from ordercast.wire.frames import (
+    CONTROL,
+    DOWN,
+    UP,
+    Ack,
+    Acks,
+    Data,
+    DurableCounts,
+    Frame,
+    Item,
+    Repair,
+    Settled,
+    Submit,
+)
+from ordercast.wire.stability import COUNTLESS, ROUNDS
+
+
+def _not_known(site: SiteName) -> int | None:  # noqa: ARG001
+    """Of an engine by itself: nobody tells it incarnations."""
+    return None
+
+
+class Engine:
+    """State: links by peer; the ordering object, the tracker of stability, the gate, own messages,
+    retention; what this burst has asked of the driver so far."""
+
+    def __init__(
+        self,
+        name: SiteName,
+        structure: Structure,
+        options: Options,
+        *,
+        protocol: str = "propagation",
+        incarnation: int = 1,
+        boot: int = 1,
+        checkpoint: Checkpoint | None = None,
+        records: Sequence[Record] = (),
+        attempt: int = 1,
+        remember: Callable[[Placed], None] | None = None,
+        frozen: bool = False,
+        inside: bool = True,
+        excludes: bool | None = None,
+    ) -> None:
+        """`attempt`: of deliveries. `remember`: called with what the log forgets. `inside`: the
+        site is of the domain. `excludes`: sites may be; not given, as the policy says."""
+        if options.limits.frame_items > ITEMS:
+            raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
+        info = protocol_named(protocol)
+        waits = options.on_failure == "wait"
+        self.name = name
+        self.structure = structure = with_tellers(structure) if info.direct else structure
+        self.options = options
+        self.incarnation = incarnation
+        self.boot = boot
+        self.parent = structure.parent(name)
+        self.now = 0
+        # Frozen from the start if at all: own messages are sent again at the end of a replay.
+        self.epoch_state = states.FROZEN if frozen else states.OPEN
+        self.records_state = states.REPLAYING
+        # Of an epoch that it is no part of, an origin is never excluded: a restart goes on.
+        self.resumes = waits or not inside
+        self.links: dict[SiteName, Link] = {}
+        self._persist: list[Record] = []
+        self._deliveries: list[DeliveredBatch] = []
+        self._touched: dict[SiteName, Link] = {}  # with something to send
+        self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
+        self._alarms = LinkAlarms(self.links)
+        self._relay_before_durable = not (waits or info.direct or options.causal_for_good)
+        self.incarnation_of: Callable[[SiteName], int | None] = _not_known
+        self.mistakes: dict[SiteName, str] = {}  # of peers, in this burst
+        self._counts: dict[Group, tuple[int, tuple[SiteName, ...]]] | None = None
+        self.stability = tracker_named(options.stability).make(
+            name, structure, self._report, options, boot, partial(getattr, self, "now")
+        )
+        self.ordering = info.make(name, structure, self, causal=options.causal)
+        self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
+        self.heading = cast(HeadOrdering, self.ordering) if info.headers else None
+        self._ahead = 0  # messages for this site whose headers have passed, and that are not logged
+        self._completes = False  # what passes next is held already, since its header passed
+        self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
+        self.gate.attempt = attempt
+        self.own = OwnMessages(
+            structure, options.limits, self.stability, self._order, self.ordering.way,
+            causal=options.causal, direct=self.direct,
+        )  # fmt: skip
+        if options.causal and (not waits if excludes is None else excludes):
+            self.own.one_group_at_a_time()
+        self.retention = Retention(name, self.ordering, self.own, self.stability, self.gate)
+        self.retention.remember = remember
+        self.flow = Flow(options.limits, self.retention)
+        if records or (checkpoint is not None and checkpoint != FIRST_OPENING):
+            self._restore(checkpoint, records)
+        else:
+            self._go_on(states.NOTHING_BEFORE)
+
+    @property
+    def position(self) -> int:
+        return self.gate.delivered
+
+    def _happens(self, event: str) -> None:
+        self.epoch_state = states.EPOCH[self.epoch_state][event]
+
+    def _go_on(self, event: str) -> None:
+        self.records_state = states.RECORDS[self.records_state][event]
+
+    # --- the driver's calls ---------------------------------------------------------------------
+
+    def start(self, now: int) -> None:
+        """Before anything else. After a restart: tell and ask what others have forgotten of us."""
+        self.now = now
+        if self.boot > 1:
+            self._announce()
+
+    def submit(
+        self, now: int, group: Group, payloads: list[bytes], requests: Requests | None = None,
+        least: int = 1,
+    ) -> int:  # fmt: skip
+        """Accept a batch; its first seq, at least so much. Nothing is changed when this raises."""
+        self.structure.members(group)
+        return self._submit(now, group, (), payloads, requests, least)
+
+    def submit_to(
+        self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
+        requests: Requests | None = None, least: int = 1,
+    ) -> tuple[Group, int]:  # fmt: skip
+        """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
+        group = implicit_group(members := self.structure.listed(sites))
+        self.structure.primary(group, members)
+        return group, self._submit(now, group, members, payloads, requests, least)
+
+    def _submit(
+        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes],
+        requests: Requests | None, least: int,
+    ) -> int:  # fmt: skip
+        self.now = now
+        body = packed(payloads, self.options.limits.message_bytes)
+        self.own.require_window(len(payloads), len(body))
+        if (
+            self.epoch_state.places
+            and self.structure.primary(group, members) == self.name
+            and not self.flow.room_up()
+        ):
+            raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
+        seq = max(self.own.last_seq.get(group, 0) + 1, least)
+        count, past = len(payloads), self.own.past()
+        batch = Batch(self.name, self.incarnation, group, seq, count, body, past, members, requests)
+        self.persist(Accepted(batch))
+        self.own.accept(batch)
+        self.retention.grown()
+        return seq
+
+    def _order(self, batch: Batch) -> None:
+        """Closing, a direct protocol that resumes still tells again what others may wait for."""
+        state = self.epoch_state
+        again = self.direct is not None and self.records_state.again and self.resumes
+        if state.places or (again and state.works):
+            self.ordering.submit(batch)
+
+    def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
+        """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
+        if not self.epoch_state.works:
+            return
+        self.now = now
+        link = self.links.get(peer) or self.link(peer)
+        try:
+            if frame.boot == link.peer_boot or self._heard_boot(link, frame.boot):
+                if type(frame) is Data:
+                    if frame.acks:
+                        self._acknowledged(link, frame.of, frame.acks)
+                    link.receive(now, frame, self._take)
+                elif type(frame) is Ack:
+                    self._acknowledged(link, frame.of, frame.acks)
+                elif type(frame) is Repair and (frame.lane < link.anew or frame.of == self.boot):
+                    link.repair(now, frame)
+        except PeerMistake as mistake:
+            self.mistakes.setdefault(peer, str(mistake))
+        if link.blocked:
+            self._blocked[peer] = link
+        if link.urgent or link.ack_at <= now:
+            self._touched[peer] = link
+        elif peer not in self._touched:
+            self._alarms.arm(link)
+
+    def _heard_boot(self, link: Link, boot: int) -> bool:
+        """A frame of another start of the peer's; False: of an earlier one, and late."""
+        if link.heard(boot) is None:
+            return False
+        self._touched[link.peer] = link
+        self.ordering.restarted(link.peer)
+        self.stability.restarted(link.peer)
+        self._tell_settled(link.peer, self.retention.final_seqs(link.peer))
+        link.lost = ()
+        return True
+
+    def alarm(self, now: int) -> None:
+        if not self.epoch_state.works:
+            return
+        self.now = now
+        for link in self._alarms.due(now):
+            link.alarm(now)
+            self._touched[link.peer] = link
+
+    def connected(self, now: int, peer: SiteName) -> None:
+        """There is a new connection to the peer: both go on from what the other has (by number)."""
+        self.now = now
+        link = self._touched[peer] = self.link(peer)
+        link.connected(now)
+
+    def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
+        """The driver has as much as it takes for the peer, or has room again."""
+        self.now = now
+        link = self.link(peer)
+        link.congested = congested
+        if not congested:
+            self._touched[peer] = link
+
+    def hold(self, now: int, *, held: bool) -> None:
+        """The application lags too far behind: take nothing more until it has caught up. (In a
+        frozen epoch what waited comes too late: this site has told its log.)"""
+        self.flow.held = held
+        if not held and self.epoch_state.works:
+            self.now = now
+            self._resume()
+
+    def drain(self) -> Outbox:
+        """Everything asked for since the last drain, and what the end of a burst adds to it."""
+        late: Sends = []
+        down: Sends = [] if self._relay_before_durable else late
+        counted: list[SiteName] = []
+        forget, at = None, NEVER
+        if self.epoch_state.works:
+            at = self._end_burst()
+            if self._touched:
+                for peer, link in self._touched.items():
+                    if link.flush(self.now, down, late):
+                        counted.append(peer)
+                    self._alarms.arm(link)
+                self._touched = {}
+            at = self._alarms.next(at)
+            if self.retention.due:
+                forget = self.retention.checkpoint()
+        persist, deliveries, receipts = self._persist, self._deliveries, self.own.receipts
+        mistakes: Sequence[tuple[SiteName, str]] = ()
+        if persist:  # never a list that the next burst would add to
+            self._persist = []
+        if deliveries:
+            self._deliveries = []
+        if receipts:
+            self.own.receipts = []
+        if self.mistakes:
+            mistakes, self.mistakes = tuple(self.mistakes.items()), {}
+        return Outbox(
+            persist or (),
+            down if down is not late else (),
+            late,
+            deliveries or (),
+            receipts or (),
+            forget,
+            None if at == NEVER else at,
+            counted,
+            mistakes,
+        )
+
+    def _end_burst(self) -> int:
+        """Let the parts add what they tell once in a burst; when they want to be called again."""
+        if self.flow.refused:
+            self.flow.refused = False
+            self._resume()
+        at = self.stability.flush(self.now) if self.direct is None else self._flush_direct()
+        return at if self.heading is None else min(at, self.heading.flush(self.now))
+
+    def _flush_direct(self) -> int:
+        direct, left = cast(DirectOrdering, self.direct), self.own.left
+        at = min(direct.flush(self.now), self.stability.flush(self.now))
+        while left != (left := self.own.left):
+            # What waited in causal order has left meanwhile, and is of this burst too.
+            at = min(at, direct.flush(self.now), self.stability.flush(self.now))
+        return at
+
+    def stored(self, counted: Sequence[SiteName]) -> None:
+        """An outbox that had counted these is durable, and its `then_send` has left."""
+        for peer in counted:
+            self.links[peer].stored()
+
+    # --- links ----------------------------------------------------------------------------------
+
+    def link(self, peer: SiteName) -> Link:
+        link = self.links.get(peer)
+        if link is None:
+            options, lasting = self.options, self.direct is None
+            link = Link(peer, self.boot, options.limits, options.timing, lasting=lasting)
+            self.links[peer] = link
+        return link
+
+    def _acknowledged(self, link: Link, of: int, acks: Acks) -> None:
+        if of != self.boot:  # about an earlier control stream; the others go on through restarts
+            acks = tuple(ack for ack in acks if ack[0] < link.anew)
+        for lane, items in link.acknowledged(self.now, acks):
+            if self.direct is not None:
+                self.direct.acknowledged(link.peer, items)
+            elif lane == UP:
+                for item in items:
+                    if type(item) is Submit:
+                        self.own.placed(item.batch)
+            elif lane == DOWN:
+                left = len(link.outgoing[DOWN].items)
+                if self.flow.done(left + len(items), left):
+                    self._resume()
+
+    def _resume(self) -> None:
+        """Take what had to wait, if there is room now; what comes down first."""
+        blocked, self._blocked = self._blocked, {}
+        for peer, link in blocked.items():
+            try:
+                link.resume(self.now, self._take)
+            except PeerMistake as mistake:
+                self.mistakes.setdefault(peer, str(mistake))
+            self._touched[peer] = link
+            if link.blocked:
+                self._blocked[peer] = link
+        self.ordering.resume()
+
+    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+        """Hand up an item; False: there is no room, and it waits. A direct protocol's never does:
+        it could be the one that another site waits for."""
+        if lane == CONTROL:
+            self._take_control(peer, item)
+            return True
+        if self.direct is not None:
+            self.ordering.check(peer, item)
+            if lane == UP:
+                self.links[peer].incoming[UP].done += 1
+        else:
+            if lane == UP and not self.epoch_state.places:
+                return False
+            self.ordering.check(peer, item)
+            if not (self.flow.room_down() if lane == DOWN else self.flow.room_up()):
+                return False
+        self.ordering.receive(peer, item)
+        return True
+
+    def _take_control(self, peer: SiteName, item: Item) -> None:
+        """Reports, rounds of a stability protocol, news of what is final, and what an ordering
+        object has of its own."""
+        if type(item) is Settled:
+            for group, seq in item.seqs:
+                self.own.check_stable(peer, group, seq)
+            for group, seq in item.seqs:  # a store that lost its end has given less than others say
+                self.own.stable(group, min(seq, self.own.last_seq.get(group, 0)))
+        elif type(item) is DurableCounts or isinstance(item, ROUNDS):
+            news = self.stability.receive(peer, item)
+            if news:
+                self.settle(news)
+            if type(item) is DurableCounts and not item.counts:
+                self._tell_settled(peer, self.retention.final_seqs(peer))
+        elif self.heading is not None:
+            self.heading.check_control(peer, item)
+            self.heading.control(peer, item)
+        else:
+            raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
+
+    # --- what the ordering object asks (`order.interface.Environment`, `heads.HeadEnvironment`) ---
+
+    def send(self, peer: SiteName, lane: int, item: Item) -> None:
+        link = self.links.get(peer) or self.link(peer)
+        self._touched[peer] = link
+        if lane == CONTROL:
+            link.control(item)
+            return
+        waiting = link.push(lane, item)
+        if lane == DOWN and self.direct is None:
+            self.flow.pushed(waiting)
+
+    def persist(self, record: Record) -> None:
+        if self.records_state.persists:
+            self._persist.append(record)
+            if self.direct is not None and isinstance(record, NOTES):
+                self.retention.noted()
+
+    def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
+        placed = entry.placed
+        batch = placed.batch
+        held, self._completes = self._completes, False
+        if batch.incarnation == CLOSING:
+            if not held:
+                self._hold_close(entry, children)
+            self._happens(states.CLOSE_LOGGED)
+            return
+        if not held:
+            position = self.gate.logged + batch.count if mine else 0
+            self._hold(entry, children, position)
+        if mine:
+            news = self.gate.append(placed)
+            if not self.gate.safe:
+                self._deliver(placed)
+            elif self.own.carries_past and not self.records_state.persists:
+                self.own.delivered(placed)  # before the restart, perhaps: what is sent now follows
+            if news:
+                self.settle([batch.group])
+
+    def _hold(self, entry: Passed, children: Sequence[SiteName], position: int) -> Held:
+        held = self.retention.hold(entry, self._owed(children), position)
+        batch = entry.placed.batch
+        if not entry.from_parent and batch.members:
+            self.stability.concerns(batch.group, batch.members)
+        return held
+
+    def _hold_close(self, entry: Passed, children: Sequence[SiteName]) -> Held:
+        """Kept: a restart must close again."""
+        return self.retention.hold(entry, self._owed(children), NEVER)
+
+    def _owed(self, children: Sequence[SiteName]) -> list[tuple[Outgoing, int, SiteName]]:
+        """Under which number each child gets what was last sent to it."""
+        links = self.links
+        return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
+
+    def headed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> Held:
+        batch = entry.placed.batch
+        if batch.incarnation == CLOSING:
+            held = self._hold_close(entry, children)
+            self._happens(states.CLOSE_HEADED)
+        else:
+            if mine:
+                self._ahead += batch.count
+            held = self._hold(entry, children, self.gate.logged + self._ahead if mine else 0)
+        held.pending = True
+        return held
+
+    def filled(self, held: Held, entry: Passed, *, mine: bool) -> None:
+        held.entry, held.pending = entry, False
+        batch = entry.placed.batch
+        if mine and batch.incarnation != CLOSING:
+            self._ahead -= batch.count
+        self._completes = True
+        self.passed(entry, (), mine=mine)
+
+    def lost_control(self, peer: SiteName) -> Iterable[Item]:
+        return self.links[peer].lost
+
+    def submitted(self) -> dict[SiteName, list[Batch]]:
+        found: dict[SiteName, list[Batch]] = {}
+        for peer, link in self.links.items():
+            batches = [i.batch for i in link.outgoing[UP].items if type(i) is Submit]
+            if batches:
+                found[peer] = batches
+        return found
+
+    def ordered(self, batch: Batch) -> None:
+        if batch.incarnation != CLOSING:
+            self.own.placed(batch)
+
+    def room(self) -> bool:
+        return self.epoch_state.places and self.flow.room_up()
+
+    def may_log(self) -> bool:
+        return self.epoch_state.places and self.flow.room_down()
+
+    def dealt_with(self, origin: SiteName) -> None:
+        link = self.links[origin]
+        inc = link.incoming[UP]
+        inc.done += 1
+        inc.unacknowledged += 1
+        link.ack_at = self.now
+        self._touched[origin] = link  # what was held is placed while another peer is heard
+
+    def stable(self, group: Group, number: int) -> bool:
+        return self.stability.stable(group) >= number
+
+    def check_incarnation(self, batch: Batch) -> None:
+        known = self.incarnation_of(batch.origin)
+        if known is not None and batch.incarnation != known:
+            raise PeerMistake(
+                f"a batch of {batch.origin!r}'s incarnation {batch.incarnation}, which is {known}"
+            )
+
+    # --- delivery and stability -------------------------------------------------------------------
+
+    def _deliver(self, placed: Placed) -> None:
+        if self.own.carries_past:
+            self.own.delivered(placed)
+        self._deliveries.append(self.gate.deliver(placed))
+
+    def settle(self, groups: Sequence[Group]) -> None:
+        """More of these groups is stable than before."""
+        news = dict.fromkeys(groups)
+        for placed in self.gate.settle():
+            news[placed.batch.group] = None
+            if self.gate.safe:
+                self._deliver(placed)
+        for group in news:
+            for origin, seq in self.retention.finals(group):
+                self._tell_settled(origin, [(group, seq)])
+
+    def _report(self, peer: SiteName, item: Item) -> None:
+        link = self._touched[peer] = self.link(peer)
+        until = self.now + self.stability.patience()
+        link.report(item, self.now, until, counts=type(item) not in COUNTLESS)
+
+    def _tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
+        if origin == self.name:
+            for group, seq in seqs:
+                self.own.stable(group, seq)
+        elif seqs:
+            self._report(origin, Settled(tuple(seqs)))
+
+    # --- the end of the epoch ---------------------------------------------------------------------
+
+    def close(self, now: int, sites: tuple[SiteName, ...]) -> None:
+        """This site is the root: order the Close, once."""
+        self.now = now
+        if self.epoch_state.places:
+            body = pack_payloads([b""])
+            group = implicit_group(sites)
+            self.ordering.submit(Batch(self.name, CLOSING, group, 1, 1, body, (), sites))
+
+    def freeze(self) -> None:
+        """For a flush: this site tells its log, and nothing more may come of this epoch."""
+        self._happens(states.FREEZE)
+
+    def end(self, lasts: Mapping[Group, int]) -> None:
+        """Everybody has closed: all that was logged is stable, and of this site's own messages
+        those up to `lasts`."""
+        for placed in self.gate.settle_all():
+            if self.gate.safe:
+                self._deliver(placed)
+        for group, seq in lasts.items():
+            self.own.included(group, seq)
+
+    def unplaced(self) -> list[Batch]:
+        """Own batches that no closed epoch includes, in the order in which they were sent."""
+        stable = self.own.stable_seq
+        return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
+
+    def take_over(self, batch: Batch) -> None:
+        """An own batch that was accepted in an epoch that is gone."""
+        self.own.replay(Accepted(batch))
+        self.own.send_again(batch)
+
+    def part_from(self, peer: SiteName) -> None:
+        """The peer, an origin outside, is retired: nothing is owed to it, unless a direct protocol
+        waits for its word. What it was accepted for is still taken, by the numbers it has: it may
+        be there until that has its place. What came too early it sends again if it is."""
+        link = self.links[peer]
+        if self.direct is None:
+            link.forget_early()
+            self._blocked.pop(peer, None)
+        elif peer in self.direct.awaited():
+            return
+        lasts = [out.last for out in link.outgoing]
+        self._acknowledged(link, self.boot, tuple((lane, n, n) for lane, n in enumerate(lasts)))
+
+    # --- the log of the epoch ---------------------------------------------------------------------
+
+    def is_mine(self, batch: Batch) -> bool:
+        """Whether a batch that passes here is of this site's own log; the Close never is."""
+        if batch.incarnation == CLOSING:
+            return False
+        if batch.members:
+            return self.name in batch.members
+        return batch.group in self.structure.groups_of[self.name]
+
+    def log(self) -> list[Placed]:
+        """What is still held of the ordered log."""
+        return [p for p in self.ordering.log() if p.batch.incarnation != CLOSING]
+
+    def counts(self) -> dict[Group, tuple[int, tuple[SiteName, ...]]]:
+        """Of each group: the number of its last message in the log, and the members of a list."""
+        if self._counts is not None:
+            return self._counts
+        found = {
+            group: (number, self.retention.implicit.get(group, ()))
+            for group, number in self.retention.logged.items()
+        }
+        for placed in self.log():
+            batch = placed.batch
+            found[batch.group] = (placed.number + batch.count - 1, batch.members)
+        if not self.epoch_state.works:  # nothing more comes
+            self._counts = found
+        return found
+
+    def log_seqs(self) -> Included:
+        """Per origin and group, the last seq in the log."""
+        found = dict(self.retention.log_seqs)
+        for placed in self.log():
+            batch = placed.batch
+            found[batch.origin, batch.incarnation, batch.group] = batch.seq + batch.count - 1
+        return tuple((*stream, seq) for stream, seq in found.items())
+
+    # --- made again from its store: policy `wait` ([GS] §5.2.2) -----------------------------------
+
+    def _restore(self, checkpoint: Checkpoint | None, records: Sequence[Record]) -> None:
+        """Counters come from the checkpoint; then every record still held happens once more, with
+        the same effects but for persisting: links get back their numbers and what is not
+        acknowledged, the log its positions. What was accepted but not placed by this site itself is
+        sent again; a primary that has it recognises its number. What was received and not durable
+        was never acknowledged, so it comes again. A direct protocol's lanes begin anew: it is asked
+        to tell again what it owes."""
+        if checkpoint is not None:
+            self._load(checkpoint.state)
+            records = [*checkpoint.records, *records]
+        elif self.direct is not None:
+            self.direct.restore({"inherited": ()})
+        for record in records:
+            if type(record) is Accepted:
+                self.own.replay(record)
+        placed_here: set[tuple[Group, int]] = set()
+        heading = self.heading
+        if heading is not None:
+            for head in heading.heads():
+                self._came(head, placed_here)
+        for record in records:
+            if heading is not None and type(record) is Headed:
+                self._came(record, placed_here)
+                heading.note(record)
+            elif type(record) is not Passed:
+                if self.direct is not None and isinstance(record, NOTES):
+                    self.direct.note(record)
+            else:
+                if self.direct is None and (heading is None or not heading.completes(record)):
+                    self._came(record, placed_here)
+                self.ordering.replay(record)
+        if heading is not None:
+            heading.replayed()
+        self._go_on(states.REPLAYED)
+        self.own.resume(placed_here)
+        self._go_on(states.RESUMED)
+        if self.direct is not None:
+            self.direct.restarted(None)
+        self.retention.restored = self.retention.held()
+        for link in self.links.values():
+            for out in link.outgoing:
+                out.restored = len(out.items)
+
+    def _load(self, state: dict[str, Any]) -> None:
+        retention = self.retention
+        retention.load(state)
+        self.ordering.restore(state["ordering"])
+        self.gate.logged = self.gate.delivered = self.gate.settled = retention.position
+        for group, number in retention.logged.items():
+            members = retention.implicit.get(group) or self.structure.members(group)
+            self.stability.logged(group, number, members)
+            self.stability.settled(group, number)
+        final_here = dict(retention.final_seqs(self.name))
+        if self.direct is not None:  # which has forgotten their places
+            final_here.update(state.get("own_stable", {}))
+        self.own.restore(retention.own_seqs, final_here, state["past"])
+        if self.direct is not None:
+            return
+        for lane, counts in ((DOWN, retention.sent_down), (UP, retention.sent_up)):
+            for peer, count in counts.items():
+                self.link(peer).outgoing[lane].start_at(count)
+        for origin, count in retention.from_origin.items():
+            self._received(origin, UP, count)
+        if self.parent is not None:
+            self._received(self.parent, DOWN, retention.from_parent)
+
+    def _came(self, record: Passed | Headed, placed_here: set[tuple[Group, int]]) -> None:
+        """On which lane it did, or that it was this site's own."""
+        if record.from_parent:
+            self._received(record.source, DOWN, 1)
+        elif record.source != self.name:
+            self._received(record.source, UP, 1)
+        else:
+            placed_here.add((record.placed.batch.group, record.placed.batch.seq))
+
+    def _received(self, peer: SiteName, lane: int, count: int) -> None:
+        inc = self.link(peer).incoming[lane]
+        inc.got += count
+        inc.done += count
+
+    def _announce(self) -> None:
+        """Tell, and ask for, what others have forgotten of this site."""
+        self.stability.restarted(None)
+        for primary in self.own.awaited():
+            if primary != self.name:
+                self.send(primary, CONTROL, DurableCounts(()))
+        for origin in self.retention.origins():
+            self._tell_settled(origin, self.retention.final_seqs(origin))
+
+    # --- for judges and operators -----------------------------------------------------------------
+
+    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
+        """Nothing is outstanding here: all placed, sent, acknowledged, delivered and final.
+        `apart_from`: sites that are gone; what is owed to them, or came from them, may wait."""
+        restless = () if self.direct is None else self.direct.restless
+        return (
+            self.epoch_state.works
+            and self.own.idle()
+            and not self.ordering.held()
+            and not self.gate.unsettled()
+            and self.stability.deadline() == NEVER
+            and all(
+                link.idle(restless) for peer, link in self.links.items() if peer not in apart_from
+            )
+        )
+
+    def observations(self) -> list[Observation]:
+        return observations(self)

@@ -1,0 +1,215 @@
+"""`audit`: every check of docs/checks.md on DataFrames, with the caller's session.
+
+The result is that of `check.report`; it neither makes nor stops a session.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ordercast.history.rows import EpochRow, Event, GroupRow
+from ordercast.pipeline.audits import verdicts
+from ordercast.pipeline.audits.cuts import ROWS_PER_PART, share, whole
+from ordercast.pipeline.audits.driver_work import DriverWork, Gathered
+from ordercast.pipeline.audits.evidence import Evidence
+from ordercast.pipeline.audits.facts import gather
+from ordercast.pipeline.audits.files import RowGroup
+from ordercast.pipeline.audits.frames import collect, normal
+from ordercast.pipeline.audits.glossary import Contents, legend, number_names, split_small
+from ordercast.pipeline.audits.listing import DDL, Listing, Namer
+from ordercast.pipeline.audits.numbers import Numbers
+from ordercast.pipeline.audits.rows import DELIVERED, SENT
+from ordercast.pipeline.audits.spark_work import (
+    Divided,
+    SparkWork,
+    divide_files,
+    divide_frames,
+)
+from ordercast.pipeline.audits.steps import Judged, judge
+from ordercast.pipeline.audits.tasks import Pass
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LOGGER = logging.getLogger("ordercast.pipeline.audit")
+ROWS_AT_DRIVER = ROWS_PER_PART  # up to so many, of both tables, Spark only reads
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What `ordercast audit` prints; `parts` is into how many parts the history was divided."""
+
+    rows: int
+    sites: int
+    messages: int
+    runs: int
+    seconds: float
+    checks: Mapping[str, int]
+    informative: Mapping[str, int]
+    truncated: Sequence[str]
+    witnesses: Mapping[str, Mapping[str, Any]]
+    parts: int
+    list_violations: Callable[[], "DataFrame"] = field(repr=False)
+
+    @cached_property
+    def violations(self) -> "DataFrame":
+        """A row for each violation (docs/audit.md)."""
+        return self.list_violations()
+
+    @property
+    def ok(self) -> bool:
+        return not any(self.checks.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `ordercast audit` prints."""
+        return {
+            "ok": self.ok,
+            "rows": self.rows,
+            "sites": self.sites,
+            "messages": self.messages,
+            "runs": self.runs,
+            "seconds": round(self.seconds, 3),
+            "checks": dict(self.checks),
+            "informative": dict(self.informative),
+            "truncated": list(self.truncated),
+            "witnesses": {name: dict(shown) for name, shown in self.witnesses.items()},
+        }
+
+
+def audit(
+    spark: "SparkSession",
+    *,
+    deliveries: "DataFrame",
+    sent: "DataFrame",
+    groups: "DataFrame",
+    events: "DataFrame | None" = None,
+    epochs: "DataFrame | None" = None,
+    causal: bool = False,
+) -> AuditResult:
+    """Judge a history of any size; every run in it by itself."""
+    tables = {
+        "deliveries": deliveries,
+        "sent": sent,
+        "groups": groups,
+        "events": events,
+        "epochs": epochs,
+    }
+    return audit_tables(spark, tables, causal=causal)
+
+
+def audit_tables(
+    spark: "SparkSession",
+    tables: Mapping[str, "DataFrame | None"],
+    *,
+    causal: bool,
+    groups: Sequence[RowGroup] | None = None,
+) -> AuditResult:
+    """`tables` by name. `groups`: of deliveries and sent, if the workers can read them there."""
+    begun = time.perf_counter()
+    deliveries, sent = (normal(name, tables[name]) for name in ("deliveries", "sent"))
+    small = (
+        collect("groups", tables["groups"], GroupRow),
+        collect("events", tables["events"], Event),
+        collect("epochs", tables["epochs"], EpochRow),
+    )
+    if groups is None:
+        LOGGER.info("counting")
+        rows = deliveries.select().unionAll(sent.select()).count()
+    else:
+        rows = sum(group.rows for group in groups)
+    divided: Divided | Gathered
+    if rows <= ROWS_AT_DRIVER:
+        LOGGER.info("reading the tables")
+        divided = Gathered([(deliveries.toArrow(), DELIVERED), (sent.toArrow(), SENT)])
+    else:
+        LOGGER.info("dividing the tables by message")
+        divided = (
+            divide_frames(deliveries, sent, rows) if groups is None else divide_files(spark, groups)
+        )
+    try:
+        glossaries = divided.glossaries()
+        contents = Contents(glossaries)
+        histories = split_small(*small, contents.runs)
+        numbers = number_names(histories, contents)
+        facts, logs = gather(numbers, list(histories.values()))
+        sites_run = np.array([run for run, _ in numbers.sites], np.int64)
+        run_rows = contents.rows_by_run(numbers.runs)
+        shares = share(run_rows, sites_run, ROWS_PER_PART)
+        names = legend(numbers, glossaries)
+        work: SparkWork | DriverWork
+        if isinstance(divided, Divided):
+            LOGGER.info("looking for cuts")
+            work = SparkWork(divided, names)
+            cuts = work.find_cuts(shares, sites_run, facts)
+        else:
+            work, cuts = DriverWork(divided, names), whole(shares)
+        shares_of_requests = -(-contents.asked // ROWS_PER_PART)  # none, if nobody asked
+        task = Pass(
+            facts, numbers.arrays, sites_run, cuts, causal, request_shares=shares_of_requests
+        )
+        outcome = judge(work, task, logs)
+    finally:
+        divided.close()
+    return AuditResult(
+        **_summary(outcome, numbers, causal),
+        seconds=time.perf_counter() - begun,
+        list_violations=lambda: _violations(spark, work, outcome, numbers),
+    )
+
+
+def _summary(outcome: Judged, numbers: Numbers, causal: bool) -> dict[str, Any]:
+    counts = outcome.total.counts
+    return {
+        "rows": counts.get("rows", 0),
+        "sites": len(numbers.sites),
+        "messages": counts.get("messages", 0),
+        "runs": len(numbers.runs),
+        "checks": verdicts.counts(outcome, causal),
+        "informative": {n: counts.get(n, 0) for n in ("pending", "unagreed", "annulled")},
+        "truncated": ["acyclic_order"] if outcome.stopped else [],
+        "witnesses": verdicts.witnesses(outcome, numbers, causal),
+        "parts": outcome.task.cuts.parts,
+    }
+
+
+def _violations(
+    spark: "SparkSession", work: SparkWork | DriverWork, outcome: Judged, numbers: Numbers
+) -> "DataFrame":
+    """A plan that judges once more when it is read, and lists; some rows the driver knows."""
+
+    def as_frame(listed: "DataFrame | pa.Table") -> "DataFrame":
+        return spark.createDataFrame(listed, DDL) if isinstance(listed, pa.Table) else listed
+
+    listing = Listing()
+    one, other, message, _, position, *_ = outcome.inversions
+    listing.add(
+        "pairwise_order",
+        len(one),
+        site=one,
+        other_site=other,
+        message=message,
+        position=position,
+    )
+    faults = sorted((site, at) for site, (at, _) in outcome.position_faults.items())
+    sites, positions = np.array(faults, np.int64).reshape(-1, 2).T
+    listing.add("positions", len(sites), site=sites, position=positions)
+    tangled = outcome.tangled_crossing
+    listing.add("acyclic_order", len(tangled), message=tangled)
+    evidence = Evidence()
+    listing.tell(evidence)
+    namer = Namer(numbers)
+    found = as_frame(pa.Table.from_batches([namer.rows(evidence)]))
+    if not any(verdicts.counts(outcome, causal=True).values()):
+        return found
+    listed = work.list_violations(replace(outcome.task, lists=True), namer)
+    found = found.unionAll(as_frame(listed))
+    if outcome.causal_task is not None:
+        listed = work.list_violations(replace(outcome.causal_task, lists=True), namer)
+        found = found.unionAll(as_frame(listed).where("check = 'causal_order'"))
+    return found

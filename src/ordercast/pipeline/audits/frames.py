@@ -1,0 +1,149 @@
+"""The tables of a history as DataFrames: are they what docs/history.md says, and reading them.
+
+What is wrong with a caller's table is told in one line, before anything runs where that can be.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from ordercast.history.reader import LEVELS, read_meta
+from ordercast.history.rows import GAP, EpochRow, Event, GroupRow, gap_message, require_kind
+from ordercast.history.tables import BINARY, BOOL, INT32, INT64, STRING, TABLES
+from ordercast.history.writer import META_FILE
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import nearest
+from ordercast.pipeline.audits.files import UNUSED, RowGroup, check_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_INTEGERS = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
+_TYPES: Mapping[str, tuple[type[t.DataType], ...]] = {
+    INT64: _INTEGERS,
+    INT32: _INTEGERS[:3],
+    STRING: (t.StringType, t.VarcharType, t.CharType),
+    BOOL: (t.BooleanType,),
+    BINARY: (t.BinaryType,),
+}
+_OURS: Mapping[str, t.DataType] = {
+    INT64: t.LongType(),
+    INT32: t.IntegerType(),
+    STRING: t.StringType(),
+    BOOL: t.BooleanType(),
+    BINARY: t.BinaryType(),
+}
+AnyRow = TypeVar("AnyRow", GroupRow, Event, EpochRow)
+
+
+def normal(table: str, frame: "DataFrame | None") -> "DataFrame":
+    """The columns that the audit reads, with our types."""
+    if frame is None:
+        raise ConfigError(f"{table}: the table is missing")
+    found = {field.name: field.dataType for field in frame.schema.fields}
+    columns = []
+    for column in TABLES[table].columns:
+        if column.name in UNUSED:
+            continue
+        if column.name not in found:
+            if not column.optional:
+                raise ConfigError(f"{table}: field {column.name!r} ({column.type}) is missing")
+            continue
+        kind = found[column.name]
+        if not isinstance(kind, _TYPES[column.type]):
+            raise ConfigError(
+                f"{table}: field {column.name!r}: type {kind.simpleString()}"
+                f" instead of {column.type}"
+            )
+        columns.append(f.col(column.name).cast(_OURS[column.type]).alias(column.name))
+    return frame.select(*columns)
+
+
+def collect(table: str, frame: "DataFrame | None", kind: type[AnyRow]) -> list[AnyRow]:
+    """A small table as rows of the history format, with its values checked."""
+    if frame is None:
+        return []
+    rows = []
+    for number, values in enumerate(normal(table, frame).toArrow().to_pylist(), 1):
+        if values.get("detail", "") is None:
+            values["detail"] = "{}"
+        for column in TABLES[table].columns:
+            if not column.optional and values[column.name] is None:
+                raise ConfigError(f"{table}: field {column.name!r}: null in row {number}")
+        rows.append(kind(**values))
+    for row in rows:
+        if isinstance(row, Event):
+            require_kind(row.kind, table)
+            if row.kind == GAP:
+                gap_message(row, table)
+        elif isinstance(row, EpochRow) and row.deliver not in LEVELS:
+            raise ConfigError(
+                f"{table}: epoch {row.epoch}: field 'deliver': {row.deliver!r} is not a level"
+                f"{nearest(row.deliver, LEVELS)}"
+            )
+    return rows
+
+
+@dataclass(frozen=True)
+class HistoryPlace:
+    """Where a history is, and what is known of it before Spark reads it."""
+
+    uri: str
+    columns: Mapping[str, Collection[str]]  # by table
+    groups: Sequence[RowGroup] | None = None  # of deliveries and sent, in a folder
+
+
+def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFrame"]:
+    """The five tables of a folder, or of any place that Spark can read."""
+    frames = {}
+    for name, table in TABLES.items():
+        columns = [
+            t.StructField(column.name, _OURS[column.type])
+            for column in table.columns
+            if column.name not in UNUSED and column.name in place.columns[name]
+        ]
+        reader = spark.read.schema(t.StructType(columns))
+        # Files may lie in folders of their own; these are no columns.
+        reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+        frames[name] = reader.parquet(f"{place.uri.rstrip('/')}/{name}")
+    return frames
+
+
+def check_place(history: str) -> HistoryPlace:
+    """For a folder, after a look into every file: Spark would read a column that is missing from
+    one as null."""
+    if "://" in history:
+        every = {name: [column.name for column in table.columns] for name, table in TABLES.items()}
+        return HistoryPlace(history, every)
+    return _check_folder(Path(history))
+
+
+def _check_folder(folder: Path) -> HistoryPlace:
+    if not folder.exists():
+        raise ConfigError(f"{folder}: there is no such folder")
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file; a history is a folder")
+    if not any(folder.iterdir()):
+        raise ConfigError(f"{folder}: is empty; a history has {META_FILE} and {', '.join(TABLES)}")
+    read_meta(folder / META_FILE)
+    columns: dict[str, set[str]] = {}
+    groups: list[RowGroup] = []
+    for name, table in TABLES.items():
+        if not (folder / name).is_dir():
+            raise ConfigError(f"{folder / name}: the table is missing (a folder of Parquet files)")
+        files = [
+            path
+            for path in sorted((folder / name).rglob("*.parquet"))
+            if not any(p[0] in "_." for p in path.relative_to(folder / name).parts)
+        ]
+        if not files:
+            raise ConfigError(f"{folder / name}: there is no Parquet file in it")
+        checked = [check_file(path, table) for path in files]
+        columns[name] = set().union(*(names for names, _ in checked))
+        if name in ("deliveries", "sent"):
+            groups += [group for _, own in checked for group in own]
+    return HistoryPlace(str(folder), columns, groups)

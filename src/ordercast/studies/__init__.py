@@ -1,0 +1,24 @@
+"""The papers' tables and figures, redone, and what only they need: models, networks and formulas.
+
+A reproduction says which points to run, what to draw and what to compare with the words of its
+paper. The runner does it on the caller's Spark session, with the machinery of sweeps. Each paper
+has a room of its own. Only the command enters; sweeps find the rounds of [STAB] by import path.
+The public names are loaded when they are first asked for: a worker needs one study, not all.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ordercast.studies.catalogue import named as named
+    from ordercast.studies.runner import reproduce as reproduce
+
+_PLACES = {"named": "ordercast.studies.catalogue", "reproduce": "ordercast.studies.runner"}
+
+__all__ = ["named", "reproduce"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLACES[name]), name)

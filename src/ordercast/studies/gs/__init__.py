@@ -1,0 +1,1 @@
+"""[GS] Garcia-Molina and Spauster: forests, costs and frames beside the tables and graphs."""

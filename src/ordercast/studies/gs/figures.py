@@ -1,0 +1,214 @@
+"""The figures of [GS] §4, from results alone."""
+
+from typing import TYPE_CHECKING, Any
+
+from ordercast.pipeline.sweeps.results import Results
+from ordercast.plan.colours import PALETTE
+from ordercast.studies.figures import (
+    COLOURS,
+    GREY,
+    LABELS,
+    MARKERS,
+    draw_band,
+    draw_curve,
+    fit_means,
+    label,
+    legend,
+    log_axis,
+    new_figure,
+    reference,
+    title,
+)
+from ordercast.studies.reproduction import curve, values
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SET_UP_SERIES: dict[str, dict[str, int]] = {"sites": {"size": 5}, "size": {"sites": 200}}
+"""What varies, and what is held the meanwhile."""
+
+PROTOCOLS = ("propagation", "two_phase", "centralized")
+_SITES = (20, 50, 100, 200, 500, 1000)
+_P2P = "P = 1 ms, L = 5 ms"
+_NAMES = {"sites": "sites in the system", "size": "sites per group", "groups": "groups"}
+
+
+def depth_figure(x: str) -> Any:
+    """Graphs 1 and 2: depth by number of groups; beside it, when the members of a group are
+    served."""
+
+    def draw(results: Results) -> "Figure":
+        figure, (left, right) = new_figure(11.0, 4.4, 1, 2)
+        for place, groups in enumerate(values(results, "groups")):
+            spots = curve(results, x, "depth_mean", groups=groups, protocol="propagation")
+            draw_curve(left, spots, str(groups), PALETTE[place], MARKERS[place])
+        reference(left, 2, "d = 2")
+        left.set_ylim(bottom=0)
+        title(left, f"Mean depth d, {_fixed(results, x)}")
+        label(left, _NAMES[x], "hops from primary to farthest member")
+        legend(left, "groups")
+        most = max(values(results, "groups"))
+        for protocol in PROTOCOLS:
+            low, middle, high = (
+                curve(results, x, f"delay_{which}_ms", groups=most, protocol=protocol)
+                for which in ("first", "mean", "last")
+            )
+            draw_band(right, low, middle, high, _label(protocol), COLOURS[protocol])
+        right.set_ylim(bottom=0)
+        title(right, f"When first, mean and last member have it, {most} groups")
+        label(right, _NAMES[x], f"delay of one message, ms ({_P2P})")
+        legend(right)
+        for ax in (left, right):
+            _x_axis(ax, x)
+        return figure
+
+    return draw
+
+
+def extra_figure(results: Results) -> "Figure":
+    """Graph 3."""
+    figure, (ax,) = new_figure(6.6, 4.4)
+    for place, groups in enumerate(values(results, "groups")):
+        spots = curve(results, "sites", "extra_mean", groups=groups, protocol="propagation")
+        draw_curve(ax, spots, str(groups), PALETTE[place], MARKERS[place])
+    ax.set_ylim(bottom=0)
+    title(ax, f"Mean number of extra sites ε, {_fixed(results, 'sites')}")
+    label(ax, _NAMES["sites"], "extra sites per group")
+    legend(ax, "groups")
+    _x_axis(ax, "sites")
+    return figure
+
+
+def load_figure(x: str) -> Any:
+    """Graphs 4 and 5: one panel per number of groups."""
+
+    def draw(results: Results) -> "Figure":
+        counts = values(results, "groups")
+        rows = (len(counts) + 1) // 2
+        columns = min(2, len(counts))
+        figure, axes = new_figure(10.0, 3.7 * rows, rows, columns, sharex=True, sharey=True)
+        for ax, groups in zip(axes, counts, strict=False):
+            for place, protocol in enumerate(PROTOCOLS):
+                spots = curve(results, x, "load_max", groups=groups, protocol=protocol)
+                draw_curve(ax, spots, _label(protocol), COLOURS[protocol], MARKERS[place])
+            source = curve(results, x, "load_source", groups=groups, protocol="two_phase")
+            draw_curve(
+                ax, source, "two-phase, at a message's source", COLOURS["two_phase"], "", ":"
+            )
+            of = (
+                f"of {values(results, 'size')[0]}"
+                if x == "sites"
+                else f"among {_fixed(results, x)}"
+            )
+            title(ax, f"{groups} groups {of}")
+            label(ax, _NAMES[x], "highest load at a site, messages")
+            ax.label_outer()
+            _x_axis(ax, x)
+        fit_means(axes[: len(counts)])
+        for spare in axes[len(counts) :]:
+            spare.set_visible(False)
+        # Inside a panel it would hide curves: they fill them from top to bottom.
+        handles, names = axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles, names, loc="outside upper center", ncols=4, fontsize=8.5, frameon=False
+        )
+        return figure
+
+    return draw
+
+
+def exponential_figure(results: Results) -> "Figure":
+    figure, (ax,) = new_figure(7.4, 4.6)
+    for place, groups in enumerate(values(results, "groups")):
+        for sizes, line in (("fixed", "--"), ("exponential", "-")):
+            spots = curve(
+                results, "sites", "depth_mean", groups=groups, sizes=sizes, protocol="propagation"
+            )
+            draw_curve(ax, spots, f"{groups}, {sizes}", PALETTE[place], MARKERS[place], line)
+    ax.set_ylim(bottom=0)
+    mean = values(results, "size")[0]
+    title(ax, f"Mean depth d, groups of {mean} sites: exactly (dashed) or on average")
+    label(ax, _NAMES["sites"], "hops from primary to farthest member")
+    legend(ax, "groups, their sizes")
+    _x_axis(ax, "sites")
+    return figure
+
+
+def table_figure(unit: str) -> Any:
+    """Tables 1 and 2: the formulas as lines, what was measured as marks on them."""
+
+    def draw(results: Results) -> "Figure":
+        figure, panels = new_figure(11.0, 4.4, 1, 2)
+        for ax, measured, formula in (
+            (panels[0], "messages", "messages_formula"),
+            (panels[1], "delay_ms", "delay_formula_ms"),
+        ):
+            for place, protocol in enumerate(PROTOCOLS):
+                colour, name = COLOURS[protocol], _label(protocol)
+                printed = curve(results, "size", formula, protocol=protocol)
+                ax.plot(
+                    [s.x for s in printed], [s.y for s in printed], color=colour, lw=1.3,
+                    label=f"{name}, formula",
+                )  # fmt: skip
+                spots = curve(results, "size", measured, protocol=protocol)
+                draw_curve(ax, spots, f"{name}, measured", colour, MARKERS[place], "none")
+            ax.set_ylim(bottom=0)
+            ax.set_xlim(left=0)
+            ax.set_xticks(values(results, "size"))
+        sites, groups = values(results, "sites")[0], values(results, "groups")[0]
+        title(panels[0], f"N, {groups} groups among {sites} sites")
+        label(panels[0], _NAMES["size"], "messages per multicast")
+        title(panels[1], "D, until the last member has it")
+        label(panels[1], _NAMES["size"], f"delay, ms ({unit})")
+        legend(panels[0])
+        return figure
+
+    return draw
+
+
+def setup_figure(results: Results) -> "Figure":
+    """Against the number of sites (on the left) and against the size of groups; above, what it
+    takes to be worth it, below, how long it takes."""
+    figure, axes = new_figure(11.0, 7.6, 2, 2, sharey="row")
+    for column, (x, held) in enumerate(SET_UP_SERIES.items()):
+        above, below = axes[column], axes[column + 2]
+        for place, groups in enumerate(values(results, "groups")):
+            colour, marker = PALETTE[place], MARKERS[place]
+            spots = curve(results, x, "break_even_messages", groups=groups, **held)
+            draw_curve(above, spots, str(groups), colour, marker)
+            for measure, line in (("install_ms", "-"), ("compute_ms", ":")):
+                spots = curve(results, x, measure, groups=groups, **held)
+                draw_curve(below, spots, "", colour, marker, line)
+        of = f"groups of {held['size']}" if "size" in held else f"{held['sites']} sites"
+        title(above, f"Multicasts until the set-up is saved, {of}")
+        label(above, _NAMES[x], "multicasts, all groups together")
+        title(below, f"Time to compute the forest and to install it, {of}")
+        label(below, _NAMES[x], f"ms ({_P2P})")
+        above.label_outer(remove_inner_ticks=False)
+        for ax in (above, below):
+            ax.yaxis.label.set_visible(column == 0)
+            _x_axis(ax, x)
+    axes[0].set_ylim(bottom=0)
+    legend(axes[0], "groups")
+    fit_means(axes[2:])
+    for name, line in (("install", "-"), ("compute", ":")):
+        axes[2].plot([], [], color=GREY, ls=line, label=name)
+    axes[2].legend(loc="center", fontsize=8.5)  # between the two bundles of curves
+    return figure
+
+
+def _fixed(results: Results, x: str) -> str:
+    """What does not vary, for a title."""
+    if x == "sites":
+        return f"groups of {values(results, 'size')[0]}"
+    return f"{values(results, 'sites')[0]} sites"
+
+
+def _label(protocol: str) -> str:
+    return LABELS.get(protocol, protocol)
+
+
+def _x_axis(ax: "Axes", x: str) -> None:
+    if x == "sites":
+        log_axis(ax, "x", _SITES)

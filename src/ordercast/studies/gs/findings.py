@@ -1,0 +1,364 @@
+"""What [GS] §4 says about its graphs and tables, held against the measured numbers.
+
+Statements are in our words; whether they hold is computed from the results, never written down.
+"""
+
+from collections.abc import Sequence
+from math import fsum, sqrt
+from typing import Any
+
+from ordercast.pipeline.sweeps.results import ResultRow, Results
+from ordercast.studies.reproduction import (
+    AGREES,
+    DIFFERS,
+    MEASURED,
+    Finding,
+    Spot,
+    curve,
+    judged,
+    values,
+)
+
+CLOSE_TO_2 = 2.5  # what still counts as "close to 2"
+SMALL = 10  # sites, at most: what still counts as a small group
+
+
+def depth_findings(x: str) -> Any:
+    def find(results: Results) -> list[Finding]:
+        found = [_at_most_2(results), _shape(results, x), *_spread(results, x)]
+        return [*found, _tightness(results, "depth_mean", share=0.1)]
+
+    return find
+
+
+def _at_most_2(results: Results) -> Finding:
+    rows = [
+        row
+        for row in _rows(results, "depth_mean", protocol="propagation")
+        if row.parameters["size"] <= SMALL
+    ]
+    deepest = max(rows, key=_mean)
+    below = [row for row in rows if _mean(row) <= CLOSE_TO_2]
+    always = [
+        groups
+        for groups in values(results, "groups")
+        if all(_mean(row) <= CLOSE_TO_2 for row in rows if row.parameters["groups"] == groups)
+    ]
+    measured = (
+        f"d ≤ {CLOSE_TO_2:g} at {len(below)} of {len(rows)} points with groups of at most {SMALL}"
+        f"{'; everywhere with ' + _listed(always) + ' groups' if always else ''}."
+        f" The deepest: {_told(deepest)} with {_where(deepest, 'groups', 'sites', 'size')}."
+    )
+    return Finding(
+        "d is at most 2, or close to 2, when groups are small.",
+        judged([row in below for row in rows]),
+        measured,
+    )
+
+
+def _shape(results: Results, x: str) -> Finding:
+    """Deepest in the middle of the axis: bushy trees at one end, a sparse forest at the other."""
+    peaks, inside = [], []
+    for groups in values(results, "groups"):
+        spots = curve(results, x, "depth_mean", groups=groups, protocol="propagation")
+        peak = max(spots, key=lambda spot: spot.y)
+        ends = (spots[0], spots[-1])
+        inside.append(all(peak.y - peak.ci > end.y + end.ci for end in ends))
+        peaks.append(
+            f"{groups} groups: {spots[0].y:.2f} at {spots[0].x:,g}, highest {peak.y:.2f} at"
+            f" {peak.x:,g}, {spots[-1].y:.2f} at {spots[-1].x:,g}"
+        )
+    many = "many sites" if x == "sites" else "small groups"
+    few = "few sites" if x == "sites" else "large groups"
+    aside = (
+        ""
+        if x == "sites"
+        else " (The text puts the crowded end of the axis on the left; along group size it is on"
+        " the right: errata GS-9.)"
+    )
+    return Finding(
+        f"Trees are short and bushy where groups crowd the sites ({few}), longer in between, and"
+        f" short again where groups hardly meet ({many}).",
+        judged(inside),
+        "; ".join(peaks) + f" ({x}).{aside}",
+    )
+
+
+def _spread(results: Results, x: str) -> list[Finding]:
+    """Members of a group are not served at once: [GS] §4.1 on the two-phase algorithm."""
+    most = max(values(results, "groups"))
+
+    def spots(protocol: str, which: str) -> list[Spot]:
+        return curve(results, x, f"delay_{which}_ms", groups=most, protocol=protocol)
+
+    mean, last = spots("propagation", "mean"), spots("propagation", "last")
+    first_two_phase, last_two_phase = spots("two_phase", "first"), spots("two_phase", "last")
+    sooner = [a.y < b.y for a, b in zip(mean, first_two_phase, strict=True)]
+    worst = max(range(len(last)), key=lambda place: last[place].y)
+    in_time = [a.y <= b.y for a, b in zip(last, last_two_phase, strict=True)]
+    return [
+        Finding(
+            "The delay is long for one or a few members only; by two-phase every member waits for"
+            " two full rounds.",
+            judged(sooner),
+            f"With {most} groups, the mean member has a message before two-phase serves its first"
+            f" one at {sum(sooner)} of {len(mean)} points. Where propagation is slowest ({x}"
+            f" {last[worst].x:g}): {mean[worst].y:.1f} ms for the mean member, {last[worst].y:.1f}"
+            f" ms for the last (two-phase {first_two_phase[worst].y:.1f} to"
+            f" {last_two_phase[worst].y:.1f}).",
+        ),
+        Finding(
+            "Propagation's delay is competitive with two-phase (§6).",
+            judged(in_time),
+            f"With {most} groups and L = 5 P, the last member is served no later than by two-phase"
+            f" at {sum(in_time)} of {len(last)} points.",
+        ),
+        *([_small_groups(results)] if x == "size" else []),
+    ]
+
+
+def _small_groups(results: Results) -> Finding:
+    """Whether the smallest groups are served sooner than by two-phase, and what the largest are."""
+    told: list[str] = []
+    sooner: dict[int, list[bool]] = {}
+    sizes = values(results, "size")
+    for size in (sizes[0], sizes[-1]):
+        sooner[size] = []
+        waits = []
+        for groups in values(results, "groups"):
+            at = {"size": size, "groups": groups}
+            (ours,) = curve(results, "size", "delay_last_ms", protocol="propagation", **at)
+            (theirs,) = curve(results, "size", "delay_last_ms", protocol="two_phase", **at)
+            sooner[size].append(ours.y < theirs.y)
+            waits.append(f"{ours.y:.1f} ms with {groups} groups")
+        told.append(f"n = {size}: {', '.join(waits)}; two-phase {theirs.y:.1f} ms")
+    return Finding(
+        "It can surpass two-phase when groups are small (§6).",
+        judged(sooner[sizes[0]]),
+        f"Until the last member is served: {'. '.join(told)}. Sooner than by two-phase in"
+        f" {sum(sooner[sizes[0]])} of {len(sooner[sizes[0]])} cases where groups are smallest, and"
+        f" in {sum(sooner[sizes[-1]])} of {len(sooner[sizes[-1]])} where they are largest.",
+    )
+
+
+def extra_findings(results: Results) -> list[Finding]:
+    rows = _rows(results, "extra_mean", protocol="propagation")
+    most = max(rows, key=_mean)
+    low = [row for row in rows if _mean(row) <= 1]
+    depth = {_key(row): _mean(row) for row in _rows(results, "depth_mean", protocol="propagation")}
+    pairs = [(_mean(row), depth[_key(row)]) for row in rows if _key(row) in depth]
+    likeness = correlation(pairs)
+    share = [_mean(row) for row in _rows(results, "extra_share", protocol="propagation")]
+    fewer = [_mean(row) < 2 * row.parameters["size"] for row in rows]
+    return [
+        Finding(
+            "The number of extra sites is low in general.",
+            judged([row in low for row in rows]),
+            f"At most one per group at {len(low)} of {len(rows)} points; the most is"
+            f" {_told(most)} with {_where(most, 'groups', 'sites')}, in groups of"
+            f" {most.parameters['size']}.",
+        ),
+        Finding(
+            "Extra sites behave as the depth does.",
+            judged([likeness > 0.9]),
+            f"The correlation of ε and d over all points is {likeness:.3f}.",
+        ),
+        Finding(
+            "Extra sites do not occur frequently (§6).",
+            judged([each < 0.5 for each in share]),
+            f"Between {100 * min(share):.0f} % and {100 * max(share):.0f} % of the groups have one"
+            f" or more; fewer than half of them at {sum(each < 0.5 for each in share)} of"
+            f" {len(share)} points.",
+        ),
+        Finding(
+            "In most cases propagation takes fewer messages than two-phase (§6).",
+            judged(fewer),
+            f"n + ε is below 3n at {sum(fewer)} of {len(fewer)} points; at most it is"
+            f" {100 * max((1 + _mean(row) / row.parameters['size']) / 3 for row in rows):.0f} % of"
+            " it.",
+        ),
+        _tightness(results, "extra_mean", width=0.5),
+    ]
+
+
+def load_findings(x: str) -> Any:
+    crowded_first = x == "sites"
+
+    def find(results: Results) -> list[Finding]:
+        counts = values(results, "groups")
+        return [
+            _falls(results, x, counts, crowded_first=crowded_first),
+            _below(results, x, counts, "two_phase",
+                   "Two-phase spreads load over the receivers very well."),
+            _source(results, x, counts),
+            _central(results, x, counts),
+            _tightness(results, "load_max", share=0.1),
+        ]  # fmt: skip
+
+    return find
+
+
+def _falls(results: Results, x: str, counts: Sequence[int], *, crowded_first: bool) -> Finding:
+    """From the crowded end of the axis to the sparse one."""
+    told, falls = [], []
+    for groups in counts:
+        spots = curve(results, x, "load_max", groups=groups, protocol="propagation")
+        crowded, sparse = (spots[0], spots[-1]) if crowded_first else (spots[-1], spots[0])
+        falls.append(sparse.y + sparse.ci < crowded.y - crowded.ci)
+        told.append(f"{groups} groups: {crowded.y:.0f} at {crowded.x:,g}, {sparse.y:.0f} at"
+                    f" {sparse.x:,g}")  # fmt: skip
+    return Finding(
+        "Propagation's load is high where trees are bushy and few sites are primaries, and falls"
+        " until it is very low where trees are sparse.",
+        judged(falls),
+        "; ".join(told) + f" ({x}).",
+    )
+
+
+def _below(
+    results: Results, x: str, counts: Sequence[int], protocol: str, statement: str
+) -> Finding:
+    ratios = _ratios(results, x, counts, "propagation", protocol)
+    return Finding(
+        statement,
+        judged([ratio >= 1 for ratio, _ in ratios]),
+        f"Its highest load at a receiver is below propagation's at"
+        f" {sum(ratio > 1 for ratio, _ in ratios)} of {len(ratios)} points; propagation's is"
+        f" {min(ratios)[0]:.1f} to {max(ratios)[0]:.1f} times as high.",
+    )
+
+
+def _source(results: Results, x: str, counts: Sequence[int]) -> Finding:
+    ratios = []
+    for groups in counts:
+        source = curve(results, x, "load_source", groups=groups, protocol="two_phase")
+        sites = curve(results, x, "load_max", groups=groups, protocol="two_phase")
+        ratios += [(a.y / b.y, a.x) for a, b in zip(source, sites, strict=True)]
+    higher = [ratio > 1 for ratio, _ in ratios]
+    largest = max(at for _, at in ratios)
+    large = [above for above, (_, at) in zip(higher, ratios, strict=True) if at == largest]
+    return Finding(
+        "At a source of two-phase it is higher, possibly much higher if groups are large.",
+        judged(large) if x == "size" else MEASURED,
+        f"A source handles 3n messages for each of its own: above the busiest receiver (one"
+        f" message to every group) at {sum(higher)} of {len(ratios)} points, {min(ratios)[0]:.1f}"
+        f" to {max(ratios)[0]:.1f} times as much.",
+    )
+
+
+def _central(results: Results, x: str, counts: Sequence[int]) -> Finding:
+    ratios = _ratios(results, x, counts, "centralized", "propagation")
+    stars = []
+    for groups in counts:
+        one = curve(results, x, "load_max", groups=groups, protocol="centralized")
+        star = curve(results, x, "load_star", groups=groups, protocol="centralized")
+        stars += [(b.y / a.y, a.x) for a, b in zip(one, star, strict=True)]
+    least = min(stars)
+    return Finding(
+        "The centralized method has the highest load, since one site carries everything;"
+        " propagation relieves that bottleneck (§6).",
+        judged([ratio > 1 for ratio, _ in ratios]),
+        f"Its centre carries {min(ratios)[0]:.1f} to {max(ratios)[0]:.1f} times propagation's"
+        f" highest load. With a centre per domain, as our `star` builds it, the busiest centre"
+        f" carries as little as {100 * least[0]:.0f} % of that (at {x} {least[1]:,g}).",
+    )
+
+
+def _ratios(
+    results: Results, x: str, counts: Sequence[int], above: str, below: str
+) -> list[tuple[float, float]]:
+    """(how many times as high, at which x) at every point."""
+    found = []
+    for groups in counts:
+        upper = curve(results, x, "load_max", groups=groups, protocol=above)
+        lower = curve(results, x, "load_max", groups=groups, protocol=below)
+        found += [(a.y / b.y, a.x) for a, b in zip(upper, lower, strict=True)]
+    return found
+
+
+def exponential_findings(results: Results) -> list[Finding]:
+    lower = total = 0
+    told, alike = [], []
+    for groups in values(results, "groups"):
+        fixed, drawn = (
+            curve(
+                results, "sites", "depth_mean", groups=groups, sizes=sizes, protocol="propagation"
+            )
+            for sizes in ("fixed", "exponential")
+        )
+        lower += sum(a.y < b.y for a, b in zip(drawn, fixed, strict=True))
+        total += len(fixed)
+        alike.append(correlation([(a.y, b.y) for a, b in zip(drawn, fixed, strict=True)]) > 0.9)
+        highest = max(drawn, key=lambda s: s.y), max(fixed, key=lambda s: s.y)
+        told.append(f"{groups} groups: at most {highest[0].y:.2f} against {highest[1].y:.2f}")
+    return [
+        Finding(
+            "Sizes drawn from an exponential distribution give generally lower depths.",
+            AGREES if lower > total / 2 else DIFFERS,
+            f"Lower at {lower} of {total} points. " + "; ".join(told) + ".",
+        ),
+        Finding(
+            "The curves have the same shape.",
+            judged(alike),
+            f"Over the number of sites, the two correlate above 0.9 for {sum(alike)} of"
+            f" {len(alike)} numbers of groups. With {groups} groups the depth is"
+            f" {drawn[0].y:.2f} at {drawn[0].x:g} sites and at most {highest[0].y:.2f}; with fixed"
+            f" sizes {fixed[0].y:.2f} and {highest[1].y:.2f}.",
+        ),
+    ]
+
+
+def _tightness(
+    results: Results, measure: str, *, share: float = 0.0, width: float = 0.0
+) -> Finding:
+    rows = [row for row in _rows(results, measure) if row.ci95 is not None]
+    if share:
+        widest = max((row.ci95 or 0.0) / abs(_mean(row)) for row in rows if row.mean)
+        measured, good = f"± {100 * widest:.1f} % of the mean", widest <= share
+        wanted = f"± {100 * share:g} % of the mean"
+    else:
+        widest = max(row.ci95 or 0.0 for row in rows)
+        measured, good = f"± {widest:.2f}", widest <= width
+        wanted = f"± {width:g}"
+    least, most = min(row.runs for row in rows), max(row.runs for row in rows)
+    runs = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return Finding(
+        f"95 % intervals within {wanted}.",
+        judged([good]),
+        f"The widest is {measured}, with {runs} random tables per point.",
+    )
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Pearson's; 0 where one side does not vary."""
+    count = len(pairs)
+    mean_a, mean_b = fsum(a for a, _ in pairs) / count, fsum(b for _, b in pairs) / count
+    both = fsum((a - mean_a) * (b - mean_b) for a, b in pairs)
+    spread = sqrt(fsum((a - mean_a) ** 2 for a, _ in pairs))
+    spread *= sqrt(fsum((b - mean_b) ** 2 for _, b in pairs))
+    return both / spread if spread else 0.0
+
+
+def _rows(results: Results, measure: str, **where: Any) -> list[ResultRow]:
+    return [row for row in results.where(measure=measure, **where) if row.mean is not None]
+
+
+def _mean(row: ResultRow) -> float:
+    return row.mean or 0.0
+
+
+def _key(row: ResultRow) -> tuple[Any, ...]:
+    return tuple(row.parameters.get(name) for name in ("sites", "groups", "size"))
+
+
+def _told(row: ResultRow) -> str:
+    return f"{_mean(row):.2f} ± {row.ci95 or 0.0:.2f}"
+
+
+def _where(row: ResultRow, *names: str) -> str:
+    words = {"groups": "{} groups", "sites": "{} sites", "size": "{} sites per group"}
+    return ", ".join(words[name].format(row.parameters[name]) for name in names)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return " and ".join(str(number) for number in numbers)

@@ -1,0 +1,121 @@
+"""[GS] Tables 1 and 2 by running the protocols: messages N and delay D of one multicast.
+
+A run draws a table and simulates one message to each of its groups, one at a time, from an origin
+that is in no group. The paper counts no acknowledgements: they and all reports are held back until
+the message is everywhere (`sim.overheard`). Beside what is measured stands the paper's formula,
+with the n, d and ε of the very same groups.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from ordercast.core.structure import Structure
+from ordercast.forest.metrics import measure
+from ordercast.model.groups import Group, GroupTable
+from ordercast.model.options import MILLISECOND
+from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
+from ordercast.plan.advice import advise
+from ordercast.sim.networks import BroadcastSpec, NetworkSpec, PointToPointSpec
+from ordercast.sim.overheard import Sending, overhear
+from ordercast.sim.simulate import EPOCH
+
+OUTSIDE = "outside"
+P2P, BROADCAST = "p2p", "broadcast"
+P_MS, L_MS, T_MS = 1, 5, 2
+_NETWORKS: Mapping[str, NetworkSpec] = {
+    P2P: PointToPointSpec(P_MS * MILLISECOND, L_MS * MILLISECOND),
+    BROADCAST: BroadcastSpec(T_MS * MILLISECOND),
+}
+_BUILDERS = {"propagation": "greedy", "two_phase": "greedy", "centralized": "star"}
+"""Two-phase needs a forest only for what it says of domains."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageWay:
+    """One message's way to its group: transmissions, and when members had it."""
+
+    transmissions: int
+    delays_ms: Sequence[float]
+
+
+def table_costs(config: Config, seed: int, _run: str) -> Measured:
+    """Tables 1 and 2: `protocol/measure`, and `protocol/measure_formula` beside it."""
+    drawn = draw_table(drawing_of(config), seed)
+    table = GroupTable((*drawn.sites, OUTSIDE), drawn.groups)
+    network = config["network"]
+    measures: dict[str, float] = {}
+    for protocol, builder in _BUILDERS.items():
+        structure = Structure(EPOCH, table, advise(table, builder).forest)
+        found = [multicast(structure, group, protocol, network) for group in table.groups]
+        metrics = measure(structure.forest, table)
+        depth = dict(zip(sorted(table.groups), metrics.depth, strict=True))
+        extra = dict(zip(sorted(table.groups), metrics.extra, strict=True))
+        formulas = [
+            FORMULAS[network][protocol](len(members), depth[group], extra[group])
+            for group, members in table.groups.items()
+        ]
+        measures |= {
+            f"{protocol}/messages": fmean(each.transmissions for each in found),
+            f"{protocol}/delay_ms": fmean(max(each.delays_ms) for each in found),
+            f"{protocol}/delay_first_ms": fmean(min(each.delays_ms) for each in found),
+            f"{protocol}/delay_mean_ms": fmean(fmean(each.delays_ms) for each in found),
+            f"{protocol}/messages_formula": fmean(messages for messages, _ in formulas),
+            f"{protocol}/delay_formula_ms": fmean(delay for _, delay in formulas),
+        }
+        if protocol != "two_phase":
+            measures[f"{protocol}/depth_mean"] = metrics.depth_mean
+            measures[f"{protocol}/extra_mean"] = metrics.extra_mean
+    return Measured(measures)
+
+
+def _table1_two_phase(n: int, _d: int, _e: int) -> tuple[float, float]:
+    return 3 * n, 3 * L_MS + (2 * n + 1) * P_MS
+
+
+def _table1_centralized(n: int, _d: int, _e: int) -> tuple[float, float]:
+    return n, 2 * L_MS + n * P_MS
+
+
+def _table1_propagation(n: int, d: int, e: int) -> tuple[float, float]:
+    return n + e, (d + 1) * L_MS + (n + e) * P_MS
+
+
+def _table2_two_phase(n: int, _d: int, _e: int) -> tuple[float, float]:
+    return n + 2, (n + 2) * T_MS
+
+
+def _table2_centralized(_n: int, _d: int, _e: int) -> tuple[float, float]:
+    return 2, 2 * T_MS
+
+
+def _table2_propagation(_n: int, d: int, _e: int) -> tuple[float, float]:
+    return d + 1, (d + 1) * T_MS
+
+
+Formula = Callable[[int, int, int], tuple[float, float]]
+FORMULAS: Mapping[str, Mapping[str, Formula]] = {
+    P2P: {
+        "two_phase": _table1_two_phase,
+        "centralized": _table1_centralized,
+        "propagation": _table1_propagation,
+    },
+    BROADCAST: {
+        "two_phase": _table2_two_phase,
+        "centralized": _table2_centralized,
+        "propagation": _table2_propagation,
+    },
+}
+"""(N, D in milliseconds) of a group by its size, depth and extra sites, as printed."""
+
+
+def multicast(structure: Structure, group: Group, protocol: str, network: str) -> MessageWay:
+    """One message from outside to one group, while nothing else is under way."""
+    sending = Sending(0, OUTSIDE, group)
+    found = overhear(structure, protocol, [sending], _NETWORKS[network])
+    (message,) = found.sent
+    return MessageWay(
+        found.transmissions() if network == BROADCAST else found.messages,
+        [delay / MILLISECOND for delay in found.delays(message)],
+    )

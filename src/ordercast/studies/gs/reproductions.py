@@ -1,0 +1,285 @@
+"""[GS] Garcia-Molina and Spauster 1988: Tables 1 and 2, Graphs 1 to 5 and what §4 says beside them.
+
+Groups are drawn uniformly, as in the paper: 10 to 40 groups of 5 to 40 sites among 20 to 1,000
+sites. Every point is a mean over random tables, repeated until its interval is as narrow as the
+paper's: ± 10 % of the mean, ± 0.5 for extra sites.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.pipeline.sweeps.statistics import Precision
+from ordercast.studies.gs.costs import (
+    setup_findings,
+    table1_findings,
+    table2_findings,
+)
+from ordercast.studies.gs.figures import (
+    depth_figure,
+    exponential_figure,
+    extra_figure,
+    load_figure,
+    setup_figure,
+    table_figure,
+)
+from ordercast.studies.gs.findings import (
+    depth_findings,
+    exponential_findings,
+    extra_findings,
+    load_findings,
+)
+from ordercast.studies.gs.forests import forest_costs, set_up_costs
+from ordercast.studies.gs.frames import BROADCAST, P2P, table_costs
+from ordercast.studies.reproduction import Reproduction, until
+
+Points = Callable[[bool], Sequence[dict[str, Any]]]
+
+_SITES = (20, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500, 700, 1000)
+_QUICK_SITES = (20, 50, 100, 200, 400, 1000)
+_GROUPS = (10, 20, 30, 40)
+_SIZES = (5, 7, 10, 15, 20, 25, 30, 35, 40)
+_QUICK_SIZES = (5, 10, 20, 40)
+_TABLE_SIZES = (3, 5, 10, 20, 40)
+_QUICK_TABLE_SIZES = (3, 5, 10, 20)
+
+_DEPTH = Precision("propagation/depth_mean", share=0.1)
+_EXTRA = Precision("propagation/extra_mean", width=0.5)
+_LOAD = tuple(
+    Precision(f"{protocol}/load_max", share=0.1)
+    for protocol in ("propagation", "two_phase", "centralized")
+)
+_FORESTS = (
+    "Random groups are drawn, the generator of Appendix I builds their forest, and its depth, extra"
+    " sites and load are measured by the definitions of `ordercast plan`."
+)
+_DELAYS = (
+    " Delays are those of one message in the point-to-point model, with nothing else under way;"
+    " two-phase's are those of its description."
+)
+_DELAY_MEASURES = ("delay_first_ms", "delay_mean_ms", "delay_last_ms")
+
+
+def _by_sites(quick: bool) -> list[dict[str, Any]]:
+    sites = _QUICK_SITES if quick else _SITES
+    return [{"sites": s, "groups": g, "size": 5} for g, s in product(_GROUPS, sites)]
+
+
+def _by_size(quick: bool) -> list[dict[str, Any]]:
+    sizes = _QUICK_SIZES if quick else _SIZES
+    return [{"sites": 200, "groups": g, "size": n} for g, n in product(_GROUPS, sizes)]
+
+
+def _by_sites_and_size(quick: bool) -> list[dict[str, Any]]:
+    by_sites = _by_sites(quick)
+    return by_sites + [config for config in _by_size(quick) if config not in by_sites]
+
+
+def _both_sizes(quick: bool) -> list[dict[str, Any]]:
+    groups = (10, 40) if quick else _GROUPS
+    return [
+        {**config, "sizes": sizes}
+        for config in _by_sites(quick)
+        for sizes in ("fixed", "exponential")
+        if config["groups"] in groups
+    ]
+
+
+def _tables(network: str) -> Points:
+    def points(quick: bool) -> list[dict[str, Any]]:
+        sizes = _QUICK_TABLE_SIZES if quick else _TABLE_SIZES
+        groups, sites = (8, 40) if quick else (20, 200)
+        return [{"network": network, "sites": sites, "groups": groups, "size": n} for n in sizes]
+
+    return points
+
+
+def _table_repeats(quick: bool) -> Repeats:
+    """Simulations are dear: in a quick run the intervals are as wide as they are."""
+    bounds = (
+        Precision("propagation/messages", share=0.1),
+        Precision("propagation/delay_ms", share=0.1),
+    )
+    return Repeats(4, 4) if quick else Repeats(10, 1000, bounds)
+
+
+REPRODUCTIONS = (
+    Reproduction(
+        name="gs-table1",
+        title="Table 1: messages and delay in a point-to-point network",
+        source="[GS] §4.1, Table 1",
+        says=(
+            "Two-phase: N = 3n, D = 3L + (2n+1)P. Centralized: N = n, D = 2L + nP."
+            " Propagation: N = n + ε, D at most (d+1)L + (n+ε)P.",
+        ),
+        how="One message at a time to each group of a random table, from an origin outside, in the"
+        " simulator (P = 1 ms, L = 5 ms; acknowledgements held back). The lines are the formulas"
+        " with the n, d and ε of the same groups.",
+        family="gs-tables",
+        experiment=table_costs,
+        split="protocol",
+        points=_tables(P2P),
+        repeats=_table_repeats,
+        measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
+                  "delay_mean_ms", "depth_mean", "extra_mean"),
+        draw=table_figure("P = 1 ms, L = 5 ms"),
+        find=table1_findings,
+    ),
+    Reproduction(
+        name="gs-table2",
+        title="Table 2: messages and delay in a broadcast network",
+        source="[GS] §4.2, Table 2",
+        says=(
+            "Two-phase: N = n + 2. Centralized: N = 2. Propagation: N = d + 1. In each case"
+            " D = N·T, since there is one message on the network at a time.",
+        ),
+        how="As for Table 1, on a broadcast network with T = 2 ms, where a message to several"
+        " receivers at once is one transmission.",
+        family="gs-tables",
+        experiment=table_costs,
+        split="protocol",
+        points=_tables(BROADCAST),
+        repeats=_table_repeats,
+        measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
+                  "delay_mean_ms", "depth_mean", "extra_mean"),
+        draw=table_figure("T = 2 ms"),
+        find=table2_findings,
+    ),
+    Reproduction(
+        name="gs-graph1",
+        title="Graph 1: depth against the number of sites",
+        source="[GS] §4.1, Graph 1",
+        says=(
+            "With groups of fixed size, trees are short and bushy when groups crowd few sites,"
+            " grow longer with more sites, and become a forest of short trees when there are very"
+            " many. For small groups d is expected to be at most 2 or close to it.",
+        ),
+        how=_FORESTS + _DELAYS,
+        family="gs-forests",
+        experiment=forest_costs,
+        split="protocol",
+        points=_by_sites,
+        repeats=until(_DEPTH, quick=20, full=100),
+        measures=("depth_mean", "depth_max", "member_depth_mean", "member_depth_sd",
+                  *_DELAY_MEASURES),
+        draw=depth_figure("sites"),
+        find=depth_findings("sites"),
+    ),
+    Reproduction(
+        name="gs-graph2",
+        title="Graph 2: depth against the size of groups",
+        source="[GS] §4.1, Graph 2",
+        says=(
+            "With 200 sites and groups of growing size, the same ratio of group size to sites"
+            " explains the curves: many intersections make bushy trees, few of them long ones, very"
+            " few a sparse forest.",
+        ),
+        how=_FORESTS + _DELAYS,
+        family="gs-forests",
+        experiment=forest_costs,
+        split="protocol",
+        points=_by_size,
+        repeats=until(_DEPTH, quick=20, full=100),
+        measures=("depth_mean", "depth_max", "member_depth_mean", "member_depth_sd",
+                  *_DELAY_MEASURES),
+        draw=depth_figure("size"),
+        find=depth_findings("size"),
+    ),
+    Reproduction(
+        name="gs-graph3",
+        title="Graph 3: extra sites against the number of sites",
+        source="[GS] §4.1, Graph 3",
+        says=("The number of extra sites is low in general, and its curves are like the depth's.",),
+        how=_FORESTS,
+        family="gs-forests",
+        experiment=forest_costs,
+        split="protocol",
+        points=_by_sites,
+        repeats=until(_EXTRA, quick=20, full=100),
+        measures=("extra_mean", "extra_share", "depth_mean"),
+        draw=extra_figure,
+        find=extra_findings,
+    ),
+    Reproduction(
+        name="gs-graph4",
+        title="Graph 4: highest load against the number of sites",
+        source="[GS] §4.1, Graph 4",
+        says=(
+            "Propagation's load is high for few sites and falls to very low. Two-phase is very well"
+            " distributed over the receivers, but not at the source. Centralized is high: one site"
+            " is the bottleneck.",
+        ),
+        how=_FORESTS + " One message goes to each group, from an outside process. Two-phase: three"
+        " messages per membership, and 3n at the source of a message. Centralized: the site in most"
+        " groups receives each message and sends it to every other member (errata GS-10).",
+        family="gs-forests",
+        experiment=forest_costs,
+        split="protocol",
+        points=_by_sites,
+        repeats=until(*_LOAD, quick=20, full=100),
+        measures=("load_max", "load_source", "load_one_source", "load_star"),
+        draw=load_figure("sites"),
+        find=load_findings("sites"),
+    ),
+    Reproduction(
+        name="gs-graph5",
+        title="Graph 5: highest load against the size of groups",
+        source="[GS] §4.1, Graph 5",
+        says=(
+            "As Graph 4, with 200 sites and groups of growing size: load is high where trees are"
+            " bushy, and two-phase's is much higher at the source when groups are large.",
+        ),
+        how=_FORESTS + " Loads as for Graph 4.",
+        family="gs-forests",
+        experiment=forest_costs,
+        split="protocol",
+        points=_by_size,
+        repeats=until(*_LOAD, quick=20, full=100),
+        measures=("load_max", "load_source", "load_one_source", "load_star"),
+        draw=load_figure("size"),
+        find=load_findings("size"),
+    ),
+    Reproduction(
+        name="gs-exponential",
+        title="Groups of different sizes",
+        source="[GS] §4.1, last paragraph",
+        says=(
+            "With sizes from an exponential distribution instead of a fixed one, the graphs have"
+            " the same shape and generally lower depths.",
+        ),
+        how=_FORESTS + " Sizes are geometric, the exponential distribution of whole numbers: 1 or"
+        " more, 5 on average.",
+        family="gs-forests",
+        experiment=forest_costs,
+        split="protocol",
+        points=_both_sizes,
+        repeats=until(_DEPTH, quick=20, full=100),
+        measures=("depth_mean", "depth_max", "extra_mean"),
+        draw=exponential_figure,
+        find=exponential_findings,
+    ),
+    Reproduction(
+        name="gs-setup",
+        title="What set-up costs, and when it has paid",
+        source="[GS] §4.3",
+        says=(
+            "The propagation graph (as the centralized solution) is costly to set up, so it is for"
+            " groups that receive relatively many messages during their life.",
+        ),
+        how="Set-up is computing the forest (the quickest of five times, on the machine that ran"
+        " this) and installing it: the manager, an outside process, sends an Open to every root,"
+        " and it travels down every tree (§5.1), one message for each site that is in a group. What"
+        " a multicast saves is what two-phase would take more of it (Table 1): 2n − ε messages, and"
+        " the difference in delay. Break-even is set-up divided by saving, in multicasts.",
+        family="gs-setup",
+        experiment=set_up_costs,
+        split="protocol",
+        points=_by_sites_and_size,
+        repeats=until(Precision("break_even_messages", share=0.1), quick=10, full=50),
+        measures=("compute_ms", "install_ms", "install_messages", "saved_messages", "saved_ms",
+                  "pays_in_messages", "pays_in_delay", "break_even_messages", "break_even_delay"),
+        draw=setup_figure,
+        find=setup_findings,
+    ),
+)  # fmt: skip

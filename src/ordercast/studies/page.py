@@ -1,0 +1,146 @@
+"""`index.html`: each figure beside what its paper says, and where the measured numbers differ."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from ordercast.studies.reproduction import (
+    AGREES,
+    DIFFERS,
+    PARTLY,
+    Finding,
+    Reproduction,
+)
+
+_PAPERS = (
+    "[GS]: H. Garcia-Molina and A. Spauster, Ordered and Reliable Multicast Communication,"
+    " Princeton University, CS-TR-184-88, 1988. [STAB]: K. Guo, R. van Renesse, W. Vogels and"
+    " K. Birman, Hierarchical Message Stability Tracking Protocols, Cornell University."
+)
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #22313f; background: #fff; margin: 0 auto;
+       max-width: 1120px; padding: 1.5rem; }
+h1 { font-size: 1.7rem; margin: 0 0 .3rem; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .2rem; border-top: 1px solid #d5d8dc;
+     padding-top: 1.4rem; }
+h3 { font-size: .95rem; margin: 1rem 0 .2rem; }
+p { margin: .3rem 0 .6rem; max-width: 75ch; }
+.small { color: #5d6d7e; font-size: .88rem; }
+img { display: block; max-width: 100%; height: auto; margin: .6rem 0; }
+table { border-collapse: collapse; margin: .4rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .9rem .35rem 0;
+         border-bottom: 1px solid #e5e8e8; }
+th { font-weight: 600; font-size: .88rem; }
+td.mark { white-space: nowrap; font-weight: 600; }
+.agrees { color: #1e7b4d; } .partly { color: #a0620a; } .differs { color: #b03a2e; }
+.measured { color: #5d6d7e; }
+a { color: #0b5394; }
+nav li { margin: .15rem 0; }
+blockquote { margin: .3rem 0; padding: .1rem 0 .1rem 1rem; border-left: 3px solid #aeb6bf;
+             max-width: 75ch; }
+@media (max-width: 640px) { td, th { display: block; border: 0; padding: .1rem 0; }
+  tr { display: block; border-bottom: 1px solid #e5e8e8; padding: .4rem 0; }
+  thead { display: none; } }
+@media print { nav { display: none; } h2 { break-before: page; } img { max-width: 100%; } }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`told`: how many points and runs, how long, quick or in full."""
+
+    reproduction: Reproduction
+    findings: Sequence[Finding]
+    told: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        return summary([self])
+
+
+def summary(sections: Sequence[Section]) -> str:
+    """`3 agree, 1 partly, 2 differ`."""
+    verdicts = [finding.verdict for section in sections for finding in section.findings]
+    told = {AGREES: "agree", PARTLY: "partly", DIFFERS: "differ"}
+    counts = [(verdicts.count(verdict), word) for verdict, word in told.items()]
+    return ", ".join(f"{count} {word}" for count, word in counts if count) or "measured only"
+
+
+def page(sections: Sequence[Section]) -> str:
+    quick = any(section.told.get("quick") for section in sections)
+    lines = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        "<title>ordercast: the papers' results, redone</title>",
+        f"<style>{_STYLE}</style></head><body>",
+        "<h1>The papers’ results, redone</h1>",
+        "<p>Each figure stands beside what its paper says about it, in our words, and what was"
+        f" measured here. Of the statements, {summary(sections)}: <em>partly</em> means at some"
+        " points and not at others. Bars are 95 % intervals.</p>",
+    ]
+    if quick:
+        lines.append(
+            '<p class="small">Some figures were made with <code>--quick</code>: fewer points and'
+            " runs, so their intervals are wider.</p>"
+        )
+    lines.append("<nav><ul>")
+    lines += [
+        f'<li><a href="#{escape(s.reproduction.name)}">{escape(s.reproduction.title)}</a>'
+        f' <span class="small">({escape(s.verdict)})</span></li>'
+        for s in sections
+    ]
+    lines.append("</ul></nav>")
+    for section in sections:
+        lines += _section(section)
+    lines.append(f'<p class="small" style="margin-top:3rem">{escape(_PAPERS)}</p></body></html>')
+    return "\n".join(lines) + "\n"
+
+
+def _section(section: Section) -> list[str]:
+    each, told = section.reproduction, section.told
+    name = escape(each.name)
+    lines = [
+        f'<section id="{name}"><h2>{escape(each.title)}</h2>',
+        f'<p class="small">{escape(each.source)} · <code>ordercast reproduce --only {name}</code> ·'
+        f' <a href="{name}.csv">CSV</a> · <a href="{name}.parquet">Parquet</a></p>',
+        "<h3>The paper says</h3>",
+        *(f"<blockquote>{_text(words)}</blockquote>" for words in each.says),
+        # By its density a figure has the size it was drawn for, and all have letters of one size.
+        f'<a href="{name}.png"><img src="{name}.png" srcset="{name}.png 1.6x"'
+        f' alt="{escape(each.title)}"></a>',
+        "<h3>Compared</h3>",
+        "<table><thead><tr><th></th><th>Statement</th><th>Measured</th></tr></thead><tbody>",
+    ]
+    for finding in section.findings:
+        mark = finding.verdict
+        lines.append(
+            f'<tr><td class="mark {mark}">{mark}</td><td>{_text(finding.statement)}</td>'
+            f"<td>{_text(finding.measured)}</td></tr>"
+        )
+    lines.append("</tbody></table>")
+    kind = "quick" if told.get("quick") else "in full"
+    lines.append(f'<h3>How</h3><p>{_text(each.how)}</p><p class="small">{_facts(told, kind)}</p>')
+    lines.append("</section>")
+    return lines
+
+
+def _text(words: str) -> str:
+    """Words between backticks are code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words))
+
+
+def _facts(told: Mapping[str, Any], kind: str) -> str:
+    facts = [
+        f"{told['points']:,} points, {told['runs']:,} runs, {kind}",
+        f"seed {told['seed']}, ordercast {told['version']}",
+    ]
+    if told.get("failed"):
+        facts.append(f"{told['failed']:,} runs failed (see the CSV)")
+    if told.get("unreached"):
+        facts.append(f"{told['unreached']:,} points did not reach their interval")
+    return escape("; ".join(facts) + ".")

@@ -1,0 +1,98 @@
+"""What a reproduction is: the points to run, the figure to draw, the paper's words to compare."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ordercast.pipeline.sweeps.results import Results
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.pipeline.sweeps.statistics import Precision
+from ordercast.pipeline.sweeps.subject import Experiment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEED = 1988
+
+
+AGREES, PARTLY, DIFFERS, MEASURED = "agrees", "partly", "differs", "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A statement of the paper beside what was measured, and whether the two agree: everywhere,
+    at some of the points, or nowhere. `measured`: there is nothing to agree with."""
+
+    statement: str
+    verdict: str
+    measured: str
+
+
+def judged(cases: Sequence[bool]) -> str:
+    if all(cases):
+        return AGREES
+    return PARTLY if any(cases) else DIFFERS
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """`split` names the column for what stands before the slash in the experiment's measures;
+    reproductions of one `family` share their runs."""
+
+    name: str
+    title: str
+    source: str
+    says: Sequence[str]
+    how: str
+    family: str
+    experiment: Experiment
+    split: str
+    points: Callable[[bool], Sequence[Mapping[str, Any]]]
+    repeats: Callable[[bool], Repeats]
+    measures: Sequence[str]
+    draw: Callable[[Results], "Figure"]
+    find: Callable[[Results], Sequence[Finding]]
+
+    def table(self, results: Results) -> Results:
+        """The rows that belong here, the protocol or builder in a column of its own."""
+        rows = []
+        for row in results.rows:
+            subject, slash, measure = row.measure.rpartition("/")
+            if row.error is None and measure not in self.measures:
+                continue
+            extra = {self.split: subject} if slash else {}
+            rows.append(replace(row, parameters={**row.parameters, **extra}, measure=measure))
+        return Results.of(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A point of a curve."""
+
+    x: float
+    y: float
+    ci: float
+
+
+def curve(results: Results, x: str, measure: str, **where: Any) -> list[Spot]:
+    """A measure against a parameter, in its order."""
+    rows = results.where(measure=measure, **where)
+    spots = [Spot(r.parameters[x], r.mean, r.ci95 or 0.0) for r in rows if r.mean is not None]
+    return sorted(spots, key=lambda spot: spot.x)
+
+
+def with_interval(spot: Spot, digits: int) -> str:
+    """The mean and the half width of its 95 % interval, which is left out where nothing varies."""
+    mean = f"{spot.y:.{digits}f}"
+    return f"{mean} ± {spot.ci:.{digits}f}" if round(spot.ci, digits) else mean
+
+
+def values(results: Results, parameter: str) -> list[Any]:
+    """The values that a parameter has, in their order."""
+    found = {row.parameters[parameter] for row in results.rows if parameter in row.parameters}
+    return sorted(found)
+
+
+def until(*bounds: Precision, quick: int, full: int) -> Callable[[bool], Repeats]:
+    """Repeat until the bounds hold, from so many runs on: fewer when it is to be quick."""
+    return lambda is_quick: Repeats(quick if is_quick else full, 1000, bounds)

@@ -1,0 +1,382 @@
+"""What [STAB] says about its tables and figures, held against the measured numbers.
+
+Statements are in our words; whether they hold is computed from the results, never written down.
+"""
+
+from collections.abc import Callable, Sequence
+from math import log, log2
+
+from ordercast.core.stability.protocols import PROTOCOLS
+from ordercast.pipeline.sweeps.results import Results
+from ordercast.studies.reproduction import (
+    MEASURED,
+    Finding,
+    Spot,
+    curve,
+    judged,
+    values,
+)
+from ordercast.studies.stab.figures import complete, random_spots
+from ordercast.studies.stab.runs import STRUCTURED
+from ordercast.studies.stab.tree import TreeShape, parse_tree
+
+ALIKE = 0.05  # of each other, at most: what still counts as almost identical
+CLOSE = 0.25  # likewise: what still counts as close
+FLAT = 0.5  # power of n, at most: what still counts as almost flat
+PRINTED = 0.1  # of the printed number: what still counts as that number
+
+_RATIOS = (  # of round-trip times: basic, structured, members, times as printed
+    ("coordp", "s_coordp", 1_000, 70),
+    ("coordp", "s_coordp", 20_000, 2_100),
+    ("train", "s_train", 1_000, 35),
+    ("train", "s_train", 20_000, 500),
+)
+
+
+Said = Callable[[TreeShape], int]
+_TABLE_1: Sequence[tuple[str, Sequence[tuple[str, str, Said]]]] = (
+    (
+        "CoordP takes 3 rounds and FullDist 2, whatever the size.",
+        [("coordp", "rounds", lambda _: 3), ("full_dist", "rounds", lambda _: 2)],
+    ),
+    ("Train takes 2n rounds.", [("train", "rounds", lambda s: 2 * s.n)]),
+    ("S_CoordP takes p + 2 rounds.", [("s_coordp", "rounds", lambda s: s.p + 2)]),
+    ("S_Train takes bp + 2 rounds.", [("s_train", "rounds", lambda s: s.b * s.p + 2)]),
+    (
+        "CoordP: the coordinator processes n + 3 messages, others 3.",
+        [
+            ("coordp", "processed_root", lambda s: s.n + 3),
+            ("coordp", "processed_internal", lambda _: 3),
+            ("coordp", "processed_leaf", lambda _: 3),
+        ],
+    ),
+    (
+        "FullDist: every member processes n + 1, Train: 4.",
+        [
+            ("full_dist", "processed_root", lambda s: s.n + 1),
+            ("full_dist", "processed_leaf_least", lambda s: s.n + 1),
+            ("train", "processed_root", lambda _: 4),
+            ("train", "processed_leaf_least", lambda _: 4),
+        ],
+    ),
+    (
+        "S_CoordP: b + 4 at the root, b + 3 at inner members, 3 at leaves.",
+        [
+            ("s_coordp", "processed_root", lambda s: s.b + 4),
+            ("s_coordp", "processed_internal", lambda s: s.b + 3),
+            ("s_coordp", "processed_leaf", lambda _: 3),
+        ],
+    ),
+    (
+        "S_Train: 5 at the root, 4 or 5 at inner members, 3 or 4 at leaves.",
+        [
+            ("s_train", "processed_root", lambda _: 5),
+            ("s_train", "processed_internal_least", lambda _: 4),
+            ("s_train", "processed_internal", lambda _: 5),
+            ("s_train", "processed_leaf_least", lambda _: 3),
+            ("s_train", "processed_leaf", lambda _: 4),
+        ],
+    ),
+)
+
+
+def table1_findings(results: Results) -> list[Finding]:
+    trees = sorted((parse_tree(tree) for tree in values(results, "tree")), key=lambda s: s.n)
+    at = f"b, p = {'; '.join(f'{shape.b}, {shape.p}' for shape in trees)}:"
+    found = []
+    for statement, cells in _TABLE_1:
+        same, shown = [], []
+        for protocol, measure, said in cells:
+            rows = results.where(measure=measure, protocol=protocol)
+            measured = {row.parameters["tree"]: row.mean for row in rows}
+            numbers = [measured[shape.text()] for shape in trees]
+            same += [n == said(shape) for n, shape in zip(numbers, trees, strict=True)]
+            shown.append(", ".join(f"{number:g}" for number in numbers))
+        found.append(Finding(statement, judged(same), f"{at} {'; '.join(shown)}."))
+    return found
+
+
+def table4_findings(results: Results) -> list[Finding]:
+    def of(protocol: str, kind: str) -> list[Spot]:
+        return complete(results, f"on_hops_{kind}", protocol)
+
+    multicasts = [of(p, kind) for p in ("coordp", *STRUCTURED) for kind in ("start", "info")]
+    acks, starts = of("s_coordp", "ack"), of("train", "start")
+    every = of("full_dist", "info")
+    at = _members(acks)
+    return [
+        Finding(
+            "A multicast crosses every link once: n − 1 STARTs and n − 1 INFOs on all hops.",
+            judged([spot.y == spot.x - 1 for spots in multicasts for spot in spots]),
+            f"{at} {_numbers(multicasts[0])} each.",
+        ),
+        Finding(
+            "S_CoordP's ACKs travel one hop each: n − 1, and 3(n − 1) messages in all.",
+            judged(
+                [spot.y == spot.x - 1 for spot in acks]
+                + [s.y == 3 * (s.x - 1) for s in complete(results, "messages_on_hops", "s_coordp")]
+            ),
+            f"{at} {_numbers(acks)} ACKs.",
+        ),
+        Finding(
+            "FullDist: n(n − 1).",
+            judged([spot.y == spot.x * (spot.x - 1) for spot in every]),
+            f"{at} {_numbers(every)}.",
+        ),
+        Finding(
+            "Train has one START.",
+            judged([spot.y == 1 for spot in starts]),
+            f"{at} {_numbers(starts)}: by its description it begins with an ACK (errata STAB-3)."
+            f" ACKs: {_numbers(of('train', 'ack'))}.",
+        ),
+        _orders(results),
+    ]
+
+
+def _orders(results: Results) -> Finding:
+    """Table 4's last column, by the power of n that fits best."""
+    powers = {p: power(complete(results, "messages_on_hops", p)) for p in PROTOCOLS}
+    linear = ("s_coordp", "train", "s_train")
+    return Finding(
+        "Totals grow as n log n (CoordP), n² (FullDist) and n (the others).",
+        judged(
+            [
+                1 < powers["coordp"] < 1.25,
+                abs(powers["full_dist"] - 2) < 0.05,
+                *(abs(powers[p] - 1) < 0.15 for p in linear),
+            ]
+        ),
+        "Fitted powers of n: " + ", ".join(f"{p} {powers[p]:.2f}" for p in PROTOCOLS) + ".",
+    )
+
+
+def messages_findings(results: Results) -> list[Finding]:
+    found = [_orders(results)]
+    for basic, structured in (("coordp", "s_coordp"), ("full_dist", "s_coordp"),
+                              ("train", "s_train")):  # fmt: skip
+        times = _times(results, "messages_on_hops", basic, structured)
+        found.append(
+            Finding(
+                f"{structured} reduces the messages of {basic} by at least a factor of log n.",
+                judged([spot.y >= log2(spot.x) for spot in times]),
+                f"{_members(times)} {_numbers(times, 1)} times fewer; log₂ n is"
+                f" {', '.join(f'{log2(spot.x):.1f}' for spot in times)}.",
+            )
+        )
+    return found
+
+
+def queue_findings(results: Results) -> list[Finding]:
+    link = {p: complete(results, "queue_link", p) for p in PROTOCOLS}
+    cpu = {p: complete(results, "queue_cpu", p) for p in PROTOCOLS}
+    at = _members(link["coordp"])
+    ones = [spot.y == 1 for p in ("train", *STRUCTURED) for spot in link[p]]
+    return [
+        Finding(
+            "FullDist has the longest queue, then CoordP; both grow with n.",
+            judged(
+                [a.y >= b.y for a, b in zip(link["full_dist"], link["coordp"], strict=True)]
+                + [_grows(link["full_dist"]), _grows(link["coordp"])]
+            ),
+            f"{at} on a link {_numbers(link['full_dist'])} against {_numbers(link['coordp'])}; at"
+            f" a processor {_numbers(cpu['full_dist'])} against {_numbers(cpu['coordp'])}.",
+        ),
+        Finding(
+            "The queue of Train and of both structured protocols stays at 1: on links.",
+            judged(ones),
+            f"{at} S_CoordP {_numbers(link['s_coordp'])}.",
+        ),
+        Finding(
+            "It stays at 1: at processors.",
+            judged([spot.y == 1 for p in ("train", *STRUCTURED) for spot in cpu[p]]),
+            f"{at} Train {_numbers(cpu['train'])}, S_CoordP {_numbers(cpu['s_coordp'])} (one from"
+            f" each child, errata STAB-8), S_Train {_numbers(cpu['s_train'])}.",
+        ),
+    ]
+
+
+def rtt_findings(results: Results) -> list[Finding]:
+    rtt = {p: complete(results, "rtt_ms", p) for p in PROTOCOLS}
+    at = _members(rtt["coordp"])
+    apart = [abs(a.y - b.y) / b.y for a, b in zip(rtt["full_dist"], rtt["coordp"], strict=True)]
+    longest = [
+        t.y > max(c.y, f.y)
+        for t, c, f in zip(rtt["train"], rtt["coordp"], rtt["full_dist"], strict=True)
+    ]
+    return [
+        Finding(
+            "Train has the longest round trip of the basic protocols.",
+            judged(longest),
+            f"{at} {_numbers(rtt['train'])} ms, one of its two circulations; CoordP"
+            f" {_numbers(rtt['coordp'])} ms.",
+        ),
+        Finding(
+            "CoordP and FullDist are almost identical.",
+            judged([each <= ALIKE for each in apart]),
+            f"{at} {', '.join(f'{100 * each:.1f} %' for each in apart)} apart (taken as almost"
+            f" identical: {100 * ALIKE:.0f} %).",
+        ),
+        Finding(
+            "S_Train takes longer than S_CoordP, and grows more.",
+            judged(
+                [a.y > b.y for a, b in zip(rtt["s_train"], rtt["s_coordp"], strict=True)]
+                + [power(rtt["s_train"]) > power(rtt["s_coordp"])]
+            ),
+            f"{at} {_numbers(rtt['s_train'], 1)} ms against {_numbers(rtt['s_coordp'], 1)} ms;"
+            f" powers of n {power(rtt['s_train']):.2f} and {power(rtt['s_coordp']):.2f}.",
+        ),
+        _random_trees(results),
+    ]
+
+
+def _random_trees(results: Results) -> Finding:
+    """The mean of a size's random trees beside its complete one."""
+    told, close = [], []
+    for protocol in PROTOCOLS:
+        drawn = random_spots(results, "rtt_ms", protocol)
+        shares = []
+        for spot in complete(results, "rtt_ms", protocol):
+            same = [each.y for each in drawn if each.x == spot.x]
+            if same:
+                shares.append(sum(same) / len(same) / spot.y)
+        close += [abs(share - 1) <= CLOSE for share in shares]
+        told.append(f"{protocol} {min(shares):.2f} to {max(shares):.2f}")
+    trees = len(values(results, "random_tree"))
+    return Finding(
+        "Round trips on random trees are close to those on the complete ones.",
+        judged(close),
+        f"{trees} random trees; mean by size, times the complete tree's: {', '.join(told)} (taken"
+        f" as close: within {100 * CLOSE:.0f} %).",
+    )
+
+
+def pairs_findings(results: Results) -> list[Finding]:
+    rtt = {p: complete(results, "rtt_ms", p) for p in PROTOCOLS}
+    powers = {p: power(spots) for p, spots in rtt.items()}
+    a = _times(results, "rtt_ms", "coordp", "s_coordp")
+    b = _times(results, "rtt_ms", "train", "s_train")
+    return [
+        Finding(
+            "CoordP's round trip grows dramatically with n while S_CoordP's stays almost flat.",
+            judged([powers["coordp"] > 1, powers["s_coordp"] <= FLAT]),
+            f"Powers of n: {powers['coordp']:.2f} and {powers['s_coordp']:.2f} (taken as almost"
+            f" flat: {FLAT:g} or less; arrays of 4n bytes take longer to send). {_members(a)}"
+            f" {_numbers(a, 1)} times shorter.",
+        ),
+        Finding(
+            "FullDist's grows as sharply.",
+            judged([powers["full_dist"] > 1]),
+            f"Power of n: {powers['full_dist']:.2f}.",
+        ),
+        Finding(
+            "S_Train scales much better than Train.",
+            judged([powers["s_train"] < powers["train"], *(spot.y > 1 for spot in b)]),
+            f"Powers of n: {powers['s_train']:.2f} and {powers['train']:.2f}. {_members(b)}"
+            f" {_numbers(b, 1)} times shorter.",
+        ),
+    ]
+
+
+def scale_findings(results: Results) -> list[Finding]:
+    return [*_printed_ratios(results), *_powers(results), *_elsewhere(results)]
+
+
+def _printed_ratios(results: Results) -> list[Finding]:
+    return [
+        Finding(
+            f"With {members:,} members {structured} is {printed:,} times quicker than {basic}.",
+            judged([abs(spot.y - printed) <= PRINTED * printed]),
+            f"{spot.y:,.1f} times (errata STAB-5: no plain reading of the cost model gives the"
+            " printed numbers).",
+        )
+        for basic, structured, members, printed in _RATIOS
+        for spot in _times(results, "rtt_ms", basic, structured)
+        if spot.x == members
+    ]
+
+
+def _powers(results: Results) -> list[Finding]:
+    found = []
+    for measure, what in (
+        ("rtt_ms", "Round-trip time, in ms,"),
+        ("messages_per_member", "Messages on all hops per member"),
+    ):
+        told = []
+        for protocol in PROTOCOLS:
+            spots = complete(results, measure, protocol)
+            first, last = spots[0], spots[-1]
+            told.append(
+                f"{protocol} {power(spots):.2f} (n = {first.x:,.0f} to {last.x:,.0f}:"
+                f" {_short(first.y)} to {_short(last.y)})"
+            )
+        found.append(
+            Finding(
+                f"{what} against n (beyond the paper).",
+                MEASURED,
+                f"Fitted powers of n: {', '.join(told)}.",
+            )
+        )
+    return found
+
+
+def _elsewhere(results: Results) -> list[Finding]:
+    """§5.3.1 and §7 leave both for later."""
+    found = []
+    for where, what in (
+        ({"placement": "shuffled"}, "members anywhere in the network's tree"),
+        ({"links": "wan"}, "the root's children in other regions"),
+    ):
+        told, kept = [], []
+        for protocol in PROTOCOLS:
+            near = {spot.x: spot.y for spot in complete(results, "rtt_ms", protocol)}
+            far = curve(results, "members", "rtt_ms", protocol=protocol, **where)
+            first, last = far[0], far[-1]
+            told.append(
+                f"{protocol} {first.y / near[first.x]:.1f} times as long at n = {first.x:,.0f},"
+                f" {last.y / near[last.x]:.1f} at {last.x:,.0f}"
+            )
+        for basic, structured in (("coordp", "s_coordp"), ("train", "s_train")):
+            slow = curve(results, "members", "rtt_ms", protocol=basic, **where)
+            quick = curve(results, "members", "rtt_ms", protocol=structured, **where)
+            kept += [a.y > b.y for a, b in zip(slow, quick, strict=True)]
+        found.append(
+            Finding(
+                f"The structured protocols stay quicker with {what} (beyond the paper).",
+                judged(kept),
+                "; ".join(told) + ".",
+            )
+        )
+    return found
+
+
+def power(spots: Sequence[Spot]) -> float:
+    """The power of n that fits best: least squares on logarithms."""
+    xs, ys = [log(spot.x) for spot in spots], [log(spot.y) for spot in spots]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    across = sum((x - mean_x) ** 2 for x in xs)
+    if not across:
+        return 0.0
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / across
+    return round(slope, 2) + 0.0  # never "-0.00"
+
+
+def _times(results: Results, measure: str, basic: str, structured: str) -> list[Spot]:
+    """How many times more the basic protocol takes, by n."""
+    less = {spot.x: spot.y for spot in complete(results, measure, structured)}
+    return [Spot(s.x, s.y / less[s.x], 0.0) for s in complete(results, measure, basic)]
+
+
+def _grows(spots: Sequence[Spot]) -> bool:
+    return spots[-1].y > spots[0].y
+
+
+def _members(spots: Sequence[Spot]) -> str:
+    return f"n = {', '.join(f'{spot.x:,.0f}' for spot in spots)}:"
+
+
+def _numbers(spots: Sequence[Spot], digits: int = 0) -> str:
+    return ", ".join(f"{spot.y:,.{digits}f}" for spot in spots)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,262 @@
+"""[STAB] Guo, van Renesse, Vogels and Birman: its tables and figures, and what it leaves for later.
+
+Everything comes from running the protocols on the simulated tree network of §5.1; there is no
+closed form here. Trees are those of Table 3: height 5, degrees 2 to 4, and 10 random ones per size.
+"""
+
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.studies.reproduction import Reproduction
+from ordercast.studies.stab.figures import (
+    kinds_figure,
+    load_figure,
+    messages_figure,
+    pairs_figure,
+    queues_figure,
+    rtt_figure,
+    scale_figure,
+    table1_figure,
+    trigger_figure,
+)
+from ordercast.studies.stab.findings import (
+    messages_findings,
+    pairs_findings,
+    queue_findings,
+    rtt_findings,
+    scale_findings,
+    table1_findings,
+    table4_findings,
+)
+from ordercast.studies.stab.runs import (
+    complete_trees,
+    limits,
+    load_costs,
+    loads,
+    round_costs,
+    sizes,
+    table_3,
+    trigger_costs,
+    with_random_trees,
+)
+from ordercast.studies.stab.trigger import load_findings, trigger_findings
+
+_MODEL = (
+    "One round on the network of §5.1 as we read it (errata STAB-4): processors send and receive"
+    " one message at a time, links of 100 Mbps store and forward, routers take 1 ms."
+)
+_RTT = (
+    " The round trip is the first member's, from START received to INFO received; of FullDist from"
+    " its own row to the last; of Train one circulation, from the first ACK to its return."
+)
+_FAMILY = "stab-rounds"
+
+
+def _once(_quick: bool) -> Repeats:
+    """A tree and a protocol leave nothing to chance."""
+    return Repeats(1, 1)
+
+
+REPRODUCTIONS = (
+    Reproduction(
+        name="stab-table1",
+        title="Table 1: rounds and messages processed",
+        source="[STAB] §3, §4, Tables 1 and 2",
+        says=(
+            "Rounds: 3 (CoordP), 2 (FullDist), 2n (Train), p + 2 (S_CoordP), bp + 2 (S_Train)."
+            " Messages processed: n + 3 at the coordinator, 3 elsewhere; n + 1; 4; at most b + 4;"
+            " at most 5. The structured protocols leave every member with O(1).",
+        ),
+        how="One round on complete trees. A message's round is one more than that of the messages"
+        " its sender waited for; a multicast is one message sent and one received by its sender.",
+        family=_FAMILY,
+        experiment=round_costs,
+        split="protocol",
+        points=complete_trees,
+        repeats=_once,
+        measures=(
+            "rounds", "processed_root", "processed_internal", "processed_internal_least",
+            "processed_leaf", "processed_leaf_least",
+        ),
+        draw=table1_figure,
+        find=table1_findings,
+    ),
+    Reproduction(
+        name="stab-table4",
+        title="Table 4: messages on all hops, by kind",
+        source="[STAB] §5.3.1, Tables 3 and 4",
+        says=(
+            "START and INFO are multicasts of n − 1 hops. CoordP's ACKs travel all the way to the"
+            " root, S_CoordP's one hop. In all O(n log n) for CoordP, O(n²) for FullDist, O(n) for"
+            " the others.",
+        ),
+        how=_MODEL + " A message counts once on every link that it crosses. That the counts equal"
+        " the table's formulas, the wrong one mended (errata STAB-1), is a test of ours.",
+        family=_FAMILY,
+        experiment=round_costs,
+        split="protocol",
+        points=table_3,
+        repeats=_once,
+        measures=("on_hops_start", "on_hops_ack", "on_hops_info", "messages_on_hops"),
+        draw=kinds_figure,
+        find=table4_findings,
+    ),
+    Reproduction(
+        name="stab-figure6",
+        title="Figure 6: messages on all hops",
+        source="[STAB] §5.3.1, Figure 6",
+        says=(
+            "The structured protocols reduce the total number of messages on all hops from their"
+            " basic protocols by at least a factor of log n.",
+        ),
+        how=_MODEL,
+        family=_FAMILY,
+        experiment=round_costs,
+        split="protocol",
+        points=table_3,
+        repeats=_once,
+        measures=("messages_on_hops",),
+        draw=messages_figure,
+        find=messages_findings,
+    ),
+    Reproduction(
+        name="stab-figure7",
+        title="Figure 7: messages on all hops, basic and structured",
+        source="[STAB] §5.3.1, Figure 7",
+        says=("As Figure 6, each basic protocol beside the structured one derived from it.",),
+        how=_MODEL,
+        family=_FAMILY,
+        experiment=round_costs,
+        split="protocol",
+        points=table_3,
+        repeats=_once,
+        measures=("messages_on_hops",),
+        draw=pairs_figure("messages_on_hops", "messages", "on all hops"),
+        find=messages_findings,
+    ),
+    Reproduction(
+        name="stab-figure8",
+        title="Figure 8: the longest queue",
+        source="[STAB] §5.4.1, Figure 8",
+        says=(
+            "FullDist has the largest value, followed by CoordP; both increase with n. Train stays"
+            " at 1, and so do both structured protocols.",
+        ),
+        how=_MODEL + " The paper does not say which queue it means: both are shown (errata STAB-8)."
+        " A queue counts the message in service.",
+        family=_FAMILY,
+        experiment=round_costs,
+        split="protocol",
+        points=table_3,
+        repeats=_once,
+        measures=("queue_link", "queue_cpu"),
+        draw=queues_figure,
+        find=queue_findings,
+    ),
+    Reproduction(
+        name="stab-figure9",
+        title="Figure 9: round-trip time",
+        source="[STAB] §5.4.2, Figure 9",
+        says=(
+            "Train has the longest round trip, CoordP and FullDist almost the same. S_Train"
+            " increases more than S_CoordP. On random trees round trips are close to those on"
+            " near-complete ones.",
+        ),
+        how=_MODEL + _RTT + " Random trees are drawn as in the paper, mended (errata STAB-2), and"
+        " again where a level would stay empty.",
+        family=_FAMILY,
+        experiment=round_costs,
+        split="protocol",
+        points=with_random_trees,
+        repeats=_once,
+        measures=("rtt_ms", "slowest_rtt_ms"),
+        draw=rtt_figure,
+        find=rtt_findings,
+    ),
+    Reproduction(
+        name="stab-figure10",
+        title="Figure 10: round-trip time, basic and structured",
+        source="[STAB] §5.4.2, Figure 10",
+        says=(
+            "CoordP's round trip increases dramatically with n while S_CoordP's stays almost flat;"
+            " FullDist's increases sharply; S_Train scales significantly better than Train.",
+        ),
+        how=_MODEL + _RTT,
+        family=_FAMILY,
+        experiment=round_costs,
+        split="protocol",
+        points=with_random_trees,
+        repeats=_once,
+        measures=("rtt_ms", "slowest_rtt_ms"),
+        draw=pairs_figure("rtt_ms", "round-trip time, ms", "round trip"),
+        find=pairs_findings,
+    ),
+    Reproduction(
+        name="stab-scale",
+        title="From 50 to 20,000 members, other trees, and wide areas",
+        source="[STAB] §5.4.2, §5.3.1, §7",
+        says=(
+            "With 1,000 members S_CoordP is 70 times quicker than CoordP, with 20,000 in a tree of"
+            " height 7 2,100 times; S_Train 35 and 500 times quicker than Train. Networks whose"
+            " tree is not the protocol's, and wide areas, are left for later.",
+        ),
+        how=_MODEL + _RTT + " Trees have four children per node, filled level by level; FullDist"
+        " ends at 1,365 members. With members anywhere, the protocol's tree and circle are laid"
+        " over the nodes at random. In a wide area the links from the root are 31 to 80 ms long"
+        " (one way, as between regions of public clouds).",
+        family=_FAMILY,
+        experiment=round_costs,
+        split="protocol",
+        points=sizes,
+        repeats=_once,
+        measures=("rtt_ms", "messages_on_hops", "messages_per_member", "height"),
+        draw=scale_figure,
+        find=scale_findings,
+    ),
+    Reproduction(
+        name="stab-load",
+        title="f(r): round-trip time under data traffic",
+        source="[STAB] §6, §6.1",
+        says=(
+            "The time of a round is a complicated function f(r) of the rate at which data is sent;"
+            " f(0) is a lower bound. The paper measures f(0) only.",
+        ),
+        how=_MODEL + " All members multicast data of 1,000 bytes at random times, at the rate at"
+        " which it alone takes the given share of every processor's time; six rounds are measured"
+        " in each run, with rests of 20 ms on average between them.",
+        family="stab-load",
+        experiment=load_costs,
+        split="protocol",
+        points=loads,
+        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(3, 3),
+        measures=("rtt_ms", "rate", "queue_cpu"),
+        draw=load_figure,
+        find=load_findings,
+    ),
+    Reproduction(
+        name="stab-trigger",
+        title="The trigger: rounds, stops and time to stable against X",
+        source="[STAB] §6",
+        says=(
+            "A round begins when the root's output buffer holds X messages. T(X) = K/(αX) rounds"
+            " are needed; the best X is max(g − rf, (g − 2rf)/(1 − α)). Larger, and senders have to"
+            " stop; smaller, and there are more rounds than needed.",
+        ),
+        how="15 members, s_coordp, on a tree whose root's links are 31 and 38 ms long; each sends"
+        " 60 messages of 200 bytes a second and holds at most g = 40 that are not stable. A lost"
+        " copy comes 300 ms later. Green: the largest X with which no member stops, and the lesser"
+        " of the two bounds, with the f and α of the same runs (errata STAB-6). Yellow: every"
+        " member measures r, f and α and asks for a round at its own X, or when its oldest message"
+        " is 2 s old.",
+        family="stab-trigger",
+        experiment=trigger_costs,
+        split="protocol",
+        points=limits,
+        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(3, 3),
+        measures=(
+            "rounds", "rounds_formula", "stops", "first_stops", "stopped_share",
+            "first_stopped_share", "stable_share", "time_to_stable_ms", "round_ms", "alpha",
+            "meanwhile", "mended_limit", "printed_limit",
+        ),
+        draw=trigger_figure,
+        find=trigger_findings,
+    ),
+)  # fmt: skip

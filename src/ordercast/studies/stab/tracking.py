@@ -1,0 +1,289 @@
+"""One round of a stability protocol on the tree network of [STAB] §5.1, measured.
+
+Members sit at the nodes of the tree. The protocol's own tree is the network's (`same`), or the same
+tree with the members dealt out at random over the nodes (`shuffled`), which [STAB] §5.3.1 leaves
+for later. On `wan` links the root's children are in other regions of the world (§7).
+
+Some members are behind, each in a few senders' messages. Who is told that something is stable is
+held against the truth: a round that calls more stable than every member has fails, and so does one
+that does not end at every member with exactly what all have.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ordercast.core.stability.arrays import Arrays
+from ordercast.core.stability.protocols import PROTOCOLS
+from ordercast.core.stability.rounds import Ack, Environment, Layout, Message, Part, Start
+from ordercast.model.errors import ConfigError
+from ordercast.model.notation import require_known
+from ordercast.sim.chance import Stream
+from ordercast.sim.wan import BUILT_IN
+from ordercast.studies.stab.tree import NetworkTree, TreeShape
+from ordercast.studies.stab.tree_network import ACK, EVERYONE, INFO, START, Packet, TreeNetwork
+from ordercast.studies.stab.vectors import Received, Vectors, numpy
+
+if TYPE_CHECKING:
+    from ordercast.studies.stab.vectors import Vector
+
+PLACEMENTS = ("same", "shuffled")
+LINKS = ("lan", "wan")
+KINDS = ("start", "ack", "info")
+ROLES = ("root", "internal", "leaf")
+FULL_DIST_MOST = 5_000  # members: beyond that a round of n² messages takes minutes
+_SENT = 10  # messages that everybody has sent, and those who are not behind have received
+_BEHIND = 8  # members
+
+Parts = Callable[[str], type[Part[Any, Any]]]
+
+
+class Unsafe(Exception):
+    """Something was called stable that some member does not have; never the user's mistake."""
+
+
+class Unfinished(Exception):
+    """A round did not end at every member with what all have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is tracked where."""
+
+    protocol: str
+    shape: TreeShape
+    placement: str = PLACEMENTS[0]
+    links: str = LINKS[0]
+
+    def check(self) -> None:
+        require_known(self.protocol, PROTOCOLS, "protocol")
+        require_known(self.placement, PLACEMENTS, "placement")
+        require_known(self.links, LINKS, "links")
+        if self.protocol == "full_dist" and self.shape.n > FULL_DIST_MOST:
+            raise ConfigError(
+                f"full_dist: {self.shape.n:,} members would send {self.shape.n**2:,} messages"
+                f" (at most {FULL_DIST_MOST:,} members)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """`rtt_ns` is the first member's; `processed` is by role, the least and the most messages that
+    a member has sent and received; `on_hops` and `sent` are by kind."""
+
+    setting: Setting
+    members: int
+    height: int
+    rtt_ns: int
+    slowest_rtt_ns: int
+    rounds: int
+    on_hops: Mapping[str, int]
+    sent: Mapping[str, int]
+    longest_link: int
+    longest_cpu: int
+    processed: Mapping[str, tuple[int, int]]
+
+    @property
+    def messages_on_hops(self) -> int:
+        return sum(self.on_hops.values())
+
+    def as_json(self) -> dict[str, Any]:
+        nobody = (None, None)
+        least = {role: self.processed.get(role, nobody)[0] for role in ROLES}
+        most = {role: self.processed.get(role, nobody)[1] for role in ROLES}
+        return {
+            "protocol": self.setting.protocol,
+            "members": self.members,
+            "height": self.height,
+            "rtt_ms": self.rtt_ns / 1e6,
+            "slowest_rtt_ms": self.slowest_rtt_ns / 1e6,
+            "messages_on_hops": self.messages_on_hops,
+            "max_queue": {"link": self.longest_link, "cpu": self.longest_cpu},
+            "rounds": self.rounds,
+            "processed": most,
+            "processed_least": least,
+            "sent": dict(self.sent),
+            "on_hops": dict(self.on_hops),
+        }
+
+
+def layout_of(tree: NetworkTree, placement: str, seed: int) -> Layout[int]:
+    """The protocol's circle and tree, members named by the nodes at which they sit."""
+    at = list(range(tree.count))
+    if placement == "shuffled":
+        at = Stream(seed, "placement").shuffled(at)
+    children = {
+        at[node]: [at[child] for child in below] for node, below in enumerate(tree.children)
+    }
+    return Layout([at[node] for node in tree.circle], children)
+
+
+def distances(tree: NetworkTree, links: str) -> list[int]:
+    """By node, of the link to its parent: the root and its children are in different regions."""
+    if links != "wan":
+        return []
+    here, *others = BUILT_IN.between
+    found = [0] * tree.count
+    for place, child in enumerate(tree.children[0]):
+        found[child] = BUILT_IN.between[here][others[place % len(others)]]
+    return found
+
+
+def track(
+    setting: Setting,
+    seed: int,
+    parts: Parts = PROTOCOLS.__getitem__,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tracked:
+    """A whole round; `parts` gives other than the registered protocols, to see them caught."""
+    setting.check()
+    return _Round(setting, seed, parts).run(progress)
+
+
+class RoundMember(Environment[int, "Vector"]):
+    """Sends over the tree network, and notes what it takes to measure a round."""
+
+    __slots__ = (
+        "_cause",
+        "_depth",
+        "deepest",
+        "finished",
+        "joined",
+        "network",
+        "node",
+        "own",
+        "seen",
+        "size",
+    )
+
+    def __init__(self, node: int, network: TreeNetwork, received: Received, size: int) -> None:
+        self.node = node
+        self.network = network
+        self.own = received
+        self.size = size  # of an array, in bytes
+        self.joined: int | None = None  # when it heard of the round first
+        self.finished: int | None = None
+        self.seen = [0, 0, 0]  # sent, by kind
+        self.deepest = 0  # the longest chain of messages that ends with one of its own
+        self._depth = 0
+        self._cause = 0
+
+    def received(self) -> "Vector":
+        return self.own.now()
+
+    def send(self, peer: int, message: "Message[Vector]") -> None:
+        self._send(peer, message)
+
+    def multicast(self, message: "Message[Vector]") -> None:
+        self._send(EVERYONE, message)
+
+    def _send(self, target: int, message: "Message[Vector]") -> None:
+        kind = kind_of(message)
+        self.seen[kind] += 1
+        packet = Packet(self.node, target, kind, message, 1 + max(self._depth, self._cause))
+        self.deepest = max(self.deepest, packet.depth)
+        self.network.send(packet, 0 if kind == START else self.size)
+
+    def hears(self, packet: Packet) -> None:
+        if self.joined is None:
+            self.joined = self.network.now
+        self._cause = packet.depth
+        if packet.kind != INFO:  # arrays that are waited for; an INFO is answered at once or never
+            self._depth = max(self._depth, packet.depth)
+
+
+def kind_of(message: "Message[Vector]") -> int:
+    if isinstance(message, Start):
+        return START
+    return ACK if isinstance(message, Ack) else INFO
+
+
+class _TruthfulMember(RoundMember):
+    __slots__ = ("truth",)
+
+    truth: "Vector"
+
+    def stable(self, array: "Vector") -> None:
+        if (array > self.truth).any():
+            raise Unsafe(f"member {self.node} is told that more is stable than every member has")
+        if (array < self.truth).any():
+            raise Unfinished(f"member {self.node} is told that less is stable than all have")
+        self.finished = self.network.now
+
+
+class _Round:
+    def __init__(self, setting: Setting, seed: int, parts: Parts) -> None:
+        self.setting = setting
+        self.tree = tree = setting.shape.build(seed)
+        self.layout = layout_of(tree, setting.placement, seed)
+        self.heard = [0] * tree.count
+        self.network = TreeNetwork(tree, self._hear, distances(tree, setting.links))
+        arrays: Arrays[Vector] = Vectors()
+        received = _received(tree.count, seed)
+        truth = arrays.least([each.now() for each in received])
+        size = arrays.size(truth)
+        self.members = [
+            _TruthfulMember(node, self.network, received[node], size) for node in range(tree.count)
+        ]
+        make = parts(setting.protocol)
+        self.parts = [make(each.node, self.layout, arrays, each) for each in self.members]
+        self.receivers = [part.receive for part in self.parts]
+        for member in self.members:
+            member.truth = truth
+
+    def _hear(self, node: int, packet: Packet) -> None:
+        self.heard[node] += 1
+        self.members[node].hears(packet)
+        self.receivers[node](packet.source, packet.message)
+
+    def run(self, progress: Callable[[int, int], None] | None) -> Tracked:
+        first = self.members[self.layout.first]
+        if self.setting.protocol in ("full_dist", "train"):
+            first.joined = 0  # there is no START: it takes part from the beginning
+        self.parts[first.node].begin()
+        self.network.run(progress=progress)
+        times = []
+        for member in self.members:
+            if member.finished is None or member.joined is None:
+                raise Unfinished(f"member {member.node} was never told what is stable")
+            times.append(member.finished - member.joined)
+        return Tracked(
+            setting=self.setting,
+            members=self.tree.count,
+            height=self.tree.height,
+            rtt_ns=times[first.node],
+            slowest_rtt_ns=max(times),
+            rounds=max(member.deepest for member in self.members),
+            on_hops=dict(zip(KINDS, self.network.hops, strict=False)),
+            sent={
+                name: sum(member.seen[kind] for member in self.members)
+                for kind, name in enumerate(KINDS)
+            },
+            longest_link=self.network.longest_link,
+            longest_cpu=self.network.longest_cpu,
+            processed=self._processed(),
+        )
+
+    def _processed(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for member, heard in zip(self.members, self.heard, strict=True):
+            node = member.node
+            if node == self.layout.first:
+                role = "root"
+            else:
+                role = "internal" if self.layout.children[node] else "leaf"
+            done = sum(member.seen) + heard
+            least, most = found.get(role, (done, done))
+            found[role] = (min(least, done), max(most, done))
+        return found
+
+
+def _received(count: int, seed: int) -> list[Received]:
+    """All hold one vector, but for some who are behind."""
+    np = numpy()
+    stream = Stream(seed, "behind")
+    everything = np.full(count, _SENT, dtype=np.uint32)
+    received = [Received(everything) for _ in range(count)]
+    for _ in range(_BEHIND):
+        received[stream.below(count)].set(stream.below(count), stream.below(_SENT))
+    return received

@@ -1,0 +1,165 @@
+"""What [SWAP] says of latency and of traffic, held against what was measured."""
+
+from collections.abc import Sequence
+
+from ordercast.pipeline.sweeps.results import Results
+from ordercast.studies.reproduction import Finding, Spot, curve, judged, with_interval
+from ordercast.studies.swap.figures import NAMES, ranked
+from ordercast.studies.swap.runs import ONE, SHAPES, TURNS
+
+_PAIRS = (("arrow", "arrow_counting"), ("combining", "combining_counting"))
+_NEVER_HIGHER = 1e-6  # hops: rounding
+_HOP = 0.05  # hops: within one instant of each other at every hop
+
+
+def latency_findings(results: Results) -> list[Finding]:
+    return [
+        *(_lower(results, swap, count, what) for swap, count in _PAIRS
+          for what in ("known_hops", "delivered_hops")),
+        _one(results),
+        _there_and_back(results),
+        _diameter(results),
+        _hybrid(results),
+    ]  # fmt: skip
+
+
+def _of(results: Results, protocol: str, measure: str, shape: str) -> list[Spot]:
+    return curve(results, "requests", measure, protocol=protocol, shape=shape)
+
+
+def _lower(results: Results, swap: str, count: str, what: str) -> Finding:
+    """ERRATA SWAP-4: "always lower" is "never higher"."""
+    below, told = [], []
+    higher = 0
+    for shape in SHAPES:
+        ours, theirs = _of(results, swap, what, shape), _of(results, count, what, shape)
+        for a, b in zip(ours, theirs, strict=True):
+            if a.x > 1:
+                below.append(a.y < b.y - _NEVER_HIGHER)
+            higher += a.y > b.y + _HOP
+        told.append(f"{shape}, {_list_x(ours)} at once: {_list(ours)} hops against {_list(theirs)}")
+    end = "known" if what == "known_hops" else "delivered everywhere"
+    return Finding(
+        f"With concurrent requests {NAMES[swap]} has lower latency than {NAMES[count]}, until"
+        f" {end}.",
+        judged(below),
+        f"Lower at {sum(below)} of {len(below)} points, higher at {higher}. {'; '.join(told)}.",
+    )
+
+
+def _one(results: Results) -> Finding:
+    pairs = [
+        (_of(results, "arrow", what, shape)[0], _of(results, "arrow_counting", what, shape)[0])
+        for shape in SHAPES
+        for what in ("known_hops", "delivered_hops")
+    ]
+    return Finding(
+        "A request alone costs the same with arrow and with counting along it.",
+        judged([abs(a.y - b.y) <= _HOP for a, b in pairs]),
+        "; ".join(f"{a.y:.2f} and {b.y:.2f} hops" for a, b in pairs)
+        + f" ({', '.join(SHAPES)}; known, delivered).",
+    )
+
+
+def _there_and_back(results: Results) -> Finding:
+    pairs = [
+        (
+            _of(results, "combining", "known_hops", shape)[0],
+            _of(results, "combining_counting", "known_hops", shape)[0],
+        )
+        for shape in SHAPES
+    ]
+    return Finding(
+        "With combining, a number takes the way to the root and back, a predecessor one way.",
+        judged([abs(b.y - 2 * a.y) <= _HOP * max(1.0, b.y) for a, b in pairs]),
+        "One request: " + "; ".join(f"{a.y:.2f} and {b.y:.2f} hops" for a, b in pairs)
+        + f" ({', '.join(SHAPES)}).",
+    )  # fmt: skip
+
+
+def _diameter(results: Results) -> Finding:
+    far, told = [], []
+    for shape in SHAPES:
+        most = _of(results, "arrow", "links_max", shape)
+        wide = curve(results, "requests", "diameter", shape=shape)
+        far += [a.y <= b.y + 1e-9 for a, b in zip(most, wide, strict=True)]
+        told.append(f"{shape} {max(s.y for s in most):.1f} of {max(s.y for s in wide):.1f}")
+    return Finding(
+        "An arrow request crosses at most as many links as the tree's diameter.",
+        judged(far),
+        f"The longest way, mean over the runs of a point: {'; '.join(told)}.",
+    )
+
+
+def _hybrid(results: Results) -> Finding:
+    told, lower = [], []
+    for shape in SHAPES:
+        ours = _of(results, "hybrid", "known_hops", shape)
+        both = _of(results, "arrow", "known_hops", shape), _of(results, "combining", "known_hops",
+                                                              shape)  # fmt: skip
+        lower += [a.y <= max(b.y, c.y) + _HOP for a, b, c in zip(ours, *both, strict=True)]
+        told.append(f"{shape} {_list(ours)}")
+    return Finding(
+        "The hybrid is never slower than the slower of the two that it is made of.",
+        judged(lower),
+        f"Hops until known: {'; '.join(told)}.",
+    )
+
+
+def locality_findings(results: Results) -> list[Finding]:
+    def of(protocol: str, measure: str, senders: str) -> float:
+        rows = results.where(measure=measure, protocol=protocol, senders=senders)
+        return (rows[0].mean or 0.0) if rows else 0.0
+
+    def listed(measure: str, senders: str) -> str:
+        return ", ".join(f"{NAMES[p]} {of(p, measure, senders):.2f}" for p in NAMES)
+
+    def busiest(senders: str) -> str:
+        return ", ".join(
+            f"{NAMES[p]} {ranked(results, senders, p)[0].y:.2f}"
+            for p in NAMES if ranked(results, senders, p)
+        )  # fmt: skip
+
+    messages = results.rows[0].parameters["messages"]
+    first = 1 / messages  # only the first message has to find the sink
+    return [
+        Finding(
+            "With one sender, arrow has no swap-related traffic.",
+            judged([of("arrow", "through_root", ONE) <= first + 1e-9]),
+            f"After the first of {messages} messages, none: per message"
+            f" {listed('requests_sent', ONE)}; the busiest link: {busiest(ONE)}.",
+        ),
+        Finding(
+            "In the combining tree all traffic passes the root, even with one sender.",
+            judged([of("combining", "through_root", ONE) >= 1 - 1e-9]),
+            f"Share of the messages whose requests pass it: {listed('through_root', ONE)}.",
+        ),
+        Finding(
+            "Where two subtrees take turns, all of arrow's traffic passes the node between them.",
+            judged([of("arrow", "through_root", TURNS) >= 1 - 1e-9]),
+            f"Share of the messages whose requests pass the root: {listed('through_root', TURNS)};"
+            f" the busiest link: {busiest(TURNS)}; the busiest site:"
+            f" {listed('busiest_site', TURNS)}.",
+        ),
+        Finding(
+            "An arrow set in place of the root relieves it.",
+            judged(
+                [
+                    of("hybrid", "through_root", ONE) < of("combining", "through_root", ONE),
+                    of("hybrid", "busiest_site", TURNS) < of("combining", "busiest_site", TURNS),
+                ]
+            ),
+            "While one subtree sends, nothing passes the root any more; two that take turns pass it"
+            " as before, and the way is longer. "
+            f"Requests per message: {listed('requests_sent', ONE)} with one sender,"
+            f" {listed('requests_sent', TURNS)} in turn.",
+        ),
+    ]
+
+
+def _list(spots: Sequence[Spot]) -> str:
+    return ", ".join(with_interval(spot, 2) for spot in spots)
+
+
+def _list_x(spots: Sequence[Spot]) -> str:
+    return ", ".join(f"{spot.x:g}" for spot in spots)

@@ -1,0 +1,106 @@
+"""[SWAP] Herlihy, Tirthapura and Wattenhofer 2000: latency of swap against counting, and locality.
+
+The paper has no measurements; what it says of latency (§3 to §5) and of traffic (§6.1) is run here.
+"""
+
+from typing import Any
+
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.pipeline.sweeps.statistics import Precision
+from ordercast.studies.reproduction import Reproduction
+from ordercast.studies.swap.figures import latency_figure, locality_figure
+from ordercast.studies.swap.findings import latency_findings, locality_findings
+from ordercast.studies.swap.runs import (
+    BINARY,
+    ONE,
+    SHAPES,
+    TURNS,
+    latencies,
+    traffic,
+)
+
+_SITES, _QUICK_SITES = 31, 15
+_MESSAGES, _QUICK_MESSAGES = 40, 12
+
+
+def _latency(quick: bool) -> list[dict[str, Any]]:
+    """1, 2, 4, … and all sites at once."""
+    sites = _QUICK_SITES if quick else _SITES
+    counts = [2**power for power in range(sites.bit_length())]
+    return [
+        {"sites": sites, "shape": shape, "requests": min(count, sites)}
+        for shape in SHAPES
+        for count in (*counts, sites)
+        if count <= sites
+    ]
+
+
+def _locality(quick: bool) -> list[dict[str, Any]]:
+    sites, messages = (_QUICK_SITES, _QUICK_MESSAGES) if quick else (_SITES, _MESSAGES)
+    return [
+        {"sites": sites, "shape": BINARY, "senders": senders, "messages": messages}
+        for senders in (ONE, TURNS)
+    ]
+
+
+def _latency_repeats(quick: bool) -> Repeats:
+    bound = Precision("arrow/known_hops", share=0.1)
+    return Repeats(6, 6) if quick else Repeats(20, 300, (bound,))
+
+
+def _locality_repeats(quick: bool) -> Repeats:
+    return Repeats(6, 6) if quick else Repeats(30, 30)
+
+
+_RANKS = tuple(f"link_{rank}" for rank in range(1, 31))
+
+REPRODUCTIONS = (
+    Reproduction(
+        name="swap-latency",
+        title="Latency of swap against counting",
+        source="[SWAP] §3, §4, §5",
+        says=(
+            "Swap protocols are truncated counting protocols: a message goes out as soon as its"
+            " predecessor is known, without counting those before. With concurrent requests the"
+            " swap-based multicast always has lower latency; sequential ones cost the same with"
+            " arrow. With combining, a count needs the way to the root and back. A request crosses"
+            " at most as many links as the diameter.",
+        ),
+        how="1 to n sites of a tree multicast at the same moment; a frame takes one hop's time per"
+        " link between its ends, nothing else takes time. Known: when the header first leaves a"
+        " site. Delivered: when the last of all sites has delivered the message. Means over the"
+        " messages of a run, random senders (and random trees) in each run.",
+        family="swap-latency",
+        experiment=latencies,
+        split="protocol",
+        points=_latency,
+        repeats=_latency_repeats,
+        measures=("known_hops", "known_hops_max", "delivered_hops", "links_max", "requests_sent",
+                  "diameter"),
+        draw=latency_figure,
+        find=latency_findings,
+    ),
+    Reproduction(
+        name="swap-locality",
+        title="Which links carry requests",
+        source="[SWAP] §6.1",
+        says=(
+            "Arrow's requests travel only between multicasting nodes: with one sender there is no"
+            " such traffic. In the combining tree all of it passes the root. If a node splits the"
+            " tree and the two parts take turns, arrow's traffic passes that node, too. An arrow"
+            " set instead of the root alleviates it.",
+        ),
+        how="A binary tree. One leaf sends all messages, or a site left and one right of the root"
+        " send in turn, one message after the other. Counted per message: requests and answers of"
+        " the swap object over each link, the busiest first; headers and bodies, which go to all,"
+        " are not.",
+        family="swap-locality",
+        experiment=traffic,
+        split="protocol",
+        points=_locality,
+        repeats=_locality_repeats,
+        measures=("requests_sent", "links_used", "busiest_site", "through_root", *_RANKS),
+        draw=locality_figure,
+        find=locality_findings,
+    ),
+)  # fmt: skip

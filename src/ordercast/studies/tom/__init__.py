@@ -1,0 +1,1 @@
+"""[TOM] Dommel and Garcia-Luna-Aceves: seven protocols run beside the paper's formulas."""

@@ -1,0 +1,114 @@
+"""The figures for [TOM] §4, from results alone: formulas as lines, what was measured as marks."""
+
+from typing import TYPE_CHECKING
+
+from ordercast.pipeline.sweeps.results import Results
+from ordercast.plan.colours import PALETTE
+from ordercast.studies.figures import (
+    MARKERS,
+    draw_curve,
+    fit_means,
+    label,
+    log_axis,
+    new_figure,
+    title,
+)
+from ordercast.studies.reproduction import Spot, curve, values
+from ordercast.studies.tom.costs import TRANSMISSIONS
+from ordercast.studies.tom.runs import MEMBERS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = dict(zip(TRANSMISSIONS, (PALETTE[i] for i in (3, 2, 4, 6, 0, 1, 8)), strict=True))
+_ONE_AT_A_TIME = ("symmetric", "ring")  # whose corrected formulas are not for sources at once
+_MARKS = dict(zip(TRANSMISSIONS, (*MARKERS, "X"), strict=True))
+NAMES = {
+    "two_phase": "two-phase",
+    "propagation": "propagation (MP)",
+    "metagroup": "metagroup (MG)",
+    "tom": "TOM",
+}
+
+
+def of_members(results: Results, x: str, measure: str, protocol: str, **held: int) -> list[Spot]:
+    """Against one parameter, where the sources are members and the other has its usual value."""
+    return curve(results, x, measure, protocol=protocol, sent_by=MEMBERS, **held)
+
+
+def usual(results: Results, x: str) -> dict[str, int]:
+    """What is held while x varies: one source, groups of the size with which sources vary."""
+    if x == "size":
+        return {"sources": 1}
+    several = [row for row in results.rows if row.parameters.get("sources", 1) > 1]
+    return {"size": several[0].parameters["size"]}
+
+
+def table_figure(results: Results) -> "Figure":
+    """Table 1: M against receivers and against sources, X against receivers."""
+    figure, axes = new_figure(14.5, 5.0, 1, 3)
+    for ax, x, measure in (
+        (axes[0], "size", "transmissions"),
+        (axes[1], "sources", "transmissions"),
+        (axes[2], "size", "work_max"),
+    ):
+        held = usual(results, x)
+        for protocol, colour in COLOURS.items():
+            spots = of_members(results, x, measure, protocol, **held)
+            draw_curve(ax, spots, _name(protocol), colour, _MARKS[protocol], "none")
+            if measure == "work_max":
+                ax.plot([s.x for s in spots], [s.y for s in spots], color=colour, lw=1.2)
+                continue
+            for column, line in (("corrected", "-"), ("printed", ":")):
+                spots = of_members(results, x, column, protocol, **held)
+                alone = x == "sources" and column == "corrected" and protocol in _ONE_AT_A_TIME
+                ax.plot(
+                    [s.x for s in spots], [s.y for s in spots], color=colour, lw=1.3, ls=line,
+                    alpha=0.35 if alone else 1.0,
+                )  # fmt: skip
+        _x_axis(ax, [spot.x for spot in of_members(results, x, measure, "two_phase", **held)])
+    for part in (axes[:2], axes[2:]):
+        fit_means(part)
+    hosts = values(results, "sites")[0]
+    title(axes[0], f"M, one source, {hosts} hosts")
+    label(axes[0], "receivers r", "transmissions, with multicast")
+    title(axes[1], f"M, r = {usual(results, 'sources')['size']}, sources at once")
+    label(axes[1], "sources s", "transmissions, with multicast")
+    title(axes[2], "X, one source")
+    label(axes[2], "receivers r", "messages at the busiest host, with multicast")
+    axes[0].plot([], [], color="black", lw=1.3, label="corrected formula")
+    axes[0].plot([], [], color="black", lw=1.3, ls=":", label="printed formula")
+    axes[0].plot([], [], color="black", lw=1.3, alpha=0.35, label="corrected, one at a time")
+    _legend(figure, axes[0])
+    return figure
+
+
+def sessions_figure(results: Results) -> "Figure":
+    """Figure 5: as the printed formulas draw it, and as the protocols run."""
+    figure, axes = new_figure(12.0, 5.2, 1, 2, sharey=True)
+    for ax, measure in zip(axes, ("figure_5", "transmissions"), strict=True):
+        for protocol, colour in COLOURS.items():
+            spots = of_members(results, "sites", measure, protocol)
+            draw_curve(ax, spots, _name(protocol), colour, _MARKS[protocol])
+        _x_axis(ax, values(results, "sites"))
+        label(ax, "hosts n in the session, r = n/10 receivers", "transmissions per message")
+        ax.label_outer()
+    fit_means(axes)
+    title(axes[0], "Figure 5: the printed formulas")
+    title(axes[1], "Measured, one source among the receivers")
+    _legend(figure, axes[1])
+    return figure
+
+
+def _x_axis(ax: "Axes", ticks: list[float]) -> None:
+    log_axis(ax, "x", sorted(set(ticks)))
+
+
+def _name(protocol: str) -> str:
+    return NAMES.get(protocol, protocol)
+
+
+def _legend(figure: "Figure", ax: "Axes") -> None:
+    handles, names = ax.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=5, fontsize=8.5, frameon=False)

@@ -1,0 +1,175 @@
+"""What [TOM] §4 says about its table and figure, held against what was measured."""
+
+from collections.abc import Sequence
+
+from ordercast.pipeline.sweeps.results import ResultRow, Results
+from ordercast.studies.reproduction import (
+    MEASURED,
+    Finding,
+    Spot,
+    judged,
+    values,
+    with_interval,
+)
+from ordercast.studies.tom.costs import PROCESSING, TRANSMISSIONS
+from ordercast.studies.tom.figures import NAMES, of_members, usual
+from ordercast.studies.tom.runs import MEMBERS, OUTSIDE
+
+PRINTED = {
+    "symmetric": "s(1 + 2r)",
+    "two_phase": "s(1 + r)",
+    "centralized": "s + r",
+    "ring": "2sn",
+    "propagation": "s(1 + d)",
+    "metagroup": "s(1 + d + k)",
+    "tom": "s(2 + p)",
+}
+SHARED = {
+    "symmetric": " (it is for messages one at a time; sources at once share questions)",
+    "ring": " (it is an average, for messages one at a time; sources at once share a turn)",
+}
+SIMILAR = 2.0  # times as many, at most: what still counts as similar
+_TREES = ("propagation", "metagroup", "tom")
+
+
+def table_findings(results: Results) -> list[Finding]:
+    return [
+        *(_formula(results, protocol) for protocol in TRANSMISSIONS),
+        *(_growth(results, protocol) for protocol in TRANSMISSIONS),
+    ]
+
+
+def _formula(results: Results, protocol: str) -> Finding:
+    """Printed M against measured M, at every point of the table."""
+    printed, corrected = _rows(results, protocol, "printed"), _rows(results, protocol, "corrected")
+    measured = _rows(results, protocol, "transmissions")
+    ratios = [m / p for m, p in zip(measured, printed, strict=True)]
+    rows = _all(results, protocol, "transmissions")
+    off = [abs(m - c) for m, c in zip(measured, corrected, strict=True)]
+    right = sum(each < 1e-9 for each in off)
+    near = sum(1e-9 <= d <= (row.ci95 or 0) for d, row in zip(off, rows, strict=True))
+    within = f", within the interval at {near} more" if near else ""
+    told = "; ".join(
+        f"r = {row.parameters['size']}, s = {row.parameters['sources']}, {_by(row)}:"
+        f" {row.mean:.1f} ± {row.ci95 or 0:.1f} (printed {p:.1f}, corrected {c:.1f})"
+        for row, p, c in zip(rows, printed, corrected, strict=True)
+    )
+    return Finding(
+        f"{NAMES.get(protocol, protocol)}: M = {PRINTED[protocol]}.",
+        judged([abs(m - p) < 1e-9 for m, p in zip(measured, printed, strict=True)]),
+        f"Measured {_span(ratios)} times the printed cost; the corrected formula is met exactly at"
+        f" {right} of {len(measured)} points{within}{SHARED.get(protocol, '')}. {told}.",
+    )
+
+
+def _growth(results: Results, protocol: str) -> Finding:
+    """X is an order, so it is only measured: with multicast, as for M, and point to point."""
+
+    def told(measure: str) -> str:
+        spots = of_members(results, "size", measure, protocol, **usual(results, "size"))
+        several = of_members(results, "sources", measure, protocol, **usual(results, "sources"))
+        return (
+            f"r = {_list_x(spots)}: {_list(spots)} (s = 1);"
+            f" s = {_list_x(several)}: {_list(several)}"
+        )
+
+    return Finding(
+        f"{NAMES.get(protocol, protocol)}: X = {PROCESSING[protocol][0]}.",
+        MEASURED,
+        f"The busiest host sends and receives, a multicast being one: {told('work_max')}."
+        f" Point to point: {told('load_max')}.",
+    )
+
+
+def sessions_findings(results: Results) -> list[Finding]:
+    hosts = values(results, "sites")
+
+    def of(protocol: str) -> dict[float, float]:
+        return {s.x: s.y for s in of_members(results, "sites", "transmissions", protocol)}
+
+    found = {protocol: of(protocol) for protocol in TRANSMISSIONS}
+    known = {protocol: spots for protocol, spots in found.items() if spots}
+    at = f"n = {', '.join(f'{n:,}' for n in hosts)}:"
+
+    def listed(protocol: str) -> str:
+        return ", ".join(f"{known[protocol][n]:.1f}" for n in hosts if n in known[protocol])
+
+    flat = [p for p in ("two_phase", "centralized", "ring") if p in known]
+    ratios = [max(known[p][n] for p in flat) / min(known[p][n] for p in flat) for n in hosts]
+    others = [p for p in ("propagation", "metagroup") if p in known]
+    return [
+        Finding(
+            "Symmetric ordering scales least.",
+            judged(
+                [
+                    known["symmetric"][n] >= max(spots[n] for spots in known.values())
+                    for n in hosts
+                    if n in known["symmetric"]
+                ]
+            ),
+            f"{at} {listed('symmetric')} transmissions.",
+        ),
+        Finding(
+            "Two-phase, centralized and ring have similar message overhead.",
+            judged([ratio <= SIMILAR for ratio in ratios]),
+            f"{at} {'; '.join(f'{NAMES.get(p, p)} {listed(p)}' for p in flat)} (taken as similar:"
+            f" at most {SIMILAR:g} times as many). Centralized takes two whatever the group"
+            " (errata TOM-5).",
+        ),
+        Finding(
+            "TOM is equal or better than MG and MP.",
+            judged([known["tom"][n] <= min(known[p][n] for p in others) for n in hosts]),
+            f"{at} TOM {listed('tom')}; {'; '.join(f'{NAMES[p]} {listed(p)}' for p in others)}. The"
+            " printed cost leaves out the way of the final header down the tree (errata TOM-3); of"
+            " the bodies TOM sends one multicast, the others as many as there are sites that"
+            " forward.",
+        ),
+        Finding(
+            "Trees engage only those hosts that are affected; rings engage all.",
+            judged([_engaged(results, p, n) <= 0.5 * n for p in _TREES for n in hosts]),
+            "Hosts that send or receive: " + "; ".join(
+                f"{NAMES.get(p, p)} {', '.join(f'{_engaged(results, p, n):.0f}' for n in hosts)}"
+                for p in known if p != "symmetric"
+            ) + f" ({at[:-1]}).",
+        ),
+    ]  # fmt: skip
+
+
+def _engaged(results: Results, protocol: str, hosts: int) -> float:
+    (row,) = results.where(measure="hosts_engaged", protocol=protocol, sites=hosts)
+    return row.mean or 0.0
+
+
+def _all(results: Results, protocol: str, measure: str) -> list[ResultRow]:
+    rows = results.where(measure=measure, protocol=protocol)
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.parameters["sent_by"] == OUTSIDE,
+            row.parameters["sources"],
+            row.parameters["size"],
+        ),
+    )
+
+
+def _rows(results: Results, protocol: str, measure: str) -> list[float]:
+    return [row.mean or 0.0 for row in _all(results, protocol, measure)]
+
+
+def _by(row: ResultRow) -> str:
+    return "from members" if row.parameters["sent_by"] == MEMBERS else "from outside"
+
+
+def _span(ratios: Sequence[float]) -> str:
+    if not ratios:
+        return "no"
+    low, high = min(ratios), max(ratios)
+    return f"{low:.2f}" if high - low < 0.005 else f"{low:.2f} to {high:.2f}"
+
+
+def _list(spots: Sequence[Spot]) -> str:
+    return ", ".join(with_interval(spot, 1) for spot in spots)
+
+
+def _list_x(spots: Sequence[Spot]) -> str:
+    return ", ".join(f"{spot.x:g}" for spot in spots)

@@ -1,0 +1,99 @@
+"""[TOM] Dommel and Garcia-Luna-Aceves: Table 1 and Figure 5, by running all seven protocols.
+
+The paper compares symmetric, two-phase, centralized, ring and three tree protocols by formulas.
+Here they run over random tables. Table 1 contradicts its own text in places (ERRATA TOM-5), so
+there are two columns of formulas, printed and corrected.
+"""
+
+from typing import Any
+
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.pipeline.sweeps.statistics import Precision
+from ordercast.studies.reproduction import Reproduction
+from ordercast.studies.tom.figures import sessions_figure, table_figure
+from ordercast.studies.tom.findings import sessions_findings, table_findings
+from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
+
+_MEASURES = (
+    "transmissions", "printed", "corrected", "messages", "work_max", "load_max", "hosts_engaged",
+)  # fmt: skip
+_RECEIVERS = (5, 10, 20, 40)
+_QUICK_RECEIVERS = (5, 10, 20)
+_SOURCES = (1, 2, 4, 8)
+_HOSTS = (20, 50, 100, 200, 500, 1000)
+_QUICK_HOSTS = (20, 50, 100, 200)
+_SEVERAL = 10  # receivers, where sources vary
+
+
+def _table(quick: bool) -> list[dict[str, Any]]:
+    sites, groups = (60, 8) if quick else (100, 12)
+    by_receivers = [(size, 1) for size in (_QUICK_RECEIVERS if quick else _RECEIVERS)]
+    by_sources = [(_SEVERAL, sources) for sources in _SOURCES if sources > 1]
+    return [
+        {"sites": sites, "groups": groups, "size": size, "sources": sources, "sent_by": by}
+        for size, sources in (*by_receivers, *by_sources)
+        for by in (MEMBERS, OUTSIDE)
+    ]
+
+
+def _sessions(quick: bool) -> list[dict[str, Any]]:
+    return [
+        {"sites": n, "groups": 20, "size": n // 10, "sources": 1, "sent_by": MEMBERS}
+        for n in (_QUICK_HOSTS if quick else _HOSTS)
+    ]
+
+
+def _repeats(quick: bool) -> Repeats:
+    bound = Precision("propagation/transmissions", share=0.1)
+    return Repeats(4, 4) if quick else Repeats(10, 60, (bound,))
+
+
+REPRODUCTIONS = (
+    Reproduction(
+        name="tom-table1",
+        title="Table 1: processing overhead X and message cost M with multicast",
+        source="[TOM] §4, Table 1",
+        says=(
+            "For s sources, r receivers and n hosts: symmetric M = s(1+2r), two-phase s(1+r),"
+            " centralized s+r, ring 2sn, MP s(1+d), MG s(1+d+k), TOM s(2+p). X is O(sr²), O(r),"
+            " O(sr), O(r), and O(B) for the trees.",
+        ),
+        how="s sources send one message each to one group of a random table at the same time, in"
+        " the simulator; a multicast is one transmission. The formulas have the d, k and p of the"
+        " same group. Corrected (errata TOM-3, TOM-5): two-phase s(2+r), centralized 2s, MP"
+        " 1 + forwarding sites, MG 1 + forwarding managers + metagroups with other members, TOM"
+        " 1 + p + edges down; symmetric 2 + r(n−1), since every host that may send is asked;"
+        " ring n + 2, half a turn of a call and half a turn of the token; these two for messages"
+        " one at a time. A source among the receivers saves its own proposal, one that is centre or"
+        " primary the first step. The CSV has sources among the receivers and outside.",
+        family="tom-messages",
+        experiment=message_costs,
+        split="protocol",
+        points=_table,
+        repeats=_repeats,
+        measures=_MEASURES,
+        draw=table_figure,
+        find=table_findings,
+    ),
+    Reproduction(
+        name="tom-figure5",
+        title="Figure 5: message cost against the size of the session",
+        source="[TOM] §4.3, Figure 5",
+        says=(
+            "One source, a tenth of the hosts as receivers, trees of degree 5, p = h/2. Symmetric"
+            " ordering scales least; two-phase, centralized and ring are alike; TOM is equal or"
+            " better than MG and MP.",
+        ),
+        how="The protocols run over random tables of 20 groups; symmetric up to 500 hosts. The"
+        " paper leaves h and k open: its curves are drawn with h = log_B n and k = 1. As printed,"
+        " its figure cannot have r = n and r = n/10 at once (errata TOM-5): here r = n/10.",
+        family="tom-messages",
+        experiment=message_costs,
+        split="protocol",
+        points=_sessions,
+        repeats=_repeats,
+        measures=(*_MEASURES, "figure_5"),
+        draw=sessions_figure,
+        find=sessions_findings,
+    ),
+)

@@ -1,0 +1,151 @@
+"""[TOM] §4 by running the protocols: transmissions M where there is multicast, and the load X: what
+the busiest host receives and sends, a multicast counted as one send (`work_max`), or as as many as
+it has receivers (`load_max`).
+
+A run draws a table; s sources send one message each to the same group at the same time. What a site
+sends at one time to several receivers is one transmission, as the paper has it. Two exceptions:
+TOM's final headers, which travel hop by hop (ERRATA TOM-3), count one by one; a metagroup's manager
+serves its child managers by one multicast and its own members by another, as Table 1 counts them.
+Beside what is measured stand the printed formula and the corrected one, with the depths, paths and
+metagroups of the very same group.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+from ordercast.core.structure import Structure, with_tellers
+from ordercast.forest.metagroups import quotient
+from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.options import SECOND
+from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
+from ordercast.plan.advice import advise
+from ordercast.sim.chance import Stream
+from ordercast.sim.overheard import Heard, Overheard, Sending, overhear
+from ordercast.sim.simulate import EPOCH
+from ordercast.studies.tom.costs import TRANSMISSIONS, FormulaTerms, figure_5
+from ordercast.wire.frames import Relay
+
+MEMBERS, OUTSIDE = "members", "outside"
+_BUILDERS = {"centralized": "star", "metagroup": "metagroups", "tom": "balanced"}
+_SETTLED = 9 * SECOND  # an idle ring's token is slow by then; it may be anywhere
+_MOST = {"symmetric": 500}  # hosts: it takes about 2rn messages
+_BRANCHING = {"balanced": 5}  # the B of Figure 5
+
+
+def table_of_sources(config: Config, seed: int) -> tuple[GroupTable, Group, tuple[Site, ...]]:
+    """A drawn table, the group that is sent to, and who sends: members of it, or outsiders."""
+    drawn = draw_table(drawing_of(config), seed)
+    group = min(drawn.groups)
+    count = config["sources"]
+    if config["sent_by"] == MEMBERS:
+        chosen = Stream(seed, "sources").sample(drawn.groups[group], count)
+        return drawn, group, tuple(chosen)
+    outside = tuple(f"{OUTSIDE}{number}" for number in range(count))
+    return GroupTable((*drawn.sites, *outside), drawn.groups), group, outside
+
+
+def message_costs(config: Config, seed: int, _run: str) -> Measured:
+    """Per protocol: M and X as measured, and both formulas of M."""
+    table, group, sources = table_of_sources(config, seed)
+    measures: dict[str, float] = {}
+    at = _SETTLED + Stream(seed, "when").below(_SETTLED)
+    for protocol, (printed, corrected) in TRANSMISSIONS.items():
+        if config["sites"] > _MOST.get(protocol, config["sites"]):
+            continue
+        structure = structure_for(protocol, table)
+        found = heard_from(
+            at, overhear(structure, protocol, [Sending(at, s, group) for s in sources], seed=seed)
+        )
+        setting = setting_of(protocol, structure, group, sources)
+        loads, sent = found.loads(), transmissions(protocol, structure, found)
+        work = sent + found.received()  # a multicast is one send
+        engaged = [site for site in loads if not site.startswith(OUTSIDE)]
+        measures |= {
+            f"{protocol}/transmissions": sent.total(),
+            f"{protocol}/printed": printed(setting),
+            f"{protocol}/corrected": corrected(setting),
+            f"{protocol}/messages": found.messages,
+            f"{protocol}/load_max": max((loads[site] for site in engaged), default=0),
+            f"{protocol}/work_max": max((work[site] for site in engaged), default=0),
+            f"{protocol}/hosts_engaged": len(engaged),
+            f"{protocol}/figure_5": printed(figure_5(config["sites"])),
+        }
+    return Measured({name: float(value) for name, value in measures.items()})
+
+
+def heard_from(at: int, found: Overheard) -> Overheard:
+    """Without what was heard before anybody sent."""
+    return replace(found, heard=[frame for frame in found.heard if frame.at >= at])
+
+
+def structure_for(protocol: str, table: GroupTable) -> Structure:
+    builder = _BUILDERS.get(protocol, "greedy")
+    forest = advise(table, builder, branching=_BRANCHING.get(builder)).forest
+    return Structure(EPOCH, table, forest)
+
+
+def transmissions(protocol: str, structure: Structure, found: Overheard) -> Counter[Site]:
+    """Of each site."""
+    if protocol == "tom":
+        return found.sends(apart=lambda frame: frame.peer if _is_down(frame) else "")
+    if protocol == "metagroup":
+        manager = quotient(structure.table).manager
+        return found.sends(apart=lambda frame: manager[frame.peer] == frame.peer)
+    return found.sends()
+
+
+def _is_down(frame: Heard) -> bool:
+    return any(isinstance(item, Relay) for item in frame.items)
+
+
+def setting_of(
+    protocol: str, structure: Structure, group: Group, sources: tuple[Site, ...]
+) -> FormulaTerms:
+    """What the formulas speak of, of the group that is sent to."""
+    members, top = structure.groups[group], structure.primary(group)
+    tellers = with_tellers(structure)
+    hosts = tellers.domains[tellers.root_of[top]]
+    inside = sum(source in members for source in sources)
+    setting = FormulaTerms(
+        len(sources), len(members), len(hosts), inside=inside, on_top=sources.count(top)
+    )
+    edges = _edges(structure, group)
+    depth = max((structure.depth(site) for site in members), default=0) - structure.depth(top)
+    if protocol == "propagation":
+        return replace(setting, depth=depth, forwarding=len({above for above, _ in edges}))
+    if protocol == "metagroup":
+        return _of_metagroups(setting, structure, group, edges)
+    if protocol == "tom":
+        paths = [len(structure.labels.path(source, top)) for source in sources]
+        return replace(setting, path=sum(paths) / len(paths), edges=len(edges))
+    return setting
+
+
+def _of_metagroups(
+    setting: FormulaTerms, structure: Structure, group: Group, edges: list[tuple[Site, Site]]
+) -> FormulaTerms:
+    found = quotient(structure.table)
+    inner = found.members()
+    managers = found.table.groups[group]
+    top = structure.depth(structure.primary(group))
+    return replace(
+        setting,
+        depth=max(structure.depth(site) for site in managers) - top,
+        metagroups=len(managers),
+        forwarding=len({above for above, site in edges if found.manager[site] == site}),
+        serving=sum(len(inner[manager]) > 1 for manager in managers),
+    )
+
+
+def _edges(structure: Structure, group: Group) -> list[tuple[Site, Site]]:
+    """Parent and child on the ways from the primary down to the members, each once."""
+    top, found = structure.primary(group), dict[tuple[Site, Site], None]()
+    for member in structure.groups[group]:
+        site = member
+        while site != top:
+            above = structure.parent(site)
+            assert above is not None
+            found[above, site] = None
+            site = above
+    return list(found)

@@ -1,0 +1,314 @@
+"""The audit broken on purpose: each mutant must judge some fuzzed history otherwise than memory.
+
+A mutant is the source of a module with one piece of text exchanged, put in the place of the real
+one everywhere in the room, as in tests/check/.
+"""
+
+import importlib
+import random
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import ordercast.pipeline.audits as room
+from ordercast.check.report import check_history
+from ordercast.history.rows import Delivered, GroupRow, History, Sent
+from support.cases.faults import any_history
+from support.cases.fuzz import named, together
+from support.cases.known import DATA, known_cases
+from support.judges.parts import audit_in_loop
+
+SPARK_ONLY = ("face", "frames", "spark_work")  # nothing of them runs here
+HISTORIES = 250
+
+
+@dataclass(frozen=True)
+class Mutant:
+    module: str
+    breaks: str
+    old: str
+    new: str
+
+
+MUTANTS = (
+    Mutant(
+        "steps",
+        "messages that cross cuts are left to the parts",
+        "if len(crossing.part):",
+        "if False:",
+    ),
+    Mutant(
+        "steps",
+        "nothing is carried over a border",
+        "if carries := borders.carries(total):",
+        "if carries := {}:",
+    ),
+    Mutant(
+        "steps",
+        "causal order is judged in parts that do not allow it",
+        "*causal.ranges_to_merge(total), *_crossed(total)",
+        "",
+    ),
+    Mutant(
+        "steps",
+        "crossing messages do not matter to causal order",
+        "*causal.ranges_to_merge(total), *_crossed(total)",
+        "*causal.ranges_to_merge(total)",
+    ),
+    Mutant(
+        "steps",
+        "what nobody looked at is let go",
+        'if len(total.table("open", 1)[0]) or len(total.table("open_lost", 1)[0]):',
+        "if False:",
+    ),
+    Mutant("steps", "crossing messages are not counted", "if len(tangled):", "if False:"),
+    Mutant(
+        "borders",
+        "positions are not compared over borders",
+        "if delivered and low <= delivered[-1][1] + 1:",
+        "if delivered:",
+    ),
+    Mutant(
+        "borders",
+        "a part is carried only its predecessor's highest",
+        "if top[row] < highest[1]:",
+        "if False:",
+    ),
+    Mutant("borders", "an exit is not the next entry", "nodes(target, 1)", "nodes(target, 0)"),
+    Mutant(
+        "by_part",
+        "a tangle is not entered from the part before",
+        "[target, node[heads[by_entry]], exit_hub,",
+        "[target, entry_hub, exit_hub,",
+    ),
+    Mutant(
+        "by_part",
+        "a tangle does not go on into the next part",
+        "[source, entry_hub, node[tails[by_exit]],",
+        "[source, entry_hub, exit_hub,",
+    ),
+    Mutant(
+        "by_part",
+        "crossing messages are not compared with those of other parts",
+        "if crossing is not None:\n        here",
+        "if False:\n        here",
+    ),
+    Mutant(
+        "by_part",
+        "gaps explain every hole",
+        "np.flatnonzero(np.concatenate(([True], ~same | (position[1:] > position[:-1] + 1))))",
+        "np.flatnonzero(np.concatenate(([True], ~same)))",
+    ),
+    Mutant(
+        "rows",
+        "delivered_ns says which delivery was first",
+        '"ns", "epoch", "attempt", "position", "key"',
+        '"epoch", "attempt", "position", "ns", "key"',
+    ),
+    Mutant("rows", "what was rolled back counts", "attempts[own] < attempt", "attempts[own] < 0"),
+    Mutant(
+        "rows",
+        "rows of a cut-off site count for the order",
+        "found[own] = np.isin(epochs[own], facts.unagreed[site])",
+        "pass",
+    ),
+    Mutant(
+        "by_message",
+        "everything in doubt is excused",
+        "excused |= below",
+        "excused |= below | open_",
+    ),
+    Mutant(
+        "by_message",
+        "a base covers its own epoch",
+        "below |= own & (missing.epoch < epoch)",
+        "below |= own & (missing.epoch <= epoch)",
+    ),
+    Mutant(
+        "by_message",
+        "a base covers what is shown to be above it",
+        "hits = there & first.before(deliveries.place.take(found))",
+        "hits = there & False",
+    ),
+    Mutant(
+        "by_message",
+        "a base covers later epochs",
+        "rows = rows[missing.epoch[rows] <= known.first_epoch[base]]",
+        "pass",
+    ),
+    Mutant(
+        "by_message",
+        "going on in the group obliges nobody",
+        "hits = there & deliveries.place.take(found).before(last)",
+        "hits = there & False",
+    ),
+    Mutant(
+        "by_message",
+        "anybody's gap hides a loss from those that stayed",
+        "if not may_lack or s in end.always",
+        "if not may_lack",
+    ),
+    Mutant(
+        "survey",
+        "only the first common message counts",
+        '_tell(evidence, "last_common", last_places(',
+        '_tell(evidence, "last_common", first_places(',
+    ),
+    Mutant(
+        "survey",
+        "a base forgets what lies above",
+        "if not known or message < self.lowest[at]:",
+        "if not known:",
+    ),
+    Mutant(
+        "causal",
+        "sends may be out of order",
+        "yield from _out_of_order(part, key, np.stack(times[:4], 1), np.stack(times[4:], 1))",
+        "pass",
+    ),
+    Mutant(
+        "causal",
+        "a send may know of later parts",
+        'yield from zip(*(column.tolist() for column in total.table("knew", 2)), strict=True)',
+        "pass",
+    ),
+    Mutant(
+        "glossary",
+        "the same message may be in two shares",
+        "mixed = (hashes[stream] + seq.astype(np.uint64)) * _MIX",
+        "mixed = np.arange(len(seq)).astype(np.uint64)",
+    ),
+    Mutant(
+        "requests",
+        "requests of what was rolled back count",
+        'rows = rows[(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)]',
+        "pass",
+    ),
+    Mutant(
+        "requests",
+        "requests of sends do not count",
+        '(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)',
+        '(columns["kind"][rows] == DELIVERED) & is_live(facts, *place)',
+    ),
+    Mutant(
+        "requests",
+        "a request may be in two shares",
+        'mixed = (hashes[own["client"]] + own["request"].astype(np.uint64)) * _MIX',
+        'mixed = own["message"].astype(np.uint64) * _MIX',
+    ),
+    Mutant(
+        "requests",
+        "requests of all runs are compared",
+        'own["run"] = streams.run[streams.of(own["message"])]',
+        'own["run"] = np.zeros(len(own["message"]), np.int64)',
+    ),
+    Mutant(
+        "requests",
+        "the parts of a request are one",
+        'by = ("run", *ASKED)',
+        'by = ("run", *ASKED[:2])',
+    ),
+    Mutant(
+        "requests",
+        "every piece numbers its clients anew",
+        "number = self._known.setdefault(name, len(self.names))",
+        "number = len(self.names)",
+    ),
+    Mutant(
+        "numbers",
+        "incarnations are not in order",
+        "return sorted(found.values())",
+        "return sorted(found.values(), key=lambda s: (*s[:3], -s.incarnation))",
+    ),
+)
+
+
+def modules() -> Iterator[types.ModuleType]:
+    for path in room.__path__:
+        for file in sorted(Path(path).glob("*.py")):
+            if file.stem not in ("__init__", *SPARK_ONLY):
+                yield importlib.import_module(f"{room.__name__}.{file.stem}")
+    yield importlib.import_module("support.judges.parts")
+
+
+def plant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module(f"{room.__name__}.{mutant.module}")
+    assert real.__file__ is not None
+    source = Path(real.__file__).read_text(encoding="utf-8")
+    assert source.count(mutant.old) == 1, f"{mutant.old!r} is not in {mutant.module} exactly once"
+    broken = types.ModuleType(f"{room.__name__}.{mutant.module}_mutant")
+    monkeypatch.setitem(sys.modules, broken.__name__, broken)
+    exec(compile(source.replace(mutant.old, mutant.new), "<mutant>", "exec"), broken.__dict__)
+    for name, thing in vars(broken).items():
+        if getattr(thing, "__module__", None) != broken.__name__:
+            continue
+        original = getattr(real, name)
+        for module in modules():
+            if vars(module).get(name) is original:
+                monkeypatch.setattr(module, name, thing)
+    for module in modules():  # those that go by the module's own name
+        if vars(module).get(mutant.module) is real:
+            monkeypatch.setattr(module, mutant.module, broken)
+
+
+def one_site(*messages: tuple[str, int]) -> History:
+    """One site, in two groups, delivers these; an origin sent to `g` first, then to `h`."""
+    history = History(groups=[GroupRow(1, group, "a") for group in "gh"])
+    for group, seqs in (("g", range(1, 6)), ("h", range(1, 6))):
+        for seq in seqs:
+            time = len(history.sent)
+            history.sent.append(Sent("o", 1, group, seq, 0, 0, time, 1))
+    for position, (group, seq) in enumerate(messages, 1):
+        history.deliveries.append(Delivered("a", position, 1, 1, group, "o", 1, seq, 0))
+    return history
+
+
+CRAFTED = (
+    (one_site(("g", 5), ("g", 1), ("g", 3)), (1, 2)),  # what is highest stays so over two borders
+    (one_site(("h", 1), ("g", 1)), (1,)),  # sent later, delivered in an earlier part
+)
+KNOWN = [case.history for path in sorted(DATA.glob("*.txt")) for case in known_cases(path.stem)]
+
+
+def judges() -> Iterator[bool]:
+    """Whether the audit agrees with memory, history by history."""
+    for seed in range(60):
+        yield agrees(any_history(seed), random.Random(seed))
+    for history, after in CRAFTED:
+        yield agrees(history, random.Random(1), after)
+    for history in KNOWN:
+        yield agrees(history, random.Random(1))
+    yield agrees(
+        together(named(any_history(seed), f"r{seed}") for seed in range(9)), random.Random(1)
+    )
+    for seed in range(60, HISTORIES):
+        yield agrees(any_history(seed), random.Random(seed))
+
+
+def agrees(history: History, rng: random.Random, after: tuple[int, ...] = ()) -> bool:
+    expected = check_history(history, causal=True).as_json()
+    try:
+        cuts, shares = rng.choice((0, 2, 3)), rng.choice((1, 2))
+        audited = audit_in_loop(history, cuts=cuts, shares=shares, rng=rng, after=after)
+    except Exception:  # a mutant that falls over is found out too
+        return False
+    found = audited.report
+    return all(found[key] == expected[key] for key in ("checks", "informative", "messages"))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.module}: {m.breaks}")
+def test_a_broken_audit_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(mutant, monkeypatch)
+    name = f"{room.__name__}.steps"
+    steps = sys.modules.get(f"{name}_mutant") or importlib.import_module(name)
+    monkeypatch.setattr(steps, "MOST_OVER", 1_000_000)
+    assert not all(judges())
+
+
+def test_the_audit_itself_is_not_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module(f"{room.__name__}.steps"), "MOST_OVER", 1_000_000)
+    assert all(judges())

@@ -1,0 +1,101 @@
+"""The experiments behind [GS]'s graphs and tables, against the simulator and by hand."""
+
+import pytest
+
+from ordercast.core.structure import Structure
+from ordercast.model.groups import GroupTable
+from ordercast.pipeline.sweeps.tables import Drawing, draw_table
+from ordercast.plan.advice import advise
+from ordercast.studies.gs.forests import forest_costs, set_up_costs
+from ordercast.studies.gs.frames import BROADCAST, P2P, multicast, table_costs
+
+# c is in all groups: greedy makes a star at c. From outside to c, then to the others by name.
+CHAIN = GroupTable.of(
+    {"x": ["a", "b", "c"], "y": ["c", "d"]}, sites=["a", "b", "c", "d", "outside"]
+)
+
+
+def config(sites: int, groups: int, size: int, **more: object) -> dict[str, object]:
+    return {"sites": sites, "groups": groups, "size": size, **more}
+
+
+def structure(table: GroupTable, builder: str) -> Structure:
+    return Structure(1, table, advise(table, builder).forest)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_models_delays_are_those_of_the_simulated_protocols(seed: int) -> None:
+    """First, mean and last member, over all groups: no difference to the nanosecond."""
+    where = config(12, 6, 4)
+    drawn = draw_table(Drawing(12, 6, 4), seed)
+    table = GroupTable((*drawn.sites, "outside"), drawn.groups)
+    modelled = forest_costs(where, seed, "").measures
+    built = structure(table, "greedy")
+    found = [multicast(built, group, "propagation", P2P) for group in table.groups]
+    for name, pick in (("first", min), ("last", max)):
+        mean = sum(pick(each.delays_ms) for each in found) / len(found)
+        assert modelled[f"propagation/delay_{name}_ms"] == pytest.approx(mean, abs=1e-9)
+    means = [sum(each.delays_ms) / len(each.delays_ms) for each in found]
+    expected = sum(means) / len(means)
+    assert modelled["propagation/delay_mean_ms"] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_measured_messages_are_table_1s_and_delays_keep_its_bound(seed: int) -> None:
+    found = table_costs(config(12, 6, 4, network=P2P), seed, "").measures
+    assert found["propagation/messages"] == found["propagation/messages_formula"]
+    assert found["propagation/delay_ms"] <= found["propagation/delay_formula_ms"]
+    assert found["centralized/messages"] >= found["centralized/messages_formula"] == 4
+    assert found["two_phase/messages"] == found["two_phase/messages_formula"] == 12
+    assert found["two_phase/delay_ms"] == found["two_phase/delay_formula_ms"] == 3 * 5 + 9 * 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_a_broadcast_network_delay_is_transmissions_times_t(seed: int) -> None:
+    found = table_costs(config(12, 6, 4, network=BROADCAST), seed, "").measures
+    for protocol in ("propagation", "centralized", "two_phase"):
+        assert found[f"{protocol}/delay_ms"] == pytest.approx(2 * found[f"{protocol}/messages"])
+    assert found["centralized/messages"] == 2
+    assert found["two_phase/messages"] == 6
+    assert found["propagation/messages"] >= found["propagation/messages_formula"]
+
+
+def test_one_message_down_a_star_by_hand() -> None:
+    """To c after P + L; c sends to a, then to b: P + L and 2P + L later."""
+    star = structure(CHAIN, "greedy")
+    found = multicast(star, "x", "propagation", P2P)
+    assert (found.transmissions, sorted(found.delays_ms)) == (3, [6.0, 12.0, 13.0])
+    on_air = multicast(star, "x", "propagation", BROADCAST)
+    assert (on_air.transmissions, sorted(on_air.delays_ms)) == (2, [2.0, 4.0, 4.0])
+
+
+def test_loads_are_those_of_errata_gs_10() -> None:
+    """All 3 sites in both groups: the primary gets 2 and sends 4; two-phase 3 per membership."""
+    found = forest_costs(config(3, 2, 3), 1, "").measures
+    assert found["propagation/load_max"] == 6
+    assert found["centralized/load_max"] == found["centralized/load_star"] == 6
+    assert found["two_phase/load_max"] == 6
+    assert found["two_phase/load_source"] == 9
+    assert found["two_phase/load_one_source"] == 18
+    assert found["propagation/depth_mean"] == 1
+    assert found["propagation/extra_mean"] == 0
+    assert found["propagation/member_depth_mean"] == pytest.approx(2 / 3)
+
+
+def test_one_centre_for_separate_domains_carries_them_all() -> None:
+    """40 groups of 5 among 1,000 sites hardly meet; one centre sends to nearly every member."""
+    found = forest_costs(config(1000, 40, 5), 1, "").measures
+    assert 220 < found["centralized/load_max"] <= 240
+    assert found["centralized/load_star"] < 60
+
+
+def test_set_up_takes_a_message_per_site_and_pays_by_what_two_phase_sends_more() -> None:
+    """All 3 sites in both groups: 3 messages; a multicast saves 9 - 3."""
+    found = set_up_costs(config(3, 2, 3), 1, "").measures
+    assert found["install_messages"] == 3
+    assert found["saved_messages"] == 6
+    assert found["break_even_messages"] == 0.5
+    assert found["install_ms"] == 6 + 7  # the manager to the root, the root to its second child
+    assert found["saved_ms"] == (15 + 7) - 13
+    assert found["pays_in_delay"] == 1
+    assert found["break_even_delay"] == pytest.approx((13 + found["compute_ms"]) / 9)

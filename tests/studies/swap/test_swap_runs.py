@@ -1,0 +1,104 @@
+"""[SWAP]'s latency and traffic on small trees, run here."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from ordercast.pipeline.sweeps.results import Results, results_of
+from ordercast.pipeline.sweeps.rounds import Progressed, run_points
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.pipeline.sweeps.tables import site_names
+from ordercast.pipeline.sweeps.tasks import Point, here
+from ordercast.studies.catalogue import CATALOGUE
+from ordercast.studies.figures import our_style
+from ordercast.studies.reproduction import AGREES, PARTLY
+from ordercast.studies.swap.runs import (
+    BINARY,
+    LIST,
+    ONE,
+    PROTOCOLS_OF_SWAP,
+    RANDOM,
+    SHAPES,
+    TURNS,
+    diameter,
+    latencies,
+    on_tree,
+    path,
+    traffic,
+)
+
+SMALL = site_names(7)
+
+
+def at_once(shape: str, requests: int, seed: int = 1, sites: int = 7) -> dict[str, float]:
+    return latencies({"sites": sites, "shape": shape, "requests": requests}, seed, "").measures
+
+
+class Nowhere:
+    def append(self, _outcomes: Any, /) -> None: ...
+
+
+def results(name: str, points: list[dict[str, Any]]) -> Results:
+    each = dataclasses.replace(CATALOGUE[name], repeats=lambda _: Repeats(2, 2))
+    state = Progressed([Point.of(config) for config in points], each.repeats(True))
+    run_points(state, 1, here(each.experiment), Nowhere())
+    assert not [run.error for one in state.points for run in state.runs(one) if run.error]
+    return each.table(results_of(state))
+
+
+def test_trees_are_of_the_shape_that_is_asked_for() -> None:
+    binary, line = on_tree(BINARY, SMALL, 1), on_tree(LIST, SMALL, 1)
+    assert (diameter(binary), diameter(line)) == (4, 6)
+    assert path(binary, "s3", "s5") == ["s3", "s1", "s0", "s2", "s5"]
+    assert path(line, "s4", "s4") == ["s4"]
+    assert on_tree(RANDOM, SMALL, 1).forest != on_tree(RANDOM, SMALL, 2).forest
+
+
+def test_every_site_of_a_list_at_once_by_hand() -> None:
+    """Arrows: each request meets its neighbour's. The count goes through all of them."""
+    found = at_once(LIST, 7)
+    assert found["arrow/known_hops"] == pytest.approx(6 / 7, abs=0.01)
+    assert found["arrow_counting/known_hops"] == pytest.approx(3, abs=0.01)
+    assert found["combining/known_hops"] == pytest.approx(3, abs=0.01)  # in step: none meet
+    assert found["arrow/links_max"] == 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("requests", [1, 3, 9])
+def test_swapping_is_never_slower_than_counting(shape: str, requests: int) -> None:
+    """ERRATA SWAP-4: never, not always less; and arrow's way is at most the diameter."""
+    for seed in range(3):
+        found = at_once(shape, requests, seed, 9)
+        for swap in ("arrow", "combining"):
+            for what in ("known_hops", "delivered_hops"):
+                counting = found[f"{swap}_counting/{what}"]
+                assert found[f"{swap}/{what}"] <= counting + 0.05, (seed, swap, what)
+        assert found["arrow/links_max"] <= found["diameter"]
+
+
+def test_one_sender_makes_arrow_silent_and_combining_pass_the_root() -> None:
+    config = {"sites": 7, "shape": BINARY, "senders": ONE, "messages": 5}
+    found = traffic(config, 1, "").measures
+    assert found["arrow/requests_sent"] == 2 / 5  # the first finds the sink, two links up
+    assert found["combining/requests_sent"] == 2
+    assert found["combining_counting/requests_sent"] == 4
+    assert (found["combining/through_root"], found["arrow/through_root"]) == (1, 1 / 5)
+
+
+def test_findings_and_figures_come_from_the_numbers() -> None:
+    latency = results(
+        "swap-latency",
+        [{"sites": 7, "shape": s, "requests": k} for s in SHAPES for k in (1, 3, 7)],
+    )
+    assert {finding.verdict for finding in CATALOGUE["swap-latency"].find(latency)} == {AGREES}
+    locality = results(
+        "swap-locality",
+        [{"sites": 7, "shape": BINARY, "senders": s, "messages": 4} for s in (ONE, TURNS)],
+    )
+    found = CATALOGUE["swap-locality"].find(locality)
+    assert [finding.verdict for finding in found] == [AGREES, AGREES, AGREES, PARTLY]
+    assert all(name.replace("_", " ") in found[0].measured for name in PROTOCOLS_OF_SWAP)
+    with our_style():
+        assert len(CATALOGUE["swap-latency"].draw(latency).axes) == 6
+        assert len(CATALOGUE["swap-locality"].draw(locality).axes) == 2

@@ -1,0 +1,242 @@
+"""The catalogue of reproductions: names, verdicts computed from numbers, and the page."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from ordercast.cli import main
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline.sweeps.results import ResultRow, Results
+from ordercast.pipeline.sweeps.subject import subject_of
+from ordercast.studies.catalogue import CATALOGUE, named
+from ordercast.studies.gs.costs import table2_findings
+from ordercast.studies.gs.findings import correlation, depth_findings, extra_findings
+from ordercast.studies.page import Section, page
+from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY, Finding, judged
+from ordercast.studies.stab.rounds import tracked
+
+DOCUMENTED = [
+    "gs-table1", "gs-table2", "gs-graph1", "gs-graph2", "gs-graph3", "gs-graph4", "gs-graph5",
+    "gs-exponential", "gs-setup", "tom-table1", "tom-figure5", "swap-latency", "swap-locality",
+    "stab-table1", "stab-table4", "stab-figure6", "stab-figure7", "stab-figure8", "stab-figure9",
+    "stab-figure10", "stab-scale", "stab-load", "stab-trigger", "scale-forest",
+]  # fmt: skip
+
+
+def no_file(path: str) -> str:
+    raise AssertionError(path)
+
+
+def test_every_documented_name_is_known_and_no_other() -> None:
+    assert sorted(CATALOGUE) == sorted(DOCUMENTED)
+
+
+def test_without_names_all_that_is_built_is_reproduced() -> None:
+    assert [each.name for each in named([])] == list(CATALOGUE)
+    assert [each.name for each in named(["gs-graph2", "gs-graph1", "gs-graph2"])] == [
+        "gs-graph1", "gs-graph2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("gs-grap1", "--only: there is no 'gs-grap1' (did you mean 'gs-graph1'?); 'ordercast"),
+        ("stab-figure5", "--only: there is no 'stab-figure5' (did you mean 'stab-figure"),
+        ("swap-latencies", "--only: there is no 'swap-latencies' (did you mean 'swap-latency'?)"),
+    ],
+)
+def test_a_name_that_cannot_be_reproduced_is_one_line(
+    name: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        named(["gs-graph1", name])
+    assert str(caught.value).startswith(line)
+    assert main(["reproduce", "--only", name]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"ordercast: {caught.value}\n"
+
+
+def test_the_list_tells_all_and_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(CATALOGUE)
+    assert main(["reproduce", "--list", "--json", "--only", "gs-table1"]) == 0
+    (only,) = json.loads(capsys.readouterr().out)["reproductions"]
+    assert only["name"] == "gs-table1"
+    assert set(only) == {"name", "source", "title"}
+
+
+@pytest.mark.parametrize("name", list(CATALOGUE))
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_point_is_one_that_a_sweep_could_have(name: str, quick: bool) -> None:
+    """But for what only the reproduction varies; of [STAB] `members` is what the tree holds."""
+    each = CATALOGUE[name]
+    points = each.points(quick)
+    assert points
+    verb = "stability" if name.startswith("stab-") else "plan"
+    own = {"network", "members", "busy", "loss", "limit", "messages", "sources", "sent_by",
+           "shape", "requests", "senders"}  # fmt: skip
+    for config in points:
+        drawn = {k: v for k, v in config.items() if k not in own}
+        for option, value in drawn.items():
+            subject_of(verb).options[option].notation.check(value, name, no_file)
+        if drawn and set(drawn) != {"sites"}:  # a tree of its own, and one group
+            subject_of(verb).check(drawn, no_file)
+        if "members" in config and drawn:
+            assert tracked(drawn).shape.n == config["members"]
+
+
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_a_quick_run_is_a_part_of_the_full_one_or_smaller(name: str) -> None:
+    each = CATALOGUE[name]
+    assert len(each.points(True)) <= len(each.points(False))
+    assert each.repeats(True).at_least <= each.repeats(False).at_least
+
+
+def test_the_grid_of_graph_1_covers_the_papers_range() -> None:
+    points = CATALOGUE["gs-graph1"].points(False)
+    assert {point["size"] for point in points} == {5}
+    assert {point["groups"] for point in points} == {10, 20, 30, 40}
+    assert (min(p["sites"] for p in points), max(p["sites"] for p in points)) == (20, 1000)
+    sizes = {point["size"] for point in CATALOGUE["gs-graph2"].points(False)}
+    assert (min(sizes), max(sizes)) == (5, 40)
+
+
+def row(measure: str, mean: float, **parameters: Any) -> ResultRow:
+    return ResultRow({"size": 5, "protocol": "propagation", **parameters}, measure, mean, 0.01, 30)
+
+
+def depths(*means: float) -> Results:
+    """Of 10 groups among 20, 50, … sites; delays that are of no interest."""
+    rows = []
+    for sites, mean in zip((20, 50, 100, 200), means, strict=True):
+        rows.append(row("depth_mean", mean, groups=10, sites=sites))
+        for protocol, delays in (("propagation", (6, 10, 20)), ("two_phase", (22, 24, 26))):
+            rows += [
+                row(f"delay_{which}_ms", delay, groups=10, sites=sites, protocol=protocol)
+                for which, delay in zip(("first", "mean", "last"), delays, strict=True)
+            ]
+    return Results.of(rows)
+
+
+def verdicts(findings: list[Finding]) -> list[str]:
+    return [finding.verdict for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("means", "at_most_2", "shape"),
+    [
+        ((1.2, 1.9, 1.6, 1.0), AGREES, AGREES),
+        ((1.2, 6.6, 1.6, 1.0), PARTLY, AGREES),
+        ((3.0, 6.6, 4.0, 3.5), DIFFERS, AGREES),
+        ((2.4, 2.0, 1.6, 1.0), AGREES, DIFFERS),
+        ((1.0, 1.5, 2.0, 2.4), AGREES, DIFFERS),
+    ],
+)
+def test_whether_depth_agrees_with_the_paper_is_computed(
+    means: tuple[float, ...], at_most_2: str, shape: str
+) -> None:
+    found = verdicts(depth_findings("sites")(depths(*means)))
+    assert found[:2] == [at_most_2, shape]
+    assert found[2:] == [AGREES, AGREES, AGREES]  # delays, and intervals of ± 0.01
+
+
+def test_what_differs_is_said_with_numbers() -> None:
+    finding = depth_findings("sites")(depths(1.2, 6.6, 1.6, 1.0))[0]
+    assert "d ≤ 2.5 at 3 of 4 points with groups of at most 10" in finding.measured
+    assert "6.60 ± 0.01 with 10 groups, 50 sites" in finding.measured
+
+
+@pytest.mark.parametrize(
+    ("extra", "low", "like"),
+    [((0.1, 0.9, 0.5), AGREES, AGREES), ((0.1, 3.0, 0.5), PARTLY, AGREES),
+     ((0.9, 0.1, 0.5), AGREES, DIFFERS), ((4, 9, 6), DIFFERS, AGREES)],
+)  # fmt: skip
+def test_whether_extra_sites_are_few_and_like_the_depth_is_computed(
+    extra: tuple[float, ...], low: str, like: str
+) -> None:
+    rows = []
+    for sites, e, d in zip((20, 50, 100), extra, (1.0, 3.0, 1.5), strict=True):
+        rows += [row("extra_mean", e, groups=10, sites=sites)]
+        rows += [row("depth_mean", d, groups=10, sites=sites)]
+        rows += [row("extra_share", e / 10, groups=10, sites=sites)]
+    assert verdicts(extra_findings(Results.of(rows)))[:2] == [low, like]
+
+
+def test_how_often_extra_sites_occur_is_computed() -> None:
+    def found(extra: float, share: float) -> list[str]:
+        rows = [row("extra_mean", extra, groups=10, sites=20),
+                row("extra_share", share, groups=10, sites=20)]  # fmt: skip
+        return verdicts(
+            extra_findings(Results.of([*rows, row("depth_mean", 2, groups=10, sites=20)]))
+        )[2:4]
+
+    assert found(0.1, 0.1) == [AGREES, AGREES]
+    assert found(9.0, 0.7) == [DIFFERS, AGREES]  # 5 + 9 of 15 messages
+    assert found(10.0, 0.7) == [DIFFERS, DIFFERS]
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "verdict"), [(20, 90, AGREES), (40, 20, DIFFERS), (26, 20, DIFFERS)]
+)
+def test_whether_small_groups_are_served_sooner_is_computed(
+    small: float, large: float, verdict: str
+) -> None:
+    rows = []
+    for size, ours, theirs in ((5, small, 26), (40, large, 96)):
+        rows.append(row("depth_mean", 1.5, groups=10, sites=200, size=size))
+        for protocol, last in (("propagation", ours), ("two_phase", theirs)):
+            rows += [
+                row(f"delay_{which}_ms", last, groups=10, sites=200, size=size, protocol=protocol)
+                for which in ("first", "mean", "last")
+            ]
+    finding = depth_findings("size")(Results.of(rows))[4]
+    assert finding.statement.startswith("It can surpass two-phase when groups are small")
+    assert finding.verdict == verdict
+    assert f"n = 5: {small:.1f} ms with 10 groups; two-phase 26.0 ms" in finding.measured
+
+
+def test_table_2s_lower_bound_is_not_called_equality() -> None:
+    def results(messages: float) -> Results:
+        rows = [
+            row("messages", messages), row("delay_ms", 2 * messages), row("depth_mean", 2.0),
+            row("messages", 2.0, protocol="centralized"),
+            row("messages", 7.0, protocol="two_phase"),
+            row("messages_formula", 7.0, protocol="two_phase"),
+        ]  # fmt: skip
+        return Results.of(rows)
+
+    assert verdicts(table2_findings(results(3.0))) == [AGREES] * 5
+    assert verdicts(table2_findings(results(3.4)))[0] == DIFFERS
+
+
+def test_correlation_of_known_pairs() -> None:
+    assert correlation([(1, 2), (2, 4), (3, 6)]) == pytest.approx(1)
+    assert correlation([(1, 3), (2, 2), (3, 1)]) == pytest.approx(-1)
+    assert correlation([(1, 1), (2, 1)]) == 0
+    assert correlation([(1, 1), (2, 3), (3, 2)]) == pytest.approx(0.5)
+
+
+def test_a_verdict_is_agrees_partly_or_differs() -> None:
+    assert [judged([True]), judged([True, False]), judged([False])] == [AGREES, PARTLY, DIFFERS]
+
+
+def test_the_page_shows_words_figure_and_verdict_and_escapes_them() -> None:
+    each = CATALOGUE["gs-graph3"]
+    found = [Finding("a < b & c", DIFFERS, "`plan` says <no>")]
+    told = {"points": 3, "runs": 1234, "quick": True, "seed": 1, "version": "0", "failed": 2}
+    text = page([Section(each, found, told)])
+    assert "a &lt; b &amp; c" in text
+    assert "<code>plan</code> says &lt;no&gt;" in text
+    assert '<img src="gs-graph3.png"' in text
+    assert 'href="gs-graph3.csv"' in text
+    assert "1,234 runs, quick" in text
+    assert "2 runs failed" in text
+    assert "--quick" in text
+    assert re.search(r'class="mark differs">differs<', text)
+    assert "(1 differ)" in text
+    assert each.says[0].split(",")[0] in text

@@ -1,0 +1,89 @@
+"""[TOM] Table 1 and Figure 5 on small points, run here: measured, printed, corrected."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.pipeline.sweeps.results import Results, results_of
+from ordercast.pipeline.sweeps.rounds import Progressed, run_points
+from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.pipeline.sweeps.tasks import Point, here
+from ordercast.studies.catalogue import CATALOGUE
+from ordercast.studies.figures import our_style
+from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY
+from ordercast.studies.tom.costs import TRANSMISSIONS
+from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
+
+EXACT = ("centralized", "propagation", "metagroup", "tom")
+
+
+def point(size: int, sources: int, by: str, sites: int = 16) -> dict[str, Any]:
+    return {"sites": sites, "groups": 5, "size": size, "sources": sources, "sent_by": by}
+
+
+class Nowhere:
+    def append(self, _outcomes: Any, /) -> None: ...
+
+
+def results(name: str, points: list[dict[str, Any]]) -> Results:
+    each = dataclasses.replace(CATALOGUE[name], repeats=lambda _: Repeats(2, 2))
+    state = Progressed([Point.of(config) for config in points], each.repeats(True))
+    run_points(state, 1, here(each.experiment), Nowhere())
+    assert not [run.error for one in state.points for run in state.runs(one) if run.error]
+    return each.table(results_of(state))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_from_outside_the_corrected_formulas_are_met_exactly(seed: int) -> None:
+    found = message_costs(point(4, 3, OUTSIDE), seed, "").measures
+    for protocol in (*EXACT, "two_phase"):
+        assert found[f"{protocol}/transmissions"] == found[f"{protocol}/corrected"], protocol
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_source_among_the_receivers_saves_its_own_proposal(seed: int) -> None:
+    """So two-phase takes s(1 + r), as printed, and not s(2 + r); who is the centre or the primary
+    saves the way there."""
+    found = message_costs(point(4, 2, MEMBERS), seed, "").measures
+    assert found["two_phase/transmissions"] == found["two_phase/printed"] == 2 * (1 + 4)
+    for protocol in (*EXACT, "two_phase"):
+        assert found[f"{protocol}/transmissions"] == found[f"{protocol}/corrected"], protocol
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_symmetric_asks_all_hosts_of_the_domain(seed: int) -> None:
+    found = message_costs(point(4, 1, MEMBERS), seed, "").measures
+    assert found["symmetric/transmissions"] == found["symmetric/corrected"]
+    several = message_costs(point(4, 4, MEMBERS), seed, "").measures
+    assert several["symmetric/transmissions"] < several["symmetric/corrected"]  # data answers
+
+
+def test_work_counts_a_multicast_once_as_the_paper_does() -> None:
+    """So the centre does two things for a message, and of TOM only what goes hop by hop grows."""
+    found = message_costs(point(20, 1, MEMBERS, 40), 0, "").measures
+    assert (found["centralized/work_max"], found["centralized/load_max"]) == (2, 20)
+    assert found["two_phase/work_max"] == 2 + 19
+    assert found["tom/work_max"] < 20 < found["tom/load_max"]
+
+
+def test_findings_and_figures_come_from_the_numbers() -> None:
+    points = [point(n, s, by) for n, s in ((3, 1), (5, 1), (5, 2)) for by in (MEMBERS, OUTSIDE)]
+    table = results("tom-table1", points)
+    found = {f.statement.split(":")[0]: f for f in CATALOGUE["tom-table1"].find(table)[:7]}
+    assert len(found) == len(TRANSMISSIONS) == 7
+    assert set(TRANSMISSIONS) <= set(PROTOCOLS)
+    assert found["two-phase"].verdict == PARTLY  # from members yes, from outside no
+    assert found["centralized"].verdict == found["symmetric"].verdict == DIFFERS
+    assert "met exactly at 6 of 6 points" in found["TOM"].measured
+    with our_style():
+        assert len(CATALOGUE["tom-table1"].draw(table).axes) == 3
+
+
+def test_of_sessions_the_claims_are_judged() -> None:
+    table = results("tom-figure5", [point(n // 10, 1, MEMBERS, n) for n in (20, 40)])
+    least, _, tom, engaged = CATALOGUE["tom-figure5"].find(table)
+    assert (least.verdict, tom.verdict, engaged.verdict) == (AGREES, DIFFERS, AGREES)
+    with our_style():
+        assert len(CATALOGUE["tom-figure5"].draw(table).axes) == 2

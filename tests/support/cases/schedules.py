@@ -1,0 +1,51 @@
+"""Running fault schedules: what tests, regressions and soak campaigns have in common."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from ordercast.sim.config import SimConfig
+from ordercast.sim.faults import total
+from ordercast.sim.result import SimResult
+from ordercast.sim.schedules import excluding, schedule
+from ordercast.sim.simulate import simulate
+from tools.soak.campaign import Outcome
+
+Draw: TypeAlias = Callable[[str, int], SimConfig]
+
+
+def failures(protocol: str, seeds: range, draw: Draw = schedule) -> list[str]:
+    """One line for each schedule with a violation: what, and the command that replays it."""
+    results = (simulate(draw(protocol, seed), seed) for seed in seeds)
+    return [complaint(result) for result in results if not result.ok]
+
+
+def all_return(protocol: str, seed: int) -> SimConfig:
+    """A schedule under `exclude` in which all sites return. If a site stayed away, a group whose
+    last member it was would wait for ever, and so would sites that owe an answer to an outside
+    origin."""
+    drawn = excluding(protocol, seed)
+    crashes = total(drawn.faults, "crash")
+    faults = (replace(f, count=crashes) if f.kind == "restart" else f for f in drawn.faults)
+    return replace(drawn, faults=tuple(faults))
+
+
+def complaint(result: SimResult) -> str:
+    first = result.violations[0]
+    return f"{first.check}: {first.witness} -- replay: {result.replay}"
+
+
+def outcome(protocol: str, seed: int, draw: Draw = schedule) -> Outcome:
+    """A case of a soak campaign: the schedule of this seed, with what it did counted."""
+    result = simulate(draw(protocol, seed), seed)
+    counters = {
+        "simulated ms": result.virtual_ns // 1_000_000,
+        "events": result.events,
+        "messages": result.sent,
+        "deliveries checked": result.delivered,
+        "epochs": result.epochs,
+        **{f"faults: {kind}": times for kind, times in result.faults.items()},
+    }
+    if result.ok:
+        return Outcome(True, counters)
+    return Outcome(False, counters, complaint(result).partition(" -- ")[0], result.replay)

@@ -1,0 +1,81 @@
+"""Schedules in which sites send to many along trees or by multicast, judged like all others."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from ordercast.core.dissemination.registry import MULTICAST, TREE
+from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.model.options import MILLISECOND
+from ordercast.sim import spreading
+from ordercast.sim.chance import Stream
+from ordercast.sim.config import SimConfig
+from ordercast.sim.faults import Fault
+from ordercast.sim.result import SimResult
+from ordercast.sim.schedules import changing, schedule
+from ordercast.sim.simulate import simulate
+from support.cases.schedules import all_return
+from tools.soak.campaign import Outcome
+
+# Several times, where a site hands the same batch to many.
+_OFTEN = (*PROTOCOLS, *("centralized", "two_phase", "symmetric", "propagation") * 3)
+NARROW = StreamLimits(
+    piece_bytes=80,
+    kept_pieces=6,
+    others_pieces=3,
+    early_pieces=8,
+    asked_pieces=4,
+    burst_pieces=4,
+    pieces_per_s=2_000,
+    queued_pieces=16,
+)
+IMPATIENT = StreamTimes(asks=2, reached_for=100 * MILLISECOND, heard_every=20 * MILLISECOND)
+
+
+def spread(
+    seed: int, ways: Sequence[str] = (TREE, MULTICAST), *, epochs_every: int = 10
+) -> SimConfig:
+    """Some schedules change groups or lose sites, so that epochs follow each other. Half of the
+    others lose up to 30 % of all frames, packets and datagrams."""
+    stream = Stream(seed, "spread")
+    protocol = stream.choice(_OFTEN)
+    if seed % epochs_every == epochs_every // 2:
+        draw = changing if seed // epochs_every % 2 else all_return
+        drawn = draw(protocol if PROTOCOLS[protocol].exclude else "propagation", seed)
+    else:
+        drawn = schedule(protocol, seed)
+        if stream.chance(0.5):
+            others = (fault for fault in drawn.faults if fault.kind != "loss")
+            drawn = replace(drawn, faults=(*others, Fault("loss", stream.choice((0.1, 0.2, 0.3)))))
+    return replace(
+        drawn,
+        stability=stream.choice(("s_coordp", drawn.stability)),
+        dissemination=ways[seed % len(ways)],
+        source="",
+    )
+
+
+def run(seed: int, **drawing: Any) -> tuple[SimConfig, SimResult]:
+    """In every third run datagrams have 80 bytes, few are kept for repair, and sites give up
+    soon."""
+    config = spread(seed, **drawing)
+    if seed % 3:
+        return config, simulate(config, seed)
+    with patch.multiple(spreading, LIMITS=NARROW, TIMES=IMPATIENT):
+        return config, simulate(config, seed)
+
+
+def outcome(seed: int) -> Outcome:
+    config, result = run(seed, epochs_every=3)
+    counters = {
+        f"schedules by {config.dissemination}": 1,
+        "events": result.events,
+        "messages": result.sent,
+        "epochs": result.epochs,
+        **{f"{config.dissemination}: {what}": count for what, count in result.spread.items()},
+        **{f"faults: {kind}": times for kind, times in result.faults.items()},
+    }
+    wrong = "; ".join(f"{v.check}: {v.witness}" for v in result.violations[:2])
+    return Outcome(result.ok, counters, wrong, f"seed {seed}: {result.replay}")

@@ -1,0 +1,166 @@
+"""The small clusters whose every interleaving is looked at: three sites (or four), two groups, one
+change, up to three messages. The manager's site is the only voter where nothing else is said."""
+
+from collections.abc import Callable
+from functools import partial
+
+from ordercast.model.epochs import AddGroup, Edit, JoinGroup, LeaveGroup, UseProtocol
+from ordercast.model.options import MILLISECOND
+from support.models.interleavings import Call, Model, edit_call
+
+THREE = {"g": ["a", "b"], "h": ["b", "c"]}
+FOUR = {"g": ["a", "b"], "h": ["c", "d"]}
+TWO = {"g": ["a", "b"]}
+FROM_A: Call = ("a", "send", ("g", b"1"))
+TO_G: Call = ("b", "send", ("g", b"3"))
+TO_H: Call = ("c", "send", ("h", b"2"))
+MESSAGES: list[Call] = [FROM_A, TO_H, TO_G]
+CHANGES: dict[str, Edit] = {
+    "join": JoinGroup("g", "c"),
+    "leave": LeaveGroup("h", "b"),
+    "new group": AddGroup("n", ("a", "c")),
+    "switch": UseProtocol("centralized"),
+}
+
+
+def three(change: str, messages: int, voters: str = "a", **options: object) -> Model:
+    calls = [edit_call("b", CHANGES[change]), *MESSAGES[:messages]]
+    return Model(THREE, ["a", "b", "c"], list(voters), calls, **options)  # type: ignore[arg-type]
+
+
+def merge(messages: int, **options: object) -> Model:
+    """Two domains of two sites each become one."""
+    calls = [edit_call("b", JoinGroup("g", "c")), *MESSAGES[:messages]]
+    return Model(FOUR, ["a", "b", "c", "d"], ["a"], calls, **options)  # type: ignore[arg-type]
+
+
+def excluding(
+    groups: dict[str, list[str]], calls: list[Call], voters: str = "a", **options: object
+) -> Model:
+    """A model under `exclude`: the others wait for a site that is away, or exclude it, and it
+    returns. The manager notices after four beats that a site is silent; the site may be away twice
+    as long."""
+    sites = sorted({site for members in groups.values() for site in members})
+    shared: dict[str, object] = {"policy": "exclude", "fifo": True, "patience": 400 * MILLISECOND}
+    return Model(groups, sites, list(voters), calls, **(shared | options))  # type: ignore[arg-type]
+
+
+def cut(site: str) -> list[Call]:
+    """At some time the site hears no others; at some later time it does."""
+    return [(site, "cut", None), (site, "heal", None)]
+
+
+WAITING: dict[str, Callable[[], Model]] = {
+    f"two sites wait, {what}, {deliver}": partial(
+        excluding, TWO, calls, policy="wait", deliver=deliver, **options
+    )
+    for deliver in ("safe", "agreed")
+    for what, calls, options in (
+        ("a leaf crashes", [TO_G], {"faults": 1, "kinds": ("crash",), "hit": "b"}),
+        ("the root crashes", [TO_G], {"faults": 1, "kinds": ("crash",), "hit": "a"}),
+        ("two crashes", [TO_G], {"faults": 2, "kinds": ("crash",)}),
+        ("a leaf is cut off", [*cut("b"), TO_G], {}),
+        ("the root is cut off", [*cut("b"), FROM_A], {"voters": "b"}),
+    )
+}
+
+EXCLUDING: dict[str, Callable[[], Model]] = {
+    f"{what}, {deliver}": partial(excluding, groups, calls, deliver=deliver, **options)
+    for deliver in ("safe", "agreed")
+    for what, groups, calls, options in (
+        ("two sites, a leaf crashes", TWO, [TO_G], {"faults": 1, "kinds": ("crash",), "hit": "b"}),
+        (
+            "two sites, the root crashes",
+            TWO,
+            [TO_G],
+            {"faults": 1, "kinds": ("crash",), "hit": "a"},
+        ),
+        ("two sites, two crashes", TWO, [TO_G], {"faults": 2, "kinds": ("crash",)}),
+        ("two sites, a store is lost", TWO, [TO_G], {"faults": 1, "kinds": ("lose",), "hit": "b"}),
+        ("two sites, a leaf is cut off", TWO, [*cut("b"), TO_G], {}),
+        ("two sites, the root is cut off", TWO, [*cut("b"), FROM_A], {"voters": "b"}),
+        ("a leaf crashes", THREE, [TO_H], {"faults": 1, "kinds": ("crash",), "hit": "c"}),
+        ("the manager crashes", THREE, [TO_H], {"faults": 1, "kinds": ("crash",), "hit": "a"}),
+        ("the root crashes", THREE, [TO_H], {"faults": 1, "kinds": ("crash",), "hit": "b"}),
+        ("a store is lost", THREE, [TO_H], {"faults": 1, "kinds": ("lose",), "hit": "c"}),
+        ("a leaf is cut off", THREE, [*cut("c"), TO_H], {}),
+        ("the root is cut off", THREE, [*cut("b"), TO_G], {}),
+        ("a voter of three is cut off", THREE, [*cut("c"), TO_H], {"voters": "abc"}),
+        ("the manager of three is cut off", THREE, [*cut("a"), TO_H], {"voters": "abc"}),
+    )
+}
+
+CASES: dict[str, Callable[[], Model]] = {
+    **WAITING,
+    **EXCLUDING,
+    **{
+        f"{change}, {count} message{'s' * (count > 1)}": partial(three, change, count, fifo=True)
+        for change in CHANGES
+        for count in (1, 2, 3)
+    },
+    "join, any order": partial(three, "join", 0),
+    "join, 1 message, any order": partial(three, "join", 1),
+    "join, 1 fault, any order": partial(three, "join", 0, faults=1),
+    "leave, 1 fault, any order": partial(three, "leave", 0, faults=1),
+    "join, 1 fault": partial(three, "join", 0, fifo=True, faults=1),
+    "leave, 1 fault": partial(three, "leave", 0, fifo=True, faults=1),
+    "join, 1 crash": partial(three, "join", 0, fifo=True, faults=1, kinds=("crash",)),
+    "join, 1 message, 1 crash": partial(three, "join", 1, fifo=True, faults=1, kinds=("crash",)),
+    "leave, 1 message, 1 crash": partial(three, "leave", 1, fifo=True, faults=1, kinds=("crash",)),
+    "join, 1 message, 1 loss": partial(three, "join", 1, fifo=True, faults=1, kinds=("loss",)),
+    "join, 3 voters": partial(three, "join", 0, "abc", fifo=True),
+    "join, 3 voters, 1 message": partial(three, "join", 1, "abc", fifo=True),
+    "join, 3 voters, 1 crash": partial(
+        three, "join", 0, "abc", fifo=True, faults=1, kinds=("crash",)
+    ),
+    **{
+        f"{protocol}: {change}, {what}": partial(
+            three, change, messages, "a", fifo=True, protocol=protocol, **faults
+        )
+        for protocol in ("two_phase", "symmetric", "tom")
+        for change, what, messages, faults in (
+            ("switch", "1 message", 1, {}),
+            ("leave", "1 loss", 0, {"faults": 1, "kinds": ("loss",)}),
+            ("leave", "1 crash", 0, {"faults": 1, "kinds": ("crash",)}),
+            ("leave", "1 message, 1 crash", 1, {"faults": 1, "kinds": ("crash",)}),
+        )
+    },
+    "merge of two domains": partial(merge, 0, fifo=True),
+    "merge of two domains, 1 message": partial(merge, 1, fifo=True),
+}
+
+# What `make test` goes through, and how many states there are.
+SHORT = {
+    "join, 1 message": 10_884,
+    "leave, 1 message": 1_508,
+    "new group, 1 message": 1_508,
+    "switch, 1 message": 1_734,
+    "join, any order": 1_315,
+    "join, 3 voters": 915,
+    "merge of two domains": 2_334,
+    "join, 1 fault": 39_881,
+    "leave, 1 fault": 39_881,
+    "two_phase: switch, 1 message": 5_498,
+    "two_phase: leave, 1 loss": 6_021,
+    "symmetric: leave, 1 loss": 11_759,
+    "tom: switch, 1 message": 2_592,
+    "tom: leave, 1 loss": 4_160,
+    "two sites wait, a leaf crashes, safe": 160,
+    "two sites wait, the root crashes, safe": 84,
+    "two sites wait, a leaf is cut off, safe": 131,
+    "two sites wait, the root is cut off, safe": 80,
+    "two sites wait, a leaf crashes, agreed": 190,
+    "two sites wait, the root crashes, agreed": 115,
+    "two sites wait, a leaf is cut off, agreed": 83,
+    "two sites wait, the root is cut off, agreed": 50,
+    "two sites, a leaf crashes, safe": 3_805,
+    "two sites, a leaf crashes, agreed": 3_852,
+    "two sites, the root crashes, safe": 743,
+    "two sites, the root crashes, agreed": 646,
+    "two sites, a store is lost, safe": 2_509,
+    "two sites, a store is lost, agreed": 2_423,
+    "two sites, a leaf is cut off, safe": 1_583,
+    "two sites, a leaf is cut off, agreed": 1_464,
+    "two sites, the root is cut off, safe": 1_548,
+    "two sites, the root is cut off, agreed": 1_211,
+}

@@ -1,0 +1,1 @@
+"""Real connections: transports on free ports, proxies, attackers, multicast, namespaces."""

@@ -1,0 +1,1 @@
+"""Programs that tests start by path, as processes of their own."""

@@ -1,0 +1,1 @@
+"""Stores for tests: records to put in, stores filled by hand and exported, killed writers."""

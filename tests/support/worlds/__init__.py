@@ -1,0 +1,1 @@
+"""Protocol objects in small worlds that a test steers: virtual time, hostile networks, disks."""

@@ -1,0 +1,158 @@
+"""A tree of pure swap objects with FIFO links, in which a test chooses what arrives next."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from ordercast.core.order.arrow import ArrowSwap
+from ordercast.core.order.arrow_counting import ArrowCounting
+from ordercast.core.order.combining import CombiningSwap
+from ordercast.core.order.combining_counting import CombiningCounting
+from ordercast.core.order.hybrid import HybridSwap
+from ordercast.core.order.swaps import (
+    Found,
+    Numbered,
+    Send,
+    SendCount,
+    Step,
+    SwapObject,
+    Tell,
+    ask_of,
+)
+from ordercast.model.messages import Batch, pack_payloads
+from ordercast.studies.swap.tree import Say, SwapTree
+from ordercast.wire.swap import NOBODY
+from ordercast.wire.tom import MessageName
+
+Parents = Mapping[str, str | None]
+Make = Callable[[str, Parents], SwapObject]
+
+
+def message(origin: str, seq: int = 1) -> Batch:
+    return Batch(origin, 1, "g", seq, 1, pack_payloads([b"%d" % seq]))
+
+
+def name(origin: str, seq: int = 1) -> MessageName:
+    return (origin, 1, "g", seq)
+
+
+def depth(parents: Parents, site: str) -> int:
+    above = parents[site]
+    return 0 if above is None else 1 + depth(parents, above)
+
+
+def hybrid(site: str, parents: Parents) -> SwapObject:
+    core = [s for s in parents if depth(parents, s) <= 1]
+    return HybridSwap(site, parents[site], core)
+
+
+OBJECTS: dict[str, Make] = {
+    "arrow": lambda site, parents: ArrowSwap(site, parents[site] or site),
+    "combining": lambda site, parents: CombiningSwap(site, parents[site]),
+    "hybrid": hybrid,
+    "arrow_counting": lambda site, parents: ArrowCounting(site, parents[site] or site),
+    "combining_counting": lambda site, parents: CombiningCounting(site, parents[site]),
+}
+
+
+def random_parents(rng: Random, sites: int) -> Parents:
+    names = [f"s{number}" for number in range(sites)]
+    return {n: names[rng.randrange(i)] if i else None for i, n in enumerate(names)}
+
+
+def distance(parents: Parents, a: str, b: str) -> int:
+    def path(site: str) -> list[str]:
+        above = parents[site]
+        return [site] if above is None else [site, *path(above)]
+
+    up, other = path(a), path(b)
+    common = next(site for site in up if site in other)
+    return up.index(common) + other.index(common)
+
+
+class Network:
+    """`links`: what is on its way, per directed link; `found`: message -> predecessor or number."""
+
+    def __init__(self, objects: Mapping[str, Any]) -> None:
+        self.objects = dict(objects)
+        self.links: dict[tuple[str, str], deque[Any]] = defaultdict(deque)
+        self.found: dict[MessageName, MessageName | int] = {}
+        self.where: dict[MessageName, str] = {}  # a site multicasts it
+        self.hops: dict[MessageName, int] = defaultdict(int)  # of the message that a request is for
+        self.words = 0  # of joining and leaving
+        self.chained: MessageName = NOBODY
+
+    @classmethod
+    def of(cls, protocol: str, parents: Parents) -> "Network":
+        return cls({site: OBJECTS[protocol](site, parents) for site in parents})
+
+    def issue(self, origin: str, seq: int = 1) -> None:
+        self._follow(origin, self.objects[origin].swap(ask_of(message(origin, seq), origin)))
+
+    def turn(self, site: str) -> None:
+        self._follow(site, self.objects[site].turn())
+
+    def deliver(self, source: str, target: str) -> None:
+        """The first that is on its way on this link arrives."""
+        step, at = self.links[source, target].popleft(), self.objects[target]
+        if isinstance(step, Send):
+            self.hops[step.ask.batch.origin, 1, "g", step.ask.batch.seq] += 1
+            self._follow(target, at.receive(source, step.ask))
+        elif isinstance(step, SendCount):
+            self._follow(target, at.count(source, step.count))
+        elif isinstance(step, Tell):
+            self._follow(target, at.told(source, step.name, step.value))
+        else:
+            self._follow(target, at.hear(source, step.word, self.chained))
+
+    def under_way(self) -> list[tuple[str, str]]:
+        return sorted(link for link, queue in self.links.items() if queue)
+
+    def settle(self, rng: Random) -> None:
+        """Everything arrives, in any order that FIFO links allow, and nothing waits to combine."""
+        while True:
+            ready = self.under_way()
+            waiting = [site for site, at in sorted(self.objects.items()) if _waits(at)]
+            if not ready and not waiting:
+                return
+            choice = rng.randrange(len(ready) + len(waiting))
+            if choice < len(ready):
+                self.deliver(*ready[choice])
+            else:
+                self.turn(waiting[choice - len(ready)])
+
+    def say(self, site: str, steps: Sequence[Step | Say]) -> None:
+        self._follow(site, steps)
+
+    def _follow(self, site: str, steps: Sequence[Step | Say]) -> None:
+        for step in steps:
+            if isinstance(step, (Found, Numbered)):
+                batch = step.batch
+                of = (batch.origin, batch.incarnation, batch.group, batch.seq)
+                assert of not in self.found, f"{of} is placed twice"
+                self.found[of] = step.after if isinstance(step, Found) else step.place
+                self.where[of] = site
+            else:
+                self.words += isinstance(step, Say)
+                self.links[site, step.peer].append(step)
+
+    def chain(self) -> list[MessageName]:
+        """All messages in order: each but the first has its predecessor, and each one successor."""
+        if all(isinstance(place, int) for place in self.found.values()):
+            order = sorted(self.found, key=lambda of: self.found[of])
+            assert [self.found[of] for of in order] == list(range(1, len(order) + 1))
+            return order
+        after = {before: of for of, before in self.found.items()}
+        assert len(after) == len(self.found), "two messages have one predecessor"
+        order, last = [], NOBODY
+        while last in after:
+            last = after[last]
+            order.append(last)
+        assert len(order) == len(self.found), "the chain is broken"
+        return order
+
+
+def _waits(at: Any) -> bool:
+    swaps = at.swaps if isinstance(at, SwapTree) else at
+    return bool(swaps.waiting()) and not (isinstance(at, SwapTree) and at.is_locked)
