@@ -6,6 +6,7 @@ every witness must show what it says.
 
 from unittest.mock import patch
 
+from ordercast.pipeline.audits import steps
 from support.judges.both_engines import AT_ONCE, disagreements
 from tools.soak.campaign import Outcome
 

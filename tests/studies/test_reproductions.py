@@ -11,8 +11,12 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.pipeline.sweeps.subject import subject_of
 from ordercast.studies.catalogue import CATALOGUE, named
-from ordercast.studies.gs.costs import table2_findings
-from ordercast.studies.gs.findings import correlation, depth_findings, extra_findings
+from ordercast.studies.fits import correlation
+from ordercast.studies.gs.findings import (
+    depth_findings,
+    extra_findings,
+    table2_findings,
+)
 from ordercast.studies.page import Section, page
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY, Finding, judged
 from ordercast.studies.stab.rounds import tracked

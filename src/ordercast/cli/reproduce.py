@@ -29,7 +29,7 @@ names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
        stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger, scale-forest"""
 
 
-_WIDTH = 84  # of what was measured, which stands below its statement
+_WIDTH = 84  # of the lines below a statement
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

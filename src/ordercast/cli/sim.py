@@ -46,7 +46,7 @@ PROPAGATION = "propagation"
 _NOTHING_SENT = """\
              but nothing was accepted, so nothing was judged: a cluster begins when all its
              voters have met; let crashes come later ("from" in a file of faults)"""
-_QUIET_S = 2.0  # so long nothing is said about progress
+_QUIET_S = 2.0  # between two lines about progress
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -92,7 +92,7 @@ def keeping(out: Path) -> Iterator[None]:
         raise
     finally:
         root.removeFilter(_not_the_bridge)
-    bridge.setLevel(level)  # not after an error: the session is yet to be closed
+    bridge.setLevel(level)  # after an error it stays: closing the session would log as well
 
 
 def _not_the_bridge(record: logging.LogRecord) -> bool:

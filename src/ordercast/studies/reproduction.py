@@ -35,18 +35,25 @@ def judged(cases: Sequence[bool]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Family:
+    """Reproductions that share their runs. `split` names the column for what stands before the
+    slash in the experiment's measures."""
+
+    name: str
+    experiment: Experiment
+    split: str = "protocol"
+
+
+@dataclass(frozen=True, slots=True)
 class Reproduction:
-    """`split` names the column for what stands before the slash in the experiment's measures;
-    reproductions of one `family` share their runs."""
+    """`says` is what the paper says, `how` what is done here."""
 
     name: str
     title: str
     source: str
     says: Sequence[str]
     how: str
-    family: str
-    experiment: Experiment
-    split: str
+    family: Family
     points: Callable[[bool], Sequence[Mapping[str, Any]]]
     repeats: Callable[[bool], Repeats]
     measures: Sequence[str]
@@ -60,7 +67,7 @@ class Reproduction:
             subject, slash, measure = row.measure.rpartition("/")
             if row.error is None and measure not in self.measures:
                 continue
-            extra = {self.split: subject} if slash else {}
+            extra = {self.family.split: subject} if slash else {}
             rows.append(replace(row, parameters={**row.parameters, **extra}, measure=measure))
         return Results.of(rows)
 
@@ -79,12 +86,6 @@ def curve(results: Results, x: str, measure: str, **where: Any) -> list[Spot]:
     rows = results.where(measure=measure, **where)
     spots = [Spot(r.parameters[x], r.mean, r.ci95 or 0.0) for r in rows if r.mean is not None]
     return sorted(spots, key=lambda spot: spot.x)
-
-
-def with_interval(spot: Spot, digits: int) -> str:
-    """The mean and the half width of its 95 % interval, which is left out where nothing varies."""
-    mean = f"{spot.y:.{digits}f}"
-    return f"{mean} ± {spot.ci:.{digits}f}" if round(spot.ci, digits) else mean
 
 
 def values(results: Results, parameter: str) -> list[Any]:

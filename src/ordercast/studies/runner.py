@@ -84,7 +84,7 @@ def reproduce(
     done = []
     for each in wanted:
         LOGGER.info("%s", each.name)
-        runner = on_spark(spark, each.experiment, partitions)
+        runner = on_spark(spark, each.family.experiment, partitions)
         heard = None if progress is None else partial(progress, each.name)
         reproduced = _reproduce(each, runner, out, quick, heard)
         _remember(out, reproduced)
@@ -99,9 +99,8 @@ def _reproduce(
     wanted: Reproduction, runner: Runner, out: Path, quick: bool, progress: Progress | None
 ) -> Reproduced:
     begun = time.monotonic()
-    store = RunStore(
-        out / _ROWS / wanted.family, {"kind": "reproduce", "family": wanted.family, "seed": SEED}
-    )
+    family = wanted.family.name
+    store = RunStore(out / _ROWS / family, {"kind": "reproduce", "family": family, "seed": SEED})
     known = store.open()
     points = [Point.of(config) for config in wanted.points(quick)]
     state = Progressed(points, wanted.repeats(quick))

@@ -46,7 +46,7 @@ def _named(data: bytes | msgspec.Raw, kind: Any, places: list[int]) -> str:
     field = ""
     for place in places:
         parts = _parts(data)
-        name, kind = _part(_chosen(kind, parts), place)
+        name, kind = named_part(struct_of(kind, parts), place)
         field += name
         data = parts[place]
     field = field.removeprefix(".")
@@ -56,8 +56,9 @@ def _named(data: bytes | msgspec.Raw, kind: Any, places: list[int]) -> str:
     return f"{field} is {value!r}" if isinstance(value, _SIMPLE) else field
 
 
-def _chosen(kind: Any, parts: list[msgspec.Raw]) -> Any:
-    """The type without what is said about it; of several structs, the one that has the tag."""
+def struct_of(kind: Any, parts: list[msgspec.Raw]) -> Any:
+    """The type of an array with these parts: without its annotations, and of several structs the
+    one that has the tag."""
     if typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     kinds = [one for one in typing.get_args(kind) if one is not NoneType]
@@ -69,8 +70,8 @@ def _chosen(kind: Any, parts: list[msgspec.Raw]) -> Any:
     return next((one for one in kinds if one.__struct_config__.tag == tag), kinds[0])
 
 
-def _part(kind: Any, place: int) -> tuple[str, Any]:
-    """How a part of a value of this type is named, and its type."""
+def named_part(kind: Any, place: int) -> tuple[str, Any]:
+    """The name of a part of a value of this type, and its type."""
     if typing.get_origin(kind) is tuple:
         args = typing.get_args(kind)
         return f"[{place}]", args[0] if args[-1] is ... else args[place]

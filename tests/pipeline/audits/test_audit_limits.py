@@ -9,7 +9,7 @@ from ordercast.history.rows import History
 from ordercast.pipeline.audits import by_part, steps
 from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.numbers import Columns
-from ordercast.pipeline.audits.tasks import Pass
+from ordercast.pipeline.audits.tasks import JudgingTask
 from support.cases.large import move, ring_of_four, steady, wide_ring
 from support.judges.parts import Audited, audit_in_loop, cuts_after
 
@@ -21,13 +21,13 @@ PARTS = 10
 def largest(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows were in each part that was judged."""
     seen: list[int] = []
-    judge = Pass.judge_part
+    judge = JudgingTask.judge_part
 
-    def watched(task: Pass, columns: Columns) -> Evidence:
+    def watched(task: JudgingTask, columns: Columns) -> Evidence:
         seen.append(len(columns["site"]))
         return judge(task, columns)
 
-    monkeypatch.setattr(Pass, "judge_part", watched)
+    monkeypatch.setattr(JudgingTask, "judge_part", watched)
     return seen
 
 

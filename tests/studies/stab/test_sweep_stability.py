@@ -15,10 +15,10 @@ from ordercast.pipeline.sweeps.subject import subject_of
 from ordercast.pipeline.sweeps.tasks import Point, here, tasks_of
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.figures import our_style, save
+from ordercast.studies.fits import power
 from ordercast.studies.reproduction import AGREES, DIFFERS, Spot
 from ordercast.studies.stab.findings import (
     messages_findings,
-    power,
     rtt_findings,
     table1_findings,
 )
@@ -51,7 +51,7 @@ def table_of(name: str, points: list[dict[str, Any]]) -> Results:
     """A reproduction's table for these points, run here."""
     each = dataclasses.replace(CATALOGUE[name], repeats=lambda _: Repeats(1, 1))
     state = Progressed([Point.of(point) for point in points], each.repeats(True))
-    run_points(state, 1, here(each.experiment), Nowhere())
+    run_points(state, 1, here(each.family.experiment), Nowhere())
     assert [run.error for point in state.points for run in state.runs(point)] == [""] * len(points)
     return each.table(results_of(state))
 

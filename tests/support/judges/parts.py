@@ -22,17 +22,17 @@ from ordercast.pipeline.audits.driver_work import DriverWork, Gathered
 from ordercast.pipeline.audits.evidence import Evidence, decode, encode
 from ordercast.pipeline.audits.facts import gather
 from ordercast.pipeline.audits.files import UNUSED
-from ordercast.pipeline.audits.glossary import Contents, legend, number_names, split_small
+from ordercast.pipeline.audits.glossary import Contents, number_names, split_small, translation
 from ordercast.pipeline.audits.numbers import Numbers
 from ordercast.pipeline.audits.rows import DELIVERED, SENT
 from ordercast.pipeline.audits.steps import Judged, judge
-from ordercast.pipeline.audits.tasks import Pass
+from ordercast.pipeline.audits.tasks import JudgingTask
 
 
 class Loop(DriverWork):
     """The driver's loop, with evidence that travels as it does on Spark."""
 
-    def run(self, task: Pass) -> list[Evidence]:
+    def run(self, task: JudgingTask) -> list[Evidence]:
         return [decode(encode(evidence)) for evidence in super().run(task)]
 
 
@@ -76,7 +76,7 @@ def audit_in_loop(
     contents = Contents(rows.glossaries())
     small = split_small(history.groups, history.events, history.epochs, contents.runs)
     numbers = number_names(small, contents)
-    work = Loop(rows, legend(numbers, rows.glossaries()))
+    work = Loop(rows, translation(numbers, rows.glossaries()))
     facts, logs = gather(numbers, list(small.values()))
     sites_run = np.array([run for run, _ in numbers.sites], np.int64)
     sites = len(numbers.sites)
@@ -85,7 +85,7 @@ def audit_in_loop(
     elif where is None:
         where = random_cuts(rng or random.Random(1), history, sites, cuts)
     asked = request_shares if contents.asked else 0
-    task = Pass(facts, numbers.arrays, sites_run, where, causal, request_shares=asked)
+    task = JudgingTask(facts, numbers.arrays, sites_run, where, causal, request_shares=asked)
     outcome = judge(work, task, logs)
     counts = outcome.total.counts
     report = {

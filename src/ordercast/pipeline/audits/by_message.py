@@ -1,8 +1,8 @@
-"""What can be judged of messages alone: integrity, agreement, lost; and which parts they are in.
+"""The checks that need only the rows of a message: integrity, agreement and lost.
 
-Each function sees all rows of its messages. Agreement and loss sometimes turn on the rest of the
-history (what a member delivered afterwards, what lies above its base): where they do, and nobody
-has looked yet (`known` is None), the pair stays open and `survey` says what to look for.
+Each function sees all rows of its messages. Agreement and loss sometimes depend on other messages:
+on what a member delivered later, or on what lies above its base. As long as that is not known
+(`known` is None) the pair stays open, and the evidence says what to look for.
 """
 
 from dataclasses import dataclass
@@ -149,7 +149,7 @@ def judge_agreement(
     evidence: Evidence,
     listing: Listing | None,
 ) -> None:
-    """Missing pairs whose place the member has passed."""
+    """Count the missing pairs whose place in the order the member has passed."""
     missing = find_missing(deliveries, facts)
     messages = deliveries.messages[missing.index]
     excused = is_in(messages * facts.sites + missing.member, facts.gap_keys)
@@ -198,7 +198,7 @@ def judge_agreement(
 def _below_bases(
     deliveries: DeliveryRows, facts: Facts, missing: MissingPairs, known: Surveyed | None
 ) -> tuple[Bools, Bools]:
-    """Which pairs lie below a base of the member; and for which that is open until looked at."""
+    """Which pairs lie below a base of the member, and for which that is not known yet."""
     below = np.zeros(len(missing.member), bool)
     open_ = np.zeros(len(missing.member), bool)
     bases = np.flatnonzero(np.isin(facts.base_site, missing.member))
@@ -249,7 +249,7 @@ def _shown_above(
 def _went_on(
     deliveries: DeliveryRows, facts: Facts, missing: MissingPairs, rows: Ints, known: Surveyed
 ) -> Bools:
-    """Whether some member delivered, after the message, one of the group that the other has too."""
+    """Whether some member delivered, after the message, another of the group that both have."""
     owner, found = _deliverers(deliveries, missing, rows)
     inside = facts.are_members(missing.pair[rows][owner], deliveries.site[found])
     owner, found = owner[inside], found[inside]

@@ -1,8 +1,8 @@
-"""What is judged along the sites' orders, one part at a time: FIFO, positions, the order checks.
+"""The checks that follow the sites' orders, one part at a time: FIFO, positions, order.
 
-A part holds, of every site, the rows between two cuts. What a part cannot tell alone it says at its
-borders: which positions it has, how far each family has come; and, when messages cross cuts, what
-reaches what (docs/audit.md).
+A part holds the rows of every site between two cuts. For the driver it tells its borders: which
+positions it has, how far each family has come, and, when messages cross cuts, which border or
+message reaches which (docs/audit.md).
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from ordercast.pipeline.audits.tangles import (
 
 FIRST, CROSSES, SEND = 1, 2, 4  # flags of a row
 MOST_LOOKED = 1_000_000  # messages looked at in a part's search for a shortest cycle
-MOST_KNOT_ROWS = 20_000  # of a tangle over several parts, shown to the driver by each
+MOST_KNOT_ROWS = 20_000  # of a tangle over several parts that each part shows to the driver
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def judge_fifo(
     tell_border: bool,
     evidence: Evidence,
 ) -> Ints:
-    """Rows below one delivered before at their site for the same family."""
+    """Rows whose site has delivered a later message of the same family before."""
     if not len(rows.site):
         return np.empty(0, np.int64)
     keys = rows.site * families(streams.family) + rows.family
@@ -139,7 +139,7 @@ def judge_fifo(
 
 
 def _after(rows: PartRows, row: int, carry: Carry | None, count: int) -> list[int]:
-    """Position and message of the highest before a row: the last one, if it came twice."""
+    """Position and message of the highest delivery before a row; of two equal ones, the last."""
     own = np.flatnonzero(
         (rows.site[:row] == rows.site[row]) & (rows.family[:row] == rows.family[row])
     )
@@ -280,7 +280,7 @@ def _tell_knot(own: Orders, hubs: Ints, rows: Ints, evidence: Evidence) -> None:
 
 
 def _shared(own: Orders, crosses: Bools, rows: Ints) -> Ints:
-    """A message that one site alone has is on no shortest cycle: its neighbours do without it."""
+    """Drop messages that only one site has: no shortest cycle needs them."""
     _, node, count = np.unique(own.place.message, return_inverse=True, return_counts=True)
     return rows[(count[node[rows]] > 1) | crosses[rows]]
 

@@ -22,7 +22,7 @@ from ordercast.pipeline.audits.places import PlaceColumns, first_places, last_pl
 
 
 def judge_causal(columns: Columns, streams: StreamArrays, evidence: Evidence) -> list[list[int]]:
-    """First deliveries that come before one that happened before them.
+    """First deliveries that stand before a message that happened before them.
 
     Each as (site, position, message, position and message of the one that should be first).
     """
@@ -77,7 +77,7 @@ def _name(number: int) -> str:
 def tell_sends(
     columns: Columns, streams: StreamArrays, cuts: Cuts, part: int, evidence: Evidence
 ) -> None:
-    """From where to where the sends of each origin, and of each family, go in this part."""
+    """The first and the last send of each origin, and of each family, in this part."""
     rows = np.flatnonzero(columns["flag"] & SEND)
     if not len(rows):
         return
@@ -110,9 +110,9 @@ def ranges_to_merge(total: Total) -> Iterator[tuple[int, int]]:
 
 
 def _out_of_order(part: Ints, key: Ints, low: Ints, high: Ints) -> Iterator[tuple[int, int]]:
-    """Per key, from the first part that goes beyond where a later part begins to the latter."""
+    """Per key, the range from a part to the later part that begins before it ends."""
     order = np.lexsort((part, key))
-    tops: list[tuple[list[int], int]] = []  # growing: a part that goes beyond all before it
+    tops: list[tuple[list[int], int]] = []  # the ends that grow: each lies beyond all before it
     last_key = -1
     for row in order.tolist():
         if key[row] != last_key:

@@ -22,7 +22,7 @@ from ordercast.pipeline.audits.places import spread, starts
 
 ROWS_PER_PART = 250_000
 SAMPLE_ROWS = 200_000
-_MARGIN = 8  # sampled rows on either side of a cut whose surroundings are looked at
+_MARGIN = 8  # so many sampled rows on either side of a cut are looked at
 _MOST_FORCED = 20_000
 _LOWEST = np.iinfo(np.int64).min
 _HIGHEST = np.iinfo(np.int64).max
@@ -35,7 +35,7 @@ class Cuts:
     last: Ints  # by site: its last part
     row: Ints  # by site: its row of `after`, -1 for none
     after: Ints  # each row sorted; _HIGHEST where a site has fewer cuts than others
-    merged: Ints  # by part: the number that it goes by
+    merged: Ints  # by part: its number after merging
 
     def part_of(self, sites: Ints, positions: Ints) -> Ints:
         """The part of each row: how many cuts of its site lie below its position."""
@@ -80,7 +80,7 @@ def count_below(table: Ints, rows: Ints, values: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Shares:
-    """How rows are divided: parts and cuts per run, before it is known where the cuts are."""
+    """How many parts and cuts each run gets, before the cuts have places."""
 
     first: Ints  # by site
     cuts: Ints  # by site: how many cuts its run has
@@ -106,7 +106,7 @@ def share(rows: Sequence[int], sites_run: Ints, per_part: int) -> Shares:
 
 @dataclass(frozen=True)
 class Windows:
-    """Per cut site (a row) and cut: the guess, and the positions around it to be looked at."""
+    """Per site that is cut (a row) and cut: the guess, and the range of positions to look at."""
 
     row: Ints  # by site: its row, -1 for none
     low: Ints
@@ -170,7 +170,7 @@ def _levels(sample: Columns, depth: Ints, shares: Shares, sites_run: Ints) -> di
 
 
 def _depths(sites: Ints, messages: Ints) -> Ints:
-    """The depth of each row's message; -1 for rows of a message that was taken before its turn.
+    """The depth of the message of each row; -1 where the message was taken before its turn.
 
     When nothing can be taken, the history is in a tangle, or a message comes very late somewhere:
     then the head that has waited longest is taken at the sites where it is next, and left out

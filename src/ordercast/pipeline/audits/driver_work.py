@@ -1,7 +1,7 @@
 """The audit's steps at the driver, for a history that is no larger than one part.
 
-The same steps on the same packed rows, in a loop: what Spark costs before it has moved a row, the
-starting of Python workers above all, is more than the judging of all of them.
+The same steps on the same packed rows, in a loop. For so few rows, starting Spark's Python workers
+takes longer than judging.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from ordercast.pipeline.audits.glossary import GLOSSARY, Glossary, Translation, 
 from ordercast.pipeline.audits.listing import SCHEMA, Namer
 from ordercast.pipeline.audits.packing import divide, join, unpack
 from ordercast.pipeline.audits.requests import Clients
-from ordercast.pipeline.audits.tasks import PART_COLUMNS, Pass
+from ordercast.pipeline.audits.tasks import PART_COLUMNS, JudgingTask
 
 
 class Gathered:
@@ -40,12 +40,12 @@ class Gathered:
 class DriverWork:
     """Runs tasks, share by share and part by part."""
 
-    def __init__(self, gathered: Gathered, legend: Translation) -> None:
+    def __init__(self, gathered: Gathered, translation: Translation) -> None:
         self._gathered = gathered
-        self._legend = legend
+        self._legend = translation
         self.passes = 0
 
-    def run(self, task: Pass) -> list[Evidence]:
+    def run(self, task: JudgingTask) -> list[Evidence]:
         self.passes += 1
         found: list[Evidence] = []
         parts: dict[int, list[bytes]] = {}
@@ -63,6 +63,6 @@ class DriverWork:
         found += map(task.judge_requests, requests.values())
         return found
 
-    def list_violations(self, task: Pass, namer: Namer) -> pa.Table:
-        """What a task that lists finds, with names."""
+    def list_violations(self, task: JudgingTask, namer: Namer) -> pa.Table:
+        """The violations that a listing task finds, with names."""
         return pa.Table.from_batches(map(namer.rows, self.run(task)), schema=SCHEMA)

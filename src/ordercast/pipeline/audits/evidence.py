@@ -1,7 +1,7 @@
-"""What the judges of shares say: how much, the smallest of it, and what others must know.
+"""Evidence: what the judge of a share counted, its smallest witnesses, and tables for the driver.
 
 Evidence travels from a worker to the driver as one MessagePack object; arrays in it are bytes.
-Counts add up, of witnesses the smallest key stays.
+Counts are added; of the witnesses, the one with the smallest key stays.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
-"""The tables of a history as DataFrames: are they what docs/history.md says, and reading them.
+"""The tables of a history as DataFrames: reading them, and checking them against docs/history.md.
 
-What is wrong with a caller's table is told in one line, before anything runs where that can be.
+A mistake in a table is told in one line, and before anything runs where that is possible.
 """
 
 from collections.abc import Collection, Mapping, Sequence

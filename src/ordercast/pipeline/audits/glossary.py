@@ -2,8 +2,8 @@
 
 A batch of a table's rows is divided into shares by message before names have numbers. Names are
 numbered within the batch; the batch tells them once, as a *glossary*, whose digest the packed rows
-carry. When all glossaries are known, everything gets its number, and the legend reads the rows with
-it. So the tables themselves are read only once.
+carry. When all glossaries are known, everything gets its number, and the translation reads the rows
+with it. So the tables themselves are read only once.
 """
 
 import hashlib
@@ -184,12 +184,12 @@ class Translation:
         columns["has_digest"] = columns["has_digest"] != 0
         if names:
             columns["client"] = clients.numbers(names)[columns["client"]]
-        elif self.asked:  # nobody's in this piece, but somebody's in others
+        elif self.asked:  # no client in this piece, but in others
             columns |= unasked(len(columns["message"]))
         return columns
 
     def read_places(self, data: bytes) -> Columns:
-        """Only what says which message is where; of sends, nothing."""
+        """The places of the deliveries; nothing of the sends."""
         columns, _ = self._read(data, _PLACED)
         rows = columns["kind"] == DELIVERED
         return columns if rows.all() else {name: c[rows] for name, c in columns.items()}
@@ -274,7 +274,7 @@ def number_names(histories: Mapping[Run, History], contents: Contents) -> Number
     return number(runs, sites, groups, streams)
 
 
-def legend(numbers: Numbers, glossaries: Iterable[Glossary]) -> Translation:
+def translation(numbers: Numbers, glossaries: Iterable[Glossary]) -> Translation:
     place = {run: i for i, run in enumerate(numbers.runs)}
     base = {
         stream[:4]: int(offset) - stream.first_seq

@@ -32,7 +32,7 @@ from ordercast.pipeline.audits.packing import divide, join, pack, unpack
 from ordercast.pipeline.audits.places import starts
 from ordercast.pipeline.audits.requests import Clients
 from ordercast.pipeline.audits.rows import DELIVERED, SENT, is_live
-from ordercast.pipeline.audits.tasks import PART_COLUMNS, Pass
+from ordercast.pipeline.audits.tasks import PART_COLUMNS, JudgingTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,14 +147,14 @@ def _batches(values: Iterator[tuple[int, bytes]]) -> Batches:
 class SparkWork:
     """Runs tasks: a step over the shares, a shuffle by part, a step over the parts."""
 
-    def __init__(self, divided: Divided, legend: Translation) -> None:
+    def __init__(self, divided: Divided, translation: Translation) -> None:
         self._divided = divided
-        self._legend = legend
+        self._legend = translation
 
-    def run(self, task: Pass) -> list[Evidence]:
+    def run(self, task: JudgingTask) -> list[Evidence]:
         return [decode(value) for value in self._plan(task).toArrow().column("value").to_pylist()]
 
-    def _plan(self, task: Pass) -> "DataFrame":
+    def _plan(self, task: JudgingTask) -> "DataFrame":
         shares = self._divided.pieces.groupBy("key")
         found = shares.applyInArrow(_message_step(task, self._legend), _BYTES_DDL)
         if not task.needs_parts:
@@ -163,7 +163,7 @@ class SparkWork:
         parts = found.repartition(keys, "key").groupBy("key")
         return parts.applyInArrow(_part_step(task), _BYTES_DDL)
 
-    def list_violations(self, task: Pass, namer: Namer) -> "DataFrame":
+    def list_violations(self, task: JudgingTask, namer: Namer) -> "DataFrame":
         """What a task that lists finds, with names; nothing runs before it is read."""
         return self._plan(task).mapInArrow(_naming_step(namer), DDL)
 
@@ -171,10 +171,10 @@ class SparkWork:
         """Guess from the sample, close; nothing to do when no run is cut."""
         if not shares.cuts.any():
             return whole(shares)
-        pieces, legend = self._divided.pieces, self._legend
-        sample = join(map(legend.read_places, self._divided.sample))
+        pieces, translation = self._divided.pieces, self._legend
+        sample = join(map(translation.read_places, self._divided.sample))
         windows = guess(_sorted(sample, facts), shares, sites_run)
-        near = pieces.mapInArrow(_near_step(legend, windows), _BYTES_DDL)
+        near = pieces.mapInArrow(_near_step(translation, windows), _BYTES_DDL)
         found = near.groupBy("key").applyInArrow(_close_step(windows), _BYTES_DDL).toArrow()
         closed = windows.guess.copy()
         keys = found.column("key").to_pylist()
@@ -183,10 +183,10 @@ class SparkWork:
         return settle(shares, windows, closed)
 
 
-def _message_step(task: Pass, legend: Translation) -> Callable[[pa.Table], pa.Table]:
+def _message_step(task: JudgingTask, translation: Translation) -> Callable[[pa.Table], pa.Table]:
     def step(table: pa.Table) -> pa.Table:
         clients = Clients()
-        pieces = (legend.read(value, clients) for value in table.column("value").to_pylist())
+        pieces = (translation.read(value, clients) for value in table.column("value").to_pylist())
         columns = join(pieces)
         rows, evidence = task.judge_messages(columns)
         found = [(_ASIDE, encode(evidence))]
@@ -199,7 +199,7 @@ def _message_step(task: Pass, legend: Translation) -> Callable[[pa.Table], pa.Ta
     return step
 
 
-def _part_step(task: Pass) -> Callable[[pa.Table], pa.Table]:
+def _part_step(task: JudgingTask) -> Callable[[pa.Table], pa.Table]:
     def step(table: pa.Table) -> pa.Table:
         key = table.column("key")[0].as_py()
         if key == _ASIDE:
@@ -226,20 +226,20 @@ def _table(values: Sequence[tuple[int, bytes]]) -> pa.Table:
     return pa.table({"key": pa.array(keys, pa.int32()), "value": pa.array(packed, pa.binary())})
 
 
-def _near_step(legend: Translation, windows: Windows) -> Callable[[Batches], Batches]:
+def _near_step(translation: Translation, windows: Windows) -> Callable[[Batches], Batches]:
     def step(batches: Batches) -> Batches:
-        for columns in _read(batches, legend):
+        for columns in _read(batches, translation):
             near = windows.around(columns)
             yield from _batches(iter(divide(near, "cut", ("site", "position", "message"))))
 
     return step
 
 
-def _read(batches: Batches, legend: Translation) -> Iterator[Columns]:
+def _read(batches: Batches, translation: Translation) -> Iterator[Columns]:
     """The places of the deliveries in each packed value."""
     for batch in batches:
         for value in batch.column("value").to_pylist():
-            yield legend.read_places(value)
+            yield translation.read_places(value)
 
 
 def _close_step(windows: Windows) -> Callable[[pa.Table], pa.Table]:

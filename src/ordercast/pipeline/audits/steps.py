@@ -21,7 +21,7 @@ from ordercast.pipeline.audits.places import PlaceColumns
 from ordercast.pipeline.audits.requests import place_of_both
 from ordercast.pipeline.audits.survey import put_together
 from ordercast.pipeline.audits.tangles import shortest_cycle, sort_orders
-from ordercast.pipeline.audits.tasks import Pass
+from ordercast.pipeline.audits.tasks import JudgingTask
 
 LOGGER = logging.getLogger("ordercast.pipeline.audit")
 MOST_OVER = 200  # messages over a cut; a cut that more cross is given up
@@ -30,15 +30,15 @@ MOST_OVER = 200  # messages over a cut; a cut that more cross is given up
 class Work(Protocol):
     """Runs both steps of a task over all rows: Spark, or a loop in tests."""
 
-    def run(self, task: Pass) -> list[Evidence]: ...
+    def run(self, task: JudgingTask) -> list[Evidence]: ...
 
 
 @dataclass(frozen=True)
 class Judged:
     """Counts and witnesses in numbers; the tasks that judged last can be run again."""
 
-    task: Pass
-    causal_task: Pass | None  # when causal order was judged apart
+    task: JudgingTask
+    causal_task: JudgingTask | None  # when causal order was judged apart
     total: Total
     checks: Mapping[str, Witnessed]
     inversions: list[Ints]  # one row per pair of sites that disagree
@@ -47,7 +47,7 @@ class Judged:
     stopped: bool
 
 
-def judge(work: Work, task: Pass, logs: Mapping[int, SiteLog]) -> Judged:
+def judge(work: Work, task: JudgingTask, logs: Mapping[int, SiteLog]) -> Judged:
     LOGGER.info("judging")
     total = Total(work.run(task))
     task, total = _give_up_cuts(work, task, total)
@@ -79,7 +79,7 @@ def judge(work: Work, task: Pass, logs: Mapping[int, SiteLog]) -> Judged:
     return _conclude(again, causal_task, total, checks, logs, crossing_tangled)
 
 
-def _find_both(work: Work, task: Pass, resent: Witnessed) -> None:
+def _find_both(work: Work, task: JudgingTask, resent: Witnessed) -> None:
     """Where the two messages of the witness were delivered by one site."""
     LOGGER.info("looking for a request that became two messages")
     one, other = resent.shown[-2:]
@@ -87,7 +87,7 @@ def _find_both(work: Work, task: Pass, resent: Witnessed) -> None:
     resent.shown = [*resent.shown, *place_of_both(found.table("both", 3), one, other)]
 
 
-def _give_up_cuts(work: Work, task: Pass, total: Total) -> tuple[Pass, Total]:
+def _give_up_cuts(work: Work, task: JudgingTask, total: Total) -> tuple[JudgingTask, Total]:
     """Contracting costs with the crossing messages: parts that share many are judged as one."""
     at, over = total.table("over_cuts", 2)
     while len(at):
@@ -105,8 +105,8 @@ def _give_up_cuts(work: Work, task: Pass, total: Total) -> tuple[Pass, Total]:
 
 
 def _judge_causal_apart(
-    work: Work, task: Pass, total: Total
-) -> tuple[Pass | None, Witnessed | None]:
+    work: Work, task: JudgingTask, total: Total
+) -> tuple[JudgingTask | None, Witnessed | None]:
     """Causal order with parts merged where something may have happened before an earlier part."""
     found = None
     task = replace(task, request_shares=0)  # judged already
@@ -124,8 +124,8 @@ def _crossed(total: Total) -> list[tuple[int, int]]:
 
 
 def _conclude(
-    task: Pass,
-    causal_task: Pass | None,
+    task: JudgingTask,
+    causal_task: JudgingTask | None,
     total: Total,
     checks: dict[str, Witnessed],
     logs: Mapping[int, SiteLog],

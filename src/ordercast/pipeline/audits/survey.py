@@ -1,4 +1,4 @@
-"""What agreement and loss must know of the rest of the history, when it comes to that.
+"""What agreement and loss must know of other messages, where the rows of one do not decide.
 
 For members that lack something and did not close with `end`: how far they went on in each group.
 For bases: what lies above them. Each is an extreme over all messages, so shares are looked through

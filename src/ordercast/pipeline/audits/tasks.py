@@ -40,7 +40,7 @@ PART_COLUMNS = ("part", "site", "position", "attempt", "epoch", "message", "flag
 
 
 @dataclass(frozen=True)
-class Pass:
+class JudgingTask:
     """What is known so far, and what is asked for now."""
 
     facts: Facts
@@ -55,7 +55,7 @@ class Pass:
     hubs: Mapping[int, Hubs] = field(default_factory=dict)
     crossing: Crossing | None = None
     lists: bool = False  # tell every violation, too
-    request_shares: int = 0  # into how many what clients asked for is divided; 0: nobody did
+    request_shares: int = 0  # shares of the requests of clients; 0: there are none
     sought: Ints | None = None  # tell where these messages are instead of judging
 
     @property
@@ -77,7 +77,7 @@ class Pass:
         return self._rows(deliveries, sends, evidence), evidence
 
     def divide_requests(self, columns: Columns, clients: Clients) -> Iterator[tuple[int, bytes]]:
-        """What clients asked for, by share of the requests; of the rows of `judge_messages`."""
+        """The requests in the rows of `judge_messages`, by share."""
         if self.request_shares and self.needs_parts and not self.reach:
             yield from divide_requests(columns, clients, self.facts, self.request_shares)
 

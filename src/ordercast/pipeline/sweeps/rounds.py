@@ -41,10 +41,10 @@ class Progressed:
     def __init__(
         self, points: Sequence[Point], repeats: Repeats, least_wave: int | None = None
     ) -> None:
-        """`least_wave`: runs that are done at once, so fewer in a wave would leave some idle."""
+        """`least_wave`: so many runs are done at once; a smaller wave would leave workers idle."""
         self.points = points
         self.repeats = repeats
-        self.ran = 0  # the others were known from before
+        self.ran = 0  # runs done now; the others were known before
         self.least_wave = least_wave or _LEAST_WAVE
         self.wave = self.least_wave  # runs of the next one
         self.under_way = True
@@ -58,7 +58,7 @@ class Progressed:
                 self._done[outcome.key][outcome.repetition] = slim
 
     def runs(self, point: Point) -> list[FinishedRun]:
-        """Those wanted, in the order of their repetitions, whatever order they were done in."""
+        """The wanted runs, in the order of their repetitions."""
         done = self._done[point.key]
         return [done[n] for n in sorted(done) if n <= self._wanted[point.key]]
 
@@ -131,7 +131,7 @@ def _run_all(
     while begin < len(waiting):
         wave = waiting[begin : begin + state.wave]
         begun = time.monotonic()
-        # Neighbours cost alike; by their seeds they are mixed, and parts of a wave are alike.
+        # Neighbours cost alike. Sorting by seed mixes them, so that partitions cost alike.
         outcomes = runner(sorted(wave, key=lambda task: task.seed))
         took = time.monotonic() - begun
         outcomes.sort(key=lambda outcome: (outcome.key, outcome.repetition))

@@ -37,7 +37,7 @@ class RunStore:
         self._waves = 0
 
     def open(self) -> list[FinishedRun]:
-        """Make the folder, or take it up again: the runs that it has."""
+        """Make the folder, or take it up again; the runs that are in it."""
         try:
             (self.folder / ROWS).mkdir(parents=True, exist_ok=True)
         except OSError as error:

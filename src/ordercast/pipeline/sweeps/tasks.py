@@ -71,7 +71,7 @@ def tasks_of(point: Point, repetitions: Iterable[int], sweep_seed: int) -> list[
 
 
 def perform(experiment: Experiment, task: Task) -> FinishedRun:
-    """Do one run; whatever goes wrong in it is its outcome."""
+    """Do one run; an exception becomes a failed run."""
     key, repetition, seed = task.point.key, task.repetition, task.seed
     try:
         measured = experiment(task.point.config, seed, task.run)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PER_SLOT = 4  # partitions: enough to even out runs of different cost, few enough to cost little
-_MOST_SLOTS = 4096  # that are made use of
+_MOST_SLOTS = 4096  # at most
 
 
 def on_spark(
@@ -41,7 +41,7 @@ def on_spark(
 
 
 def partitions_for(spark: "SparkSession") -> int:
-    """A few for each that the session gives to a table by itself: its cores, as a rule."""
+    """A few for each partition that the session itself would make: as a rule, for each core."""
     from pyspark.sql import functions as sql
 
     ids = spark.range(_MOST_SLOTS).select(sql.spark_partition_id().alias("part"))
@@ -61,7 +61,7 @@ def _run(
 def _perform(
     experiment: Experiment, tasks: Sequence[Task], batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """In a worker: a batch of places in the list of tasks in, a batch of one outcome each out."""
+    """In a worker: takes places in the list of tasks, gives one outcome for each."""
     import pyarrow as pa
 
     for batch in batches:

@@ -32,7 +32,7 @@ LINKS = ("lan", "wan")
 KINDS = ("start", "ack", "info")
 ROLES = ("root", "internal", "leaf")
 FULL_DIST_MOST = 5_000  # members: beyond that a round of n² messages takes minutes
-_SENT = 10  # messages that everybody has sent, and those who are not behind have received
+_SENT = 10  # messages from each member; those who are not behind have received all of them
 _BEHIND = 8  # members
 
 Parts = Callable[[str], type[Part[Any, Any]]]
@@ -135,7 +135,7 @@ def track(
     parts: Parts = PROTOCOLS.__getitem__,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tracked:
-    """A whole round; `parts` gives other than the registered protocols, to see them caught."""
+    """A whole round. Tests give `parts` of broken protocols, to see them caught."""
     setting.check()
     return _Round(setting, seed, parts).run(progress)
 

@@ -4,9 +4,6 @@ Every member sends data to all, which processors and links carry beside the roun
 copy is lost on its way with some probability and comes `repair` later instead; what its sender sent
 after it does not count before. After each step that matters the truth is known: what is called
 stable is held against what every member has.
-
-`measure_load` finds f(r): how long a round takes when members send at the rate r. The trigger of §6
-is in `triggering`.
 """
 
 from collections import deque
@@ -69,8 +66,10 @@ class Sender(RoundMember):
         super().__init__(node, traffic.network, Received(vector), traffic.arrays.size(vector))
         self.traffic = traffic
         self.sent = 0
-        self.released = 0  # of its own, as far as it knows
-        self.held: deque[int] = deque()  # when those were sent that are not known to be stable
+        self.released = 0  # own messages that it knows to be stable
+        self.held: deque[int] = (
+            deque()
+        )  # send times of own messages that are not known to be stable
         self._early: list[dict[int, None]] = [{} for _ in range(count)]  # after a lost one
 
     def send_data(self) -> None:
@@ -80,7 +79,7 @@ class Sender(RoundMember):
         self.network.send(packet, self.traffic.data.size)
 
     def takes(self, sender: int, number: int) -> None:
-        """A data message is here: it counts as far as there is no hole before it."""
+        """Take a data message; it counts once all messages before it are here."""
         early = self._early[sender]
         expected = self.own.get(sender) + 1
         if number != expected:

@@ -29,10 +29,9 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """`rounds` are those begun while data was sent; `stops`: how often a sender found its buffer
-    full, `stopped_ns` how long senders waited for room, all together, up to `end_ns`, when all
-    could have been sent or later. What is the first member's alone is named so; α, f and Q are its
-    own too, as means over its rounds."""
+    """`rounds` counts those begun while data was sent. `stops`: how often a sender found its buffer
+    full. `stopped_ns`: how long all senders together waited for room, until `end_ns`. `first_…` is
+    of the first member alone; so are α, f and Q, as means over its rounds."""
 
     rounds: int
     stops: int

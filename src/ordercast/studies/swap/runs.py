@@ -32,7 +32,7 @@ ALL = "all"
 
 _HOP = MILLISECOND
 _TOGETHER = 1_000  # nanoseconds within which frames come at the same instant
-_APART = SECOND // 2  # between two messages of which the first is everywhere by then
+_APART = SECOND // 2  # between two messages: the first is everywhere by then
 _REQUESTS = (Swap, Count, CountValue)
 _HEADERS = (Follows, Counted)
 

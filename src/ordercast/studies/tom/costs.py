@@ -14,7 +14,7 @@ from math import log
 
 @dataclass(frozen=True, slots=True)
 class FormulaTerms:
-    """What the formulas speak of; below the dots what only the corrected ones need."""
+    """The terms of the formulas; those below the dots are for the corrected ones only."""
 
     sources: int
     receivers: float

@@ -6,14 +6,13 @@ from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.reproduction import (
     MEASURED,
     Finding,
-    Spot,
     judged,
     values,
-    with_interval,
 )
 from ordercast.studies.tom.costs import PROCESSING, TRANSMISSIONS
 from ordercast.studies.tom.figures import NAMES, of_members, usual
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE
+from ordercast.studies.wording import places, with_intervals
 
 PRINTED = {
     "symmetric": "s(1 + 2r)",
@@ -69,8 +68,8 @@ def _growth(results: Results, protocol: str) -> Finding:
         spots = of_members(results, "size", measure, protocol, **usual(results, "size"))
         several = of_members(results, "sources", measure, protocol, **usual(results, "sources"))
         return (
-            f"r = {_list_x(spots)}: {_list(spots)} (s = 1);"
-            f" s = {_list_x(several)}: {_list(several)}"
+            f"r = {places(spots)}: {with_intervals(spots, 1)} (s = 1);"
+            f" s = {places(several)}: {with_intervals(several, 1)}"
         )
 
     return Finding(
@@ -165,11 +164,3 @@ def _span(ratios: Sequence[float]) -> str:
         return "no"
     low, high = min(ratios), max(ratios)
     return f"{low:.2f}" if high - low < 0.005 else f"{low:.2f} to {high:.2f}"
-
-
-def _list(spots: Sequence[Spot]) -> str:
-    return ", ".join(with_interval(spot, 1) for spot in spots)
-
-
-def _list_x(spots: Sequence[Spot]) -> str:
-    return ", ".join(f"{spot.x:g}" for spot in spots)

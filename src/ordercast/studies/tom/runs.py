@@ -75,7 +75,7 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
 
 
 def heard_from(at: int, found: Overheard) -> Overheard:
-    """Without what was heard before anybody sent."""
+    """Without the frames heard before anybody sent."""
     return replace(found, heard=[frame for frame in found.heard if frame.at >= at])
 
 
