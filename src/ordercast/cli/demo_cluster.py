@@ -71,7 +71,7 @@ def prepare(
 ) -> "Cluster":
     """The folder with a cluster file and nothing else; an earlier demo's processes are stopped."""
     from ordercast.net.cluster import processes
-    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.file import read_cluster
 
     file = directory / FILE
     sites = sorted({site for members in groups.values() for site in members})

@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster.file import parse_address
+    from ordercast.net.cluster.addresses import parse_address
     from ordercast.net.daemon.daemon import LateSite, run_daemon
 
     cluster, directory = cluster_of(args)

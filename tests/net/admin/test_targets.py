@@ -8,7 +8,7 @@ import pytest
 from ordercast.core.epochs.layout import Layout, nowhere
 from ordercast.model.errors import ConfigError, CrossDomain, Error, NotInMajority, UnknownGroup
 from ordercast.net.admin.targets import KnownTargets, targets_of
-from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import cluster_of_groups
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"], "gamma": ["x", "y"]}
 
@@ -20,7 +20,7 @@ def known(layout: Layout, site: str = "a") -> KnownTargets:
 
 
 def test_members_are_those_of_the_layout() -> None:
-    targets = known(Cluster.of(GROUPS).first_layout())
+    targets = known(cluster_of_groups(GROUPS).first_layout())
     assert targets.sites == ("a", "b", "c", "x", "y")
     assert targets.members("beta") == ("b", "c")
     with pytest.raises(UnknownGroup, match=r"there is no group 'bta'.*did you mean 'beta'"):
@@ -28,7 +28,7 @@ def test_members_are_those_of_the_layout() -> None:
 
 
 def test_listed_sites_are_sorted_and_of_one_domain() -> None:
-    targets = known(Cluster.of(GROUPS).first_layout())
+    targets = known(cluster_of_groups(GROUPS).first_layout())
     assert targets.listed(["c", "a", "c"]) == ("a", "c")
     with pytest.raises(CrossDomain, match="a, x: no one domain"):
         targets.listed(["x", "a"])
@@ -41,7 +41,7 @@ def test_listed_sites_are_sorted_and_of_one_domain() -> None:
 @pytest.mark.parametrize("options", [{}, {"open": True}, {"causal": True}])
 def test_a_client_refuses_what_its_site_would(options: dict[str, Any]) -> None:
     """Every pair of sites: the same answer as the layout itself gives."""
-    layout = Cluster.of(GROUPS, **options).first_layout()
+    layout = cluster_of_groups(GROUPS, **options).first_layout()
     targets = known(layout)
     for one in layout.roster:
         for other in layout.roster:
@@ -50,7 +50,7 @@ def test_a_client_refuses_what_its_site_would(options: dict[str, Any]) -> None:
 
 
 def test_a_list_that_waits_for_an_absent_site_is_for_the_site_to_judge() -> None:
-    layout = replace(Cluster.of(GROUPS).first_layout(), domains={}, absent={"b": 1})
+    layout = replace(cluster_of_groups(GROUPS).first_layout(), domains={}, absent={"b": 1})
     targets = known(layout)
     assert targets.listed(["a", "c"]) == ("a", "c")
     with pytest.raises(NotInMajority, match="a, c: apart while b is absent"):

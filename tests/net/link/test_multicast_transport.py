@@ -12,7 +12,7 @@ import pytest
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import Delivery
-from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.multicast_transport import NOT_HEARD
 from ordercast.net.link.seals import AuthenticSeal, seal_datagram
 from ordercast.net.site.node import Node
@@ -280,22 +280,22 @@ def test_a_mistake_in_the_file_is_one_clear_line(
     options: dict[str, Any], multicast: dict[str, object] | None, says: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
-        Cluster.of(GROUPS, multicast=multicast, **options)
+        cluster_of_groups(GROUPS, multicast=multicast, **options)
     assert says in str(error.value)
 
 
 def test_datagrams_stay_on_the_machine_or_on_its_network() -> None:
-    local = Cluster.of(GROUPS, **OPTIONS)
+    local = cluster_of_groups(GROUPS, **OPTIONS)
     assert local.multicast is not None
     assert local.multicast.ttl == 0
     addresses = {site: f"10.0.0.{n}:7000" for n, site in enumerate("abc", 1)}
-    spread = Cluster.of(GROUPS, addresses=addresses, insecure=True, **OPTIONS)
+    spread = cluster_of_groups(GROUPS, addresses=addresses, insecure=True, **OPTIONS)
     assert spread.multicast is not None
     assert spread.multicast.ttl == 1
     assert local.multicast.address == spread.multicast.address  # by the name
 
 
 def test_without_being_asked_for_nothing_is_multicast() -> None:
-    assert Cluster.of(GROUPS).multicast is None
-    assert "multicast" not in Cluster.of(GROUPS).terms()
-    assert Cluster.of(GROUPS, **OPTIONS).terms()["multicast"].startswith("239.255.")
+    assert cluster_of_groups(GROUPS).multicast is None
+    assert "multicast" not in cluster_of_groups(GROUPS).terms()
+    assert cluster_of_groups(GROUPS, **OPTIONS).terms()["multicast"].startswith("239.255.")

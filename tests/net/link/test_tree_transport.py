@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from net.link.test_multicast_transport import deliveries, in_order, send
-from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.tree_transport import NOT_PASSED, TreeTransport
 from ordercast.net.site.node import Node
 from ordercast.wire.codec import WireFrame
@@ -93,5 +93,5 @@ async def test_a_packet_that_does_not_come_from_the_parent_is_dropped(tmp_path: 
 
 
 def test_sites_must_agree_on_the_way() -> None:
-    assert Cluster.of(GROUPS, **OPTIONS).terms()["dissemination"] == "tree"
-    assert "dissemination" not in Cluster.of(GROUPS).terms()
+    assert cluster_of_groups(GROUPS, **OPTIONS).terms()["dissemination"] == "tree"
+    assert "dissemination" not in cluster_of_groups(GROUPS).terms()

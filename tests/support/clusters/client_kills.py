@@ -23,7 +23,8 @@ from ordercast.model.errors import NotInMajority
 from ordercast.net.admin.frames import ClientFrame, Send
 from ordercast.net.client.client import Client, connect
 from ordercast.net.client.requests import ClientReceipt
-from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.export.history import export
 from ordercast.net.store.reader import LogReader
 from support.clusters.processes import ROOT, write_cluster

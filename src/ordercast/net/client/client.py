@@ -45,7 +45,8 @@ from ordercast.net.client.connection import DaemonConnection
 from ordercast.net.client.outgoing import ClientOutgoing
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries, ClientSubscription
 from ordercast.net.client.requests import ClientReceipt
-from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import Changing, new_change_name
 from ordercast.net.site.stream import GapBatch

@@ -16,8 +16,8 @@ from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.groups import Site
 from ordercast.model.names import nearest, require_name
+from ordercast.net.cluster.addresses import parse_address
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.cluster.file import parse_address
 from ordercast.net.site.assembly import AnyStore
 from ordercast.net.store.events import founding_facts
 
