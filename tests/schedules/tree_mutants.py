@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from ordercast.core import site as site_module
+from ordercast.core import engine as engine_module
 from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
 from ordercast.core.order.registry import protocol_named
@@ -29,7 +29,7 @@ class BrokenTree(Broken):
         info = protocol_named(options["protocol"])
         if self.tree_kind is not None:
             info = replace(info, make=self.tree_kind)
-        with patch.object(site_module, "protocol_named", lambda _: info):
+        with patch.object(engine_module, "protocol_named", lambda _: info):
             super().__init__(name, structure, *args, **options)
         believe(self)
 
