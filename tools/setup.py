@@ -247,6 +247,12 @@ def run_test(arguments: list[str]) -> None:
     run_module("tools.suites", arguments)
 
 
+def run_quick(arguments: list[str]) -> None:
+    if arguments:
+        raise Trouble(f"quick takes no argument, not {arguments[0]!r}")
+    run_module("tools.suites", ["quick"])
+
+
 def run_lint(arguments: list[str]) -> None:
     run_module("tools.suites", ["static", *arguments])
 
@@ -292,6 +298,7 @@ TARGETS = {  # name: (what runs, whether .venv comes first, what it does)
     "setup": (run_setup, True, "make .venv, or bring it up to date"),
     "demo": (run_demo, True, "show what ordercast does"),
     "test": (run_test, True, "run all suites, or those named, with their times and budgets"),
+    "quick": (run_quick, True, "run the static checks and the tests that find most"),
     "lint": (run_lint, True, "formatting, lint, types and import contracts only"),
     "soak": (run_soak, True, "run any number of seeded cases; --help says more"),
     "bench": (run_bench, True, "run a benchmark by name, or list them"),

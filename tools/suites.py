@@ -1,7 +1,7 @@
-"""The test suites, their budgets on two cores, and the runner behind `make test`.
+"""The test suites, their budgets on two cores, and the runner behind `make test` and `make quick`.
 
 A suite is a directory of tests (unit: all those that are in no other) or, for `static`, a few
-commands. Suites that do not exist yet are not run. At the end each one's time stands beside its
+commands. `quick` is a choice of both for every day. At the end each one's time stands beside its
 budget: too slow is a warning, what does not fit goes to `make soak`. A suite that takes five
 times its budget hangs, and is stopped.
 """
@@ -21,6 +21,8 @@ TESTS = ROOT / "tests"
 SCRIPTS = Path(sys.executable).parent
 CODE = ("src", "tests", "tools", "bench", "examples")
 HANGS = 5  # times its budget, then a suite is stopped
+CORES = min(os.cpu_count() or 1, 4)
+WAITING = 2 * CORES  # workers for tests that wait more than they compute: sockets, child processes
 
 Command = list[str]
 
@@ -54,38 +56,60 @@ def unit() -> list[Command]:
     """Every test that no other suite claims."""
     rooms = [path for path in sorted(TESTS.iterdir()) if path.name not in SPECIAL]
     there = [str(room.relative_to(ROOT)) for room in rooms if room.is_dir() and _tests(room)]
-    return [pytest(there, parallel=True)] if there else []
+    return [pytest(there, WAITING)] if there else []
 
 
-def directory(*names: str, parallel: bool = False) -> Callable[[], list[Command]]:
+def directory(*names: str, workers: int) -> Callable[[], list[Command]]:
     def commands() -> list[Command]:
         there = [f"tests/{name}" for name in names if _tests(TESTS / name)]
-        return [pytest(there, parallel=parallel)] if there else []
+        return [pytest(there, workers)] if there else []
 
     return commands
 
 
-def pytest(paths: Sequence[str], *, parallel: bool) -> Command:
+def quick() -> list[Command]:
+    """What finds most in the shortest time."""
+    paths = [f"tests/{place}" for place in QUICK]
+    return [*static(), pytest([*paths, *(f"--ignore=tests/{each}" for each in LONG)], WAITING)]
+
+
+def pytest(words: Sequence[str], workers: int) -> Command:
     """Hypothesis's own profile `ci`: the same examples every time and no deadlines.
 
-    Looking for new examples is what the soak is for.
+    Looking for new examples is what the soak is for. There is always a worker apart from the
+    process that hands out the tests: one that hangs ends with it, and the others go on.
     """
-    workers = min(os.cpu_count() or 1, 4) if parallel else 0
     return [
         sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=ci",
-        *(["-n", str(workers)] if workers > 1 else ["-p", "no:xdist"]), *paths,
+        "-n", str(workers), "--dist=worksteal", *words,
     ]  # fmt: skip
 
 
 SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
 SUITES = (
     Suite("static", 60, static),
-    Suite("unit", 450, unit),
-    Suite("schedules", 180, directory("schedules", parallel=True)),
-    Suite("processes", 300, directory("processes", parallel=True)),
-    Suite("spark", 240, directory("spark")),
-    Suite("docs", 120, directory("docs", "browser")),
+    Suite("unit", 300, unit),
+    Suite("schedules", 120, directory("schedules", workers=CORES)),
+    Suite("processes", 180, directory("processes", workers=WAITING)),
+    Suite("spark", 180, directory("spark", workers=min(CORES, 2))),
+    Suite("docs", 30, directory("docs", "browser", workers=CORES)),
 )
+
+QUICK = (
+    "house/test_rooms.py", "house/test_texts.py", "house/test_suites.py", "house/test_locks.py",
+    "model", "wire", "forest", "core", "history", "check", "plan", "scenarios",
+    "schedules/test_regressions.py", "schedules/test_fault_schedules.py",
+    "schedules/test_ring_schedules.py", "schedules/test_switch_ring.py",
+    "schedules/test_mutants.py", "schedules/test_direct_mutants.py",
+    "schedules/test_swap_mutants.py", "schedules/test_stability_mutants.py",
+    "net/cluster", "net/store", "net/site", "net/client",
+)  # fmt: skip
+LONG = (  # of those directories
+    "core/epochs/test_small_model.py", "net/store/test_store_members.py",
+    "net/store/test_store_core.py", "net/store/test_store_excluding.py",
+    "net/store/test_store_kill.py",
+)  # fmt: skip
+FOR_EVERY_DAY = Suite("quick", 180, quick)
 
 
 def _has(place: Path, pattern: str) -> bool:
@@ -150,11 +174,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make test", description="Run the test suites.")
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"any of: {', '.join(names)}")
     wanted = parser.parse_args(argv).suites or names
+    known = {suite.name: suite for suite in (*SUITES, FOR_EVERY_DAY)}
     for name in wanted:
-        if name not in names:
-            parser.error(f"there is no suite {name!r} (known: {', '.join(names)})")
+        if name not in known:
+            parser.error(f"there is no suite {name!r} (known: {', '.join(known)})")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or a suite would live on alone
-    chosen = [(suite, suite.commands()) for suite in SUITES if suite.name in wanted]
+    chosen = [(suite, suite.commands()) for suite in known.values() if suite.name in wanted]
     results = [run(suite, commands) for suite, commands in chosen if commands]
     print("\n" + table(results), flush=True)
     return 0 if all(result.ok for result in results) else 1

@@ -15,7 +15,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import MILLISECOND, Limits, Options
 from ordercast.wire.frames import UP, Ack, Data, Frame, Submit
-from support.forests import problems
+from support.judges.forests import problems
 
 Drop = Callable[[str, str, Frame], bool]
 

@@ -14,27 +14,27 @@ from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.model.options import SECOND, Options
-from ordercast.wire.epochs import Ask, Fed, Feed, Pages, Past
+from ordercast.wire.epochs import ChangeRequest, Fed, Feed, Pages, PastNeeded
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,
     UP,
     Data,
+    DurableCounts,
     Final,
     Item,
     Null,
     Offer,
     Relay,
     Repair,
-    Report,
     Settled,
     Submit,
     Timed,
     Wanted,
 )
 from ordercast.wire.ring import Call, Header, Numbered, Token
-from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.tom import Bid, Body, BodyRequest
 from ordercast.wire.voting import Append, Appended, Install, Vote
 from support.worlds.epochs import build
 from support.worlds.lying_peers import FRAMES, run_case
@@ -111,7 +111,7 @@ def test_a_batch_of_another_incarnation_than_its_origin_has_is_refused(protocol:
 def test_who_is_of_another_domain_hands_on_nothing_in_the_swap_family(protocol: str) -> None:
     batch, name = of("a", "beta"), ("a", 1, "beta", 1)
     lies = (
-        Swap(1, batch, name, "a"), Count(1, 1), Told(1, name, 1), Follows(batch, NOBODY),
+        Swap(1, batch, name, "a"), Count(1, 1), CountValue(1, name, 1), Follows(batch, NOBODY),
         Counted(batch, 1), Reached(1),
     )  # fmt: skip
     for item in lies:
@@ -197,7 +197,7 @@ def test_a_bid_comes_from_its_origins_side_and_names_who_orders() -> None:
     ):
         assert mistakes(taker, "a", CONTROL, bid), bid
     assert not mistakes(taker, "a", CONTROL, Bid("a", 1, "alpha", 1, "b"))
-    assert mistakes(taker, "a", CONTROL, Fetch((("a", 1, "alpha", 1),) * 65))
+    assert mistakes(taker, "a", CONTROL, BodyRequest((("a", 1, "alpha", 1),) * 65))
 
 
 def test_a_body_that_does_not_fit_its_header_is_fetched_instead() -> None:
@@ -225,9 +225,9 @@ def test_only_who_orders_a_group_says_what_is_stable_of_it_and_no_more_than_was_
 
 def test_only_members_report_of_a_group() -> None:
     taker = site("b", "propagation", stability="plain")
-    assert mistakes(taker, "z", CONTROL, Report((("alpha", 9, 9),)))
-    assert mistakes(taker, "c", CONTROL, Report((("alpha", 9, 9),)))
-    assert not mistakes(taker, "a", CONTROL, Report((("alpha", 9, 9),)))
+    assert mistakes(taker, "z", CONTROL, DurableCounts((("alpha", 9, 9),)))
+    assert mistakes(taker, "c", CONTROL, DurableCounts((("alpha", 9, 9),)))
+    assert not mistakes(taker, "a", CONTROL, DurableCounts((("alpha", 9, 9),)))
 
 
 def test_what_waited_for_room_and_is_wrong_stops_nothing_when_there_is_room() -> None:
@@ -350,14 +350,14 @@ def test_the_past_of_a_flush_is_told_by_voters_and_given_by_who_is_named() -> No
     taker = member("b")
     for peer in "cz":
         taker.flush.receive(peer, Pages(1, "alpha", 0, (Placed(Key((0, 1), "b"), 1, of("a")),)))
-    taker.flush.receive("z", Past(1, ((1, "alpha", 1, (), "z"),)))
+    taker.flush.receive("z", PastNeeded(1, ((1, "alpha", 1, (), "z"),)))
     assert taker.flush.fetched == {}
 
 
 def test_a_manager_remembers_no_more_wishes_than_it_can_say() -> None:
     manager = leader()
     for number in range(5_000):
-        manager.manager.ask(Ask(f"c{number}", (RemoveGroup("nowhere"),)))
+        manager.manager.ask(ChangeRequest(f"c{number}", (RemoveGroup("nowhere"),)))
     assert len(manager.manager._wanted) <= 1_024
 
 

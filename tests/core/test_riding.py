@@ -8,10 +8,21 @@ from hypothesis import strategies as st
 
 from core.test_link import Pair, item
 from ordercast.core.link import Link, LinkAlarms, Sends
+from ordercast.model.limits import RIDERS
 from ordercast.model.messages import Batch, Key, Placed
 from ordercast.model.options import MILLISECOND, NEVER, Limits, Timing
-from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Frame, Item, Relay, Report, Rider
-from ordercast.wire.limits import RIDERS
+from ordercast.wire.frames import (
+    CONTROL,
+    DOWN,
+    UP,
+    Ack,
+    Data,
+    DurableCounts,
+    Frame,
+    Item,
+    Relay,
+    Rider,
+)
 from ordercast.wire.stability import RoundAck, RoundStart
 from ordercast.wire.tom import Body
 
@@ -138,9 +149,10 @@ def test_what_must_leave_takes_along_what_lingers() -> None:
     link = busy_link()
     link.report(START, 0, LATER, counts=False)
     flushed(link)
-    link.control(Report(()))
+    link.control(DurableCounts(()))
     _, late, _ = flushed(link, 1)
-    assert [frame.items for frame in late if isinstance(frame, Data)] == [(START, Report(()))]
+    items = [frame.items for frame in late if isinstance(frame, Data)]
+    assert items == [(START, DurableCounts(()))]
 
 
 def test_nothing_lingers_behind_what_must_leave() -> None:

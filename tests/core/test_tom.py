@@ -12,7 +12,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import Options
 from ordercast.wire.frames import DOWN, Item, Relay, Submit
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.tom import Bid, Body, BodyRequest
 from support.worlds.figures import FIGURE_2_GROUPS, Lost, Stage, figure_2
 
 AGREED = Options(deliver="agreed", on_failure="wait")
@@ -70,7 +70,7 @@ def test_a_body_is_fetched_from_the_ordering_node_also_when_the_origin_is_gone()
     sites.lost = lambda source, target, _: "z" in (source, target)
     sites.wait(1000)
     assert sites.delivered["c"] == sites.delivered["x"] == [("z", "rec", 1)]
-    assert set(sites.items(Fetch)) == {("c", "d"), ("x", "d")}
+    assert set(sites.items(BodyRequest)) == {("c", "d"), ("x", "d")}
 
 
 def test_the_ordering_node_orders_when_it_has_header_and_body_not_before() -> None:
@@ -154,7 +154,7 @@ def test_what_finds_no_room_in_the_early_store_is_fetched() -> None:
     sites.lost = lambda *_: False
     sites.wait(3000)
     assert sites.delivered["c"] == [("z", "rec", seq) for seq in (1, 2, 3)]
-    assert ("c", "d") in sites.items(Fetch)
+    assert ("c", "d") in sites.items(BodyRequest)
 
 
 def test_a_body_that_comes_late_again_is_dropped() -> None:
@@ -279,7 +279,7 @@ def test_many_missing_bodies_are_fetched_one_round_after_the_other_without_waiti
     assert sites.delivered["c"] == []
     sites.wait(260)
     assert len(sites.delivered["c"]) == 3 * MOST_FETCHED
-    assert sites.items(Fetch) == [("c", "d")] * 3
+    assert sites.items(BodyRequest) == [("c", "d")] * 3
 
 
 def test_bids_without_bodies_are_bounded() -> None:

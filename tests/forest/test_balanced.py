@@ -17,7 +17,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from support.cases.tables import random_table, tables
-from support.forests import problems
+from support.judges.forests import problems
 
 both_partitioners = pytest.mark.parametrize("partitioner", ["metis", "builtin"])
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordercast.forest.grow import Grower
+from ordercast.forest.clusters import ClusterLimits, Clusters
+from ordercast.forest.grower import Grower
 from ordercast.forest.hypergraph import Hypergraph
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.lineup import cut_line, cut_line_under, line_up
 from ordercast.forest.partition import cutter_of
-from ordercast.forest.refine import Clusters, Limits
 from ordercast.forest.sample import sample_of
 from support.cases.tables import random_table
 
@@ -104,7 +104,7 @@ def test_no_other_cuts_of_the_line_let_less_cross(graph: Hypergraph, limit: int)
 @settings(max_examples=60, deadline=None)
 def test_runs_under_a_cap_are_single_nodes_or_within_it(graph: Hypergraph, cap: int) -> None:
     label = cut_line_under(graph, line_up(graph), float(cap))
-    clusters = Clusters(graph, label, Limits(float(cap)))
+    clusters = Clusters(graph, label, ClusterLimits(float(cap)))
     for nodes, load in zip(clusters.members, clusters.load, strict=True):
         assert len(nodes) == 1 or load <= cap
 
@@ -144,7 +144,7 @@ def test_a_ring_is_cut_into_even_runs(partitioner: str, parts: int) -> None:
 def test_moves_keep_the_books_right_and_never_raise_the_cost(
     graph: Hypergraph, drawn: list[int], cap: int, headed: bool, by_count: bool
 ) -> None:
-    limits = Limits(cap / 10 if by_count else float(cap), headed=headed, by_count=by_count)
+    limits = ClusterLimits(cap / 10 if by_count else float(cap), headed=headed, by_count=by_count)
     clusters = Clusters(graph, drawn[: graph.nodes], limits)
     cost = clusters.cost()
     for passes in (1, 3):
@@ -167,7 +167,7 @@ def test_moves_keep_the_books_right_and_never_raise_the_cost(
 @given(connected_graphs(), st.integers(2, 4))
 @settings(max_examples=60, deadline=None)
 def test_split_clusters_have_no_more_nodes_than_allowed(graph: Hypergraph, most: int) -> None:
-    clusters = Clusters(graph, [0] * graph.nodes, Limits(float(most), by_count=True))
+    clusters = Clusters(graph, [0] * graph.nodes, ClusterLimits(float(most), by_count=True))
     clusters.split()
     clusters.merge()
     assert max(map(len, clusters.members)) <= most
@@ -175,7 +175,7 @@ def test_split_clusters_have_no_more_nodes_than_allowed(graph: Hypergraph, most:
 
 def test_lonely_nodes_move_to_where_they_share_most() -> None:
     graph = Hypergraph.of([[0, 1], [1, 2], [2, 3], [3, 4], [2, 4]], [1.0, 5.0, 1.0, 1.0, 1.0], 5)
-    clusters = Clusters(graph, [0, 1, 2, 2, 2], Limits(100.0, least=2))
+    clusters = Clusters(graph, [0, 1, 2, 2, 2], ClusterLimits(100.0, least=2))
     clusters.pair_up()
     assert clusters.compact()[0] == [0, 0, 1, 1, 1]
 

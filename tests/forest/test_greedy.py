@@ -13,7 +13,7 @@ from ordercast.forest.greedy import build_greedy
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from support.cases.tables import random_table, tables
-from support.forests import problems
+from support.judges.forests import problems
 
 
 def assert_equals_literal(table: GroupTable, tie: tuple[str, ...] = ()) -> None:

@@ -9,7 +9,7 @@ from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, 
 from ordercast.forest.metrics import extra_sites, measure
 from ordercast.model.groups import GroupTable, Site
 from support.cases.tables import tables
-from support.forests import problems
+from support.judges.forests import problems
 
 both = pytest.mark.parametrize("builder", [METAGROUPS, BALANCED])
 

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import extra_sites, measure
-from ordercast.forest.rebalance import rebalance
+from ordercast.forest.rebalancing import rebalance
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
 from support.cases.tables import FIGURE_3, FIGURE_3_TIE, table_of, tables
-from support.forests import problems
+from support.judges.forests import problems
 
 
 def walked_load(forest: Forest, table: GroupTable) -> dict[str, int]:

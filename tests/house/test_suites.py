@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tools import suites
-from tools.suites import SUITES, Result, Suite
+from tools.suites import FOR_EVERY_DAY, SUITES, Result, Suite
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -28,6 +28,14 @@ def test_every_test_file_is_in_exactly_one_suite() -> None:
         place = test.relative_to(ROOT)
         owners = [claim for claim in claimed if place.is_relative_to(claim)]
         assert len(owners) == 1, f"{place} is run by {owners}"
+
+
+def test_quick_is_static_and_tests_that_are_there() -> None:
+    *checks, tests = FOR_EVERY_DAY.commands()
+    assert checks == suites.static()
+    for place in (*suites.QUICK, *suites.LONG):
+        assert (ROOT / "tests" / place).exists(), place
+        assert any(word.endswith(f"tests/{place}") for word in tests)
 
 
 def test_static_checks_formatting_lint_contracts_and_types() -> None:

@@ -2,7 +2,7 @@
 
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import extra_sites, measure
-from ordercast.forest.rebalance import rebalance
+from ordercast.forest.rebalancing import rebalance
 from ordercast.model.groups import GroupTable
 from support.cases.tables import FIGURE_2, FIGURE_3, FIGURE_3_TIE, FIGURE_5, table_of
 

@@ -4,13 +4,13 @@ import pytest
 
 from ordercast.core.stability.rounds import Layout
 from ordercast.studies.stab.tracking import Setting, Tracked, track
-from ordercast.studies.stab.tree import Shape, parse_tree
+from ordercast.studies.stab.tree import TreeShape, parse_tree
 from support.worlds.stability_rounds import EVERYONE, Group, b_ary, lock_step
 
 COMPLETE = [(2, 2), (2, 5), (3, 3), (4, 4)]  # b, p
 
 
-def shape(b: int, p: int) -> Shape:
+def shape(b: int, p: int) -> TreeShape:
     return parse_tree(f"b={b},p={p},z={b}")
 
 

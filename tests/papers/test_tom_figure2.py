@@ -7,7 +7,7 @@ import itertools
 
 from ordercast.forest.labels import Labels, common_prefix
 from ordercast.model.options import Options
-from ordercast.studies.tom.costs import Setting, tom, tom_printed
+from ordercast.studies.tom.costs import FormulaTerms, tom, tom_printed
 from ordercast.wire.frames import Relay, Submit
 from ordercast.wire.tom import Bid, Body
 from support.worlds.figures import FIGURE_2_GROUPS, FIGURE_2_PARENT, Stage, figure_2
@@ -75,7 +75,7 @@ def test_messages_to_a_group_in_a_subbranch_affect_no_other_segment_of_the_tree(
 def test_the_printed_cost_leaves_out_the_way_down() -> None:
     """TOM-3, TOM-5: s(2 + p) with one final multicast; ours is one multicast of the data, the path
     of the header, and eight edges down. As single frames the multicast is eight as well."""
-    setting = Setting(3, len(REC), 10, path=3, edges=8)
+    setting = FormulaTerms(3, len(REC), 10, path=3, edges=8)
     assert tom_printed(setting) == 15
     assert tom(setting) == 36
     stage = run()

@@ -12,7 +12,7 @@ from ordercast.plan.advice import Plan, advise, rank
 from ordercast.plan.candidates import BUILDERS
 from ordercast.plan.objectives import OBJECTIVES
 from support.cases.tables import FIGURE_3, FIGURE_3_TIE, FIGURE_5, random_table, table_of, tables
-from support.forests import problems
+from support.judges.forests import problems
 
 
 def said(plan: Plan) -> str:

@@ -8,11 +8,11 @@ import pytest
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.structure import Structure, with_tellers
+from ordercast.forest.forest import numbers_of
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.plan.advice import advise
-from ordercast.plan.candidates import numbers
 from ordercast.plan.protocol_costs import Ground
 from ordercast.plan.protocols import COSTS
 from ordercast.sim.networks import PointToPointSpec
@@ -38,7 +38,7 @@ def run_each(table: GroupTable, protocol: str, builder: str) -> dict[str, list[O
 
 def grounded(table: GroupTable, builder: str) -> Ground:
     indexed = IndexedTable.of(table)
-    return Ground(indexed, *numbers(advise(table, builder).forest, indexed))
+    return Ground(indexed, *numbers_of(advise(table, builder).forest, indexed))
 
 
 SWAPS = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")

@@ -24,6 +24,7 @@ from ordercast.model.epochs import (
 )
 from processes.daemons import Daemons, up
 from support.clusters.changed_cluster import changed
+from support.harness import loops
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d"], "gamma": ["e"]}
 VOTERS = ["a", "b", "c"]
@@ -58,7 +59,7 @@ def test_nothing_acknowledged_is_lost_by_changes_and_kills(
     options = {"deliver": deliver, "durability": durability, "voters": VOTERS, "tls": True}
     options["on_failure"] = "wait"
     with up(tmp_path, groups=GROUPS, **options) as daemons:
-        asyncio.run(_change_under_load(daemons, seed, script))
+        loops.run(_change_under_load(daemons, seed, script))
 
 
 async def _change_under_load(daemons: Daemons, seed: int, script: Sequence[Sequence[Edit]]) -> None:
@@ -79,7 +80,7 @@ def test_all_killed_at_once_and_restarted_in_any_order_go_on(tmp_path: Path, see
     with up(
         tmp_path, groups=GROUPS, durability="sync", voters=VOTERS, on_failure="wait"
     ) as daemons:
-        asyncio.run(_cold_starts(daemons, seed))
+        loops.run(_cold_starts(daemons, seed))
 
 
 async def _cold_starts(daemons: Daemons, seed: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.clusters.processes import write_cluster
-from support.network.namespaces import bridged, why_not
+from support.network.namespaces import Namespaces, why_not
 
 TESTS = Path(__file__).parent.parent
 CHILD = TESTS / "support" / "programs" / "multicast_child.py"
@@ -42,15 +42,15 @@ def process(words: list[str]) -> Iterator[subprocess.Popen[str]]:
 def run(folder: Path, loss: dict[str, float], sends: dict[str, int]) -> dict[str, dict[str, Any]]:
     """What each site saw of everything that all of them sent."""
     with ExitStack() as stack:
-        places = stack.enter_context(bridged(SITES))
-        addresses = {site: f"{address}:7101" for site, (_, address) in places.items()}
+        network = stack.enter_context(Namespaces(SITES))
+        addresses = {site: f"{address}:7101" for site, address in network.address.items()}
         options = {"dissemination": "multicast", "durability": "memory"}
         groups = {"alpha": list(SITES)}
         cluster = write_cluster(folder, groups, options, tls=True, addresses=addresses)
         total = sum(sends.values())
         children = {}
-        for site, (namespace, _) in places.items():
-            words = ["ip", "netns", "exec", namespace, sys.executable, str(CHILD), str(cluster)]
+        for site in SITES:
+            words = [*network.words(site), sys.executable, str(CHILD), str(cluster)]
             words += [site, str(folder), str(loss.get(site, 0)), str(sends.get(site, 0))]
             heard = [peer for peer in SITES if peer != site and loss.get(peer, 0) < 1]
             children[site] = stack.enter_context(process([*words, str(total), ",".join(heard)]))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.clusters.partitions import Network, by_links, by_proxies, why_no_namespaces
+from support.clusters.partitions import Network, by_links, by_proxies
 from support.clusters.processes import Processes
+from support.network.namespaces import why_not
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c"], "gamma": ["a", "c"]}
 QUICK = {"suspect": "300ms"}
@@ -53,9 +54,8 @@ def test_a_split_network_loses_doubles_and_reorders_nothing(deliver: str, tmp_pa
 
 
 def test_nor_do_links_that_go_down(tmp_path: Path) -> None:
-    reason = why_no_namespaces()
-    if reason is not None:
-        pytest.skip(reason)
+    if why := why_not():
+        pytest.skip(why)
     options = {"deliver": "agreed", "durability": "os"}
     with by_links(tmp_path, GROUPS, options, messages=1_000, seed=1, timeouts=QUICK) as (
         running,

@@ -12,7 +12,7 @@ from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.faults import Fault
 from ordercast.wire.frames import Item
-from ordercast.wire.ring import Missing, Token
+from ordercast.wire.ring import RepairRange, Token
 from schedules.direct_mutants import BUSY, CRASHES, BrokenDirect
 
 RING_MUTANTS: "dict[str, type[BrokenRing]]" = {}
@@ -42,7 +42,7 @@ class HeadersToMembersOnly(BrokenRing):
             if site in self.members(batch):
                 super()._tell(site, number, batch)
 
-        def _missing(self, now: int, number: int) -> list[Missing]:  # noqa: ARG002
+        def _missing(self, now: int, number: int) -> list[RepairRange]:  # noqa: ARG002
             return []
 
 
@@ -140,7 +140,7 @@ class NobodyAsks(BrokenRing):
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}
 
     class ordering_kind(Ring):  # noqa: N801
-        def _missing(self, now: int, number: int) -> list[Missing]:  # noqa: ARG002
+        def _missing(self, now: int, number: int) -> list[RepairRange]:  # noqa: ARG002
             return []
 
 

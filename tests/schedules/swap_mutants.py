@@ -19,7 +19,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.options import MILLISECOND, Timing
 from ordercast.sim.networks import LanSpec
-from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 from ordercast.wire.tom import MessageName
 from schedules.direct_mutants import BUSY, CRASHES
 
@@ -318,7 +318,7 @@ class TheCountIsLost(BrokenArrowCounting):
 
     class ordering_kind(CountingArrow):  # noqa: N801
         def note(self, record: Note) -> None:
-            if not (isinstance(record, Heard) and isinstance(record.item, Told)):
+            if not (isinstance(record, Heard) and isinstance(record.item, CountValue)):
                 super().note(record)
 
 

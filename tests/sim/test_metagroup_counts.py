@@ -23,7 +23,7 @@ from ordercast.model.groups import Site as SiteName
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
-from ordercast.studies.tom.costs import Setting, metagroup, metagroup_printed
+from ordercast.studies.tom.costs import FormulaTerms, metagroup, metagroup_printed
 from ordercast.wire.frames import CONTROL, Data
 from support.cases.tables import random_table
 from support.worlds.engines import engines_made_by
@@ -169,7 +169,7 @@ def test_with_multicast_the_printed_cost_is_met_missed_and_exceeded() -> None:
             managers = found.table.groups[group]
             lone = sum(1 for manager in managers if len(inner[manager]) == 1)
             depth = max(len(path(structure, m, structure.primary(group))) for m in managers)
-            setting = Setting(
+            setting = FormulaTerms(
                 1, len(structure.groups[group]), len(table.sites), depth, len(managers),
                 forwarding=forwarding, serving=len(managers) - lone,
             )  # fmt: skip

@@ -1,5 +1,7 @@
 """A configuration from options by name, as the command line, scenarios and sweeps give them."""
 
+import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -7,10 +9,11 @@ import pytest
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import Limits, Timing
+from ordercast.model.verb_options import VerbOption
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
 from ordercast.sim.networks import PointToPointSpec
-from ordercast.sim.options import configure
+from ordercast.sim.options import OPTIONS, configure
 
 TABLE = GroupTable.of({"g": ["a", "b"]})
 
@@ -79,3 +82,34 @@ def test_a_wrong_option_is_one_line(given: dict[str, Any], message: str) -> None
 def test_what_is_0_unless_told_may_be_told_to_be_0() -> None:
     assert made(timing="hold=0").timing == Timing()
     assert made(timing="hold=5ms").timing.hold == 5_000_000
+
+
+def test_every_field_of_a_configuration_has_an_option() -> None:
+    fields = {field.name for field in dataclasses.fields(SimConfig)}
+    assert set(OPTIONS) == fields - {"table", "source"}
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
+def test_the_default_that_the_help_tells_is_that_of_the_configuration(option: VerbOption) -> None:
+    told = re.search(r"\(default: ([^ ]+)\)$", option.help)
+    words = {"all": None, "nothing": ()}  # told in words
+    usual = getattr(SimConfig(TABLE), option.name)
+    if told is not None and told[1] in words:
+        assert usual == words[told[1]]
+    elif told is not None:
+        assert option.notation.read(told[1], option.name, no_file) == usual
+
+
+def test_a_value_shown_reads_back_as_itself() -> None:
+    config = made(
+        tie="b,a", origins="a", network="p2p:P=1ms,L=2ms", wake="3us", faults="loss=0.5,crash=1",
+        rate=2.5, limits="link_items=7", timing="hold=5ms", payload=9, deliver="agreed",
+    )  # fmt: skip
+    for name, option in OPTIONS.items():
+        value = getattr(config, name)
+        if value is not None and name not in ("causal", "limits", "timing"):
+            assert option.notation.read(option.notation.show(value), name, no_file) == value
+    again = {
+        name: OPTIONS[name].notation.show(getattr(config, name)) for name in ("limits", "timing")
+    }
+    assert made(**again) == made(limits="link_items=7", timing="hold=5ms")

@@ -9,7 +9,7 @@ what it takes at most: a call on its way to the token, and the token's way to th
 import pytest
 
 from ordercast.core.structure import with_tellers
-from ordercast.studies.tom.costs import Setting, ring
+from ordercast.studies.tom.costs import FormulaTerms, ring
 from ordercast.wire.ring import Token
 from support.worlds.counting import OUTSIDE, run_one, seeded_structure
 
@@ -55,5 +55,5 @@ def test_the_token_comes_to_the_giver_hop_by_hop_and_within_2n() -> None:
             assert before % len(domain) == domain.index(members[0]), (seed, group)
             (sent,) = world.recorder.sent()
             since = sum(at >= sent.sent_ns and not item.number for at, item in hops)
-            printed = ring(Setting(1, len(members), len(domain)))
+            printed = ring(FormulaTerms(1, len(members), len(domain)))
             assert since + world.items["Call"] <= printed, (seed, group)

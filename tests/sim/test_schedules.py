@@ -5,7 +5,7 @@ from collections import Counter
 from ordercast.forest.indexed import IndexedTable
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.faults import total
-from ordercast.sim.replay import replay_line
+from ordercast.sim.options import replay_line
 from ordercast.sim.schedules import LONG_EVERY, schedule
 
 MANY = [schedule("propagation", seed) for seed in range(1, 401)]

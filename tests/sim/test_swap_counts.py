@@ -26,9 +26,9 @@ def expected(protocol: str, depth: int, others: int, *, outside: bool) -> dict[s
     header = "Follows" if protocol in SWAPS else "Counted"
     found = {header: others, "Offer": int(outside), "Final": int(outside)}
     if protocol == "combining_counting":
-        found |= {"Count": depth, "Told": depth}
+        found |= {"Count": depth, "CountValue": depth}
     else:
-        found |= {"Swap": depth, "Told": int(protocol == "arrow_counting" and depth > 0)}
+        found |= {"Swap": depth, "CountValue": int(protocol == "arrow_counting" and depth > 0)}
     return {kind: count for kind, count in found.items() if count}
 
 
@@ -45,7 +45,7 @@ def test_one_message_costs_its_request_and_a_header_for_each_site(protocol: str)
                 world, _ = run_one(structure, group, protocol, origin)
                 counts = expected(protocol, depth, others, outside=origin == OUTSIDE)
                 assert world.items == counts, (seed, group, origin)
-                together = counts.get("Told", 0) if protocol == "arrow_counting" else 0
+                together = counts.get("CountValue", 0) if protocol == "arrow_counting" else 0
                 assert world.data == sum(counts.values()) - together  # the issuer gets both at once
 
 

@@ -23,9 +23,9 @@ from ordercast.model.options import MILLISECOND
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
-from ordercast.studies.tom.costs import Setting, tom, tom_printed
+from ordercast.studies.tom.costs import FormulaTerms, tom, tom_printed
 from ordercast.wire.frames import Data, Relay, Submit
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.tom import Bid, Body, BodyRequest
 from support.cases.tables import random_table
 from support.worlds.engines import engines_made_by
 
@@ -107,7 +107,7 @@ def test_bodies_bids_and_headers_are_counted_exactly(builder: str) -> None:
         assert items[Submit] + items[Body] == len(reached)
         assert items[Bid] == len(path)
         assert items[Relay] == edges
-        assert not items[Fetch]
+        assert not items[BodyRequest]
     assert hops > 100
 
 
@@ -119,7 +119,7 @@ def test_with_multicast_it_takes_the_path_and_the_edges_more_than_one_transmissi
         members = structure.groups[group]
         path = structure.labels.path(origin, structure.primary(group))
         hosts = len(structure.table.sites)
-        setting = Setting(1, len(members), hosts, path=len(path), edges=edges)
+        setting = FormulaTerms(1, len(members), hosts, path=len(path), edges=edges)
         spread = bool(items[Submit] + items[Body])  # none: an origin that is all receivers
         assert spread + items[Bid] + items[Relay] == tom(setting) - (not spread)
         met += tom(setting) == tom_printed(setting)

@@ -15,7 +15,7 @@ from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import extra_sites, measure
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
-from support.forests import problems
+from support.judges.forests import problems
 from tools.soak.campaign import Outcome
 
 BUILDERS: Mapping[str, Callable[[GroupTable], Forest]] = {

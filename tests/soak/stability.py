@@ -3,7 +3,7 @@ arrives and rounds begin before others end; then on the tree network, with data 
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.studies.stab.tracking import LINKS, PLACEMENTS, Setting, track
-from ordercast.studies.stab.traffic import Data, measure_load
+from ordercast.studies.stab.traffic import DataLoad, measure_load
 from ordercast.studies.stab.tree import parse_random_tree
 from support.worlds.stability_rounds import Chaos
 from tools.soak.campaign import Outcome
@@ -23,6 +23,6 @@ def run(seed: int) -> Outcome:
         placement, links = PLACEMENTS[seed // 100 % 2], LINKS[seed // 200 % 2]
         setting = Setting(protocol, shape, placement, links)
         counters["messages on hops"] = track(setting, seed).messages_on_hops
-        data = Data(rate=20, loss=0.3, repair=200_000_000)
+        data = DataLoad(rate=20, loss=0.3, repair=200_000_000)
         counters["rounds under load"] = len(measure_load(setting, data, seed, rounds=5).rtts_ns)
     return Outcome(not wrong, counters, "; ".join(wrong))

@@ -17,8 +17,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline import audit
 from ordercast.pipeline.audits import face
 from ordercast.pipeline.audits.face import AuditResult
-from ordercast.pipeline.audits.on_spark import SparkWork
-from ordercast.pipeline.audits.tasks import Task
+from ordercast.pipeline.audits.spark_work import SparkWork
+from ordercast.pipeline.audits.tasks import JudgingTask
 from support.cases.faults import any_history
 from support.cases.fuzz import named, together
 from support.cases.large import move, ring_of_four, rows_at, steady, wide_ring
@@ -177,7 +177,7 @@ def test_a_history_without_clients_costs_no_job_more(
     divided: list[int] = []
     plan = SparkWork._plan
 
-    def watched(work: SparkWork, task: Task) -> Any:
+    def watched(work: SparkWork, task: JudgingTask) -> Any:
         divided.append(task.request_shares)
         return plan(work, task)
 

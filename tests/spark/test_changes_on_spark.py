@@ -27,6 +27,7 @@ from ordercast.model.epochs import (
 from ordercast.pipeline.audits import face
 from processes.daemons import Daemons, up
 from support.clusters.changed_cluster import changed
+from support.harness import loops
 
 GROUPS = {"alpha": ["a", "b", "c"], "gamma": ["d"]}
 SENDERS = {"a": ("alpha", "gamma"), "b": ("alpha",), "d": ("gamma", "alpha")}
@@ -45,7 +46,7 @@ SCRIPT: Sequence[Sequence[Edit]] = (
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("changed")
     with up(place, groups=GROUPS, durability="os", voters=["a", "b", "c"]) as daemons:
-        asyncio.run(_run(daemons))
+        loops.run(_run(daemons))
     return place / "history"
 
 

@@ -8,11 +8,15 @@ import pytest
 
 from ordercast.cli import main
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.sweeps.results import Results, Row
+from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.pipeline.sweeps.subject import subject_of
 from ordercast.studies.catalogue import CATALOGUE, named
-from ordercast.studies.gs.costs import table2_findings
-from ordercast.studies.gs.findings import correlation, depth_findings, extra_findings
+from ordercast.studies.fits import correlation
+from ordercast.studies.gs.findings import (
+    depth_findings,
+    extra_findings,
+    table2_findings,
+)
 from ordercast.studies.page import Section, page
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY, Finding, judged
 from ordercast.studies.stab.rounds import tracked
@@ -83,7 +87,7 @@ def test_every_point_is_one_that_a_sweep_could_have(name: str, quick: bool) -> N
     for config in points:
         drawn = {k: v for k, v in config.items() if k not in own}
         for option, value in drawn.items():
-            subject_of(verb).options[option](value, name, no_file)
+            subject_of(verb).options[option].notation.check(value, name, no_file)
         if drawn and set(drawn) != {"sites"}:  # a tree of its own, and one group
             subject_of(verb).check(drawn, no_file)
         if "members" in config and drawn:
@@ -106,8 +110,8 @@ def test_the_grid_of_graph_1_covers_the_papers_range() -> None:
     assert (min(sizes), max(sizes)) == (5, 40)
 
 
-def row(measure: str, mean: float, **parameters: Any) -> Row:
-    return Row({"size": 5, "protocol": "propagation", **parameters}, measure, mean, 0.01, 30)
+def row(measure: str, mean: float, **parameters: Any) -> ResultRow:
+    return ResultRow({"size": 5, "protocol": "propagation", **parameters}, measure, mean, 0.01, 30)
 
 
 def depths(*means: float) -> Results:

@@ -31,12 +31,22 @@ from ordercast.model.epochs import (
     UseProtocol,
     Voters,
 )
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, Passing
-from ordercast.wire.epochs import Ask, Fed, Feed, Fetch, InEpoch, Logged, Pages, Past, Whole
+from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, TreePacket
+from ordercast.wire.epochs import (
+    ChangeRequest,
+    Fed,
+    Feed,
+    Fetch,
+    InEpoch,
+    LogReport,
+    Pages,
+    PastNeeded,
+    Whole,
+)
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
-from ordercast.wire.limits import LARGEST_NUMBER
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import samples
 from wire.samples import COUNTS, NAMES, NUMBERS
@@ -96,12 +106,14 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         COUNTS,
         counts,
     ),
-    "Logged": st.builds(Logged, NUMBERS, counts, included, few(st.tuples(NUMBERS, ANY_GROUPS))),
-    "Past": st.builds(Past, NUMBERS, needs),
+    "LogReport": st.builds(
+        LogReport, NUMBERS, counts, included, few(st.tuples(NUMBERS, ANY_GROUPS))
+    ),
+    "PastNeeded": st.builds(PastNeeded, NUMBERS, needs),
     "Fetch": st.builds(Fetch, NUMBERS, ANY_GROUPS, COUNTS),
     "Pages": st.builds(Pages, NUMBERS, ANY_GROUPS, COUNTS, few(samples.placed_batches)),
     "Whole": st.builds(Whole, NUMBERS),
-    "Ask": st.builds(Ask, CHANGES, few(edits, 1)),
+    "ChangeRequest": st.builds(ChangeRequest, CHANGES, few(edits, 1)),
     "Vote": st.builds(Vote, COUNTS, COUNTS, COUNTS, st.booleans()),
     "Voted": st.builds(Voted, COUNTS, st.booleans(), st.booleans(), STORES),
     "Append": st.builds(Append, COUNTS, COUNTS, COUNTS, few(entries), COUNTS, COUNTS),
@@ -125,7 +137,7 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         Keyed, NUMBERS, NUMBERS, st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES), NUMBERS
     ),
     "Heard": st.builds(Heard, NUMBERS),
-    "Passing": st.builds(Passing, NUMBERS, NAMES, NUMBERS, st.binary(max_size=50)),
+    "TreePacket": st.builds(TreePacket, NUMBERS, NAMES, NUMBERS, st.binary(max_size=50)),
 }
 frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
@@ -217,16 +229,21 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
         number(rng, -1), (("change 1", random_included(rng)),), rng.getrandbits(63), True,
         number(rng), random_counts(rng),
     ),
-    "Logged": lambda rng: Logged(
+    "LogReport": lambda rng: LogReport(
         number(rng, 1), random_counts(rng), random_included(rng), ((number(rng, 1), "alpha"),)
     ),
-    "Past": lambda rng: Past(number(rng, 1), tuple((*c, "b") for c in random_counts(rng))),
+    "PastNeeded": lambda rng: PastNeeded(
+        number(rng, 1), tuple((*c, "b") for c in random_counts(rng))
+    ),
     "Fetch": lambda rng: Fetch(number(rng, 1), "alpha", number(rng)),
     "Pages": lambda rng: Pages(
         number(rng, 1), "alpha", 1, (Placed(Key((0, 1), "a"), 2, samples.random_batch(rng)),)
     ),
     "Whole": lambda rng: Whole(number(rng, 1)),
-    "Ask": lambda rng: Ask("change 1", (random_edit(rng), *several(rng, random_edit))),  # type: ignore[arg-type]
+    "ChangeRequest": lambda rng: ChangeRequest(
+        "change 1",
+        (random_edit(rng), *several(rng, random_edit)),  # type: ignore[arg-type]
+    ),
     "Vote": lambda rng: Vote(number(rng), number(rng), number(rng), rng.random() < 0.5),
     "Voted": lambda rng: Voted(number(rng), True, False, rng.getrandbits(63)),
     "Append": lambda rng: Append(
@@ -245,5 +262,5 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
         number(rng, 1), number(rng, 1), rng.randbytes(KEY_BYTES), number(rng, 1)
     ),
     "Heard": lambda rng: Heard(number(rng, 1)),
-    "Passing": lambda rng: Passing(number(rng, 1), "a", number(rng, 1), rng.randbytes(9)),
+    "TreePacket": lambda rng: TreePacket(number(rng, 1), "a", number(rng, 1), rng.randbytes(9)),
 }  # fmt: skip

@@ -11,8 +11,8 @@ from zlib import crc32
 
 import msgspec
 
+from ordercast.model.limits import BATCH_MESSAGES, LARGEST_NUMBER
 from ordercast.wire.codec import HEADER_BYTES, MAGIC, VERSION
-from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
 
 Place = tuple[int, ...]
 

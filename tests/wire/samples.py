@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
+from ordercast.model.limits import BATCH_MESSAGES, LARGEST_NUMBER
 from ordercast.model.messages import CLIENT_BYTES, Batch, Key, Placed, Requests
 from ordercast.wire.frames import (
     CONTROL,
@@ -14,6 +15,7 @@ from ordercast.wire.frames import (
     Ack,
     Acks,
     Data,
+    DurableCounts,
     Final,
     Frame,
     Item,
@@ -22,18 +24,16 @@ from ordercast.wire.frames import (
     Proposal,
     Relay,
     Repair,
-    Report,
     Rider,
     Settled,
     Submit,
     Timed,
     Wanted,
 )
-from ordercast.wire.limits import BATCH_MESSAGES, LARGEST_NUMBER
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.tom import Bid, Body, BodyRequest
 
 NAMES = st.one_of(
     st.sampled_from(["a", "b", "site-1", "x.y_z"]),
@@ -81,7 +81,9 @@ placed_batches = st.builds(Placed, st.builds(Key, paths, NAMES), NUMBERS, batche
 submits = st.builds(Submit, batches())
 relays = st.builds(Relay, placed_batches)
 any_groups = st.one_of(NAMES, IMPLICIT)
-reports = st.builds(Report, st.lists(st.tuples(any_groups, COUNTS, COUNTS), max_size=5).map(tuple))
+reports = st.builds(
+    DurableCounts, st.lists(st.tuples(any_groups, COUNTS, COUNTS), max_size=5).map(tuple)
+)
 settleds = st.builds(Settled, st.lists(st.tuples(any_groups, COUNTS), max_size=5).map(tuple))
 offers = st.one_of(st.builds(Offer, batches(), COUNTS), st.builds(Timed, batches(), COUNTS))
 timestamps = st.one_of(st.builds(Null, NUMBERS), st.builds(Wanted, NUMBERS, NAMES))
@@ -91,7 +93,7 @@ names = st.tuples(NAMES, COUNTS, any_groups, NUMBERS)
 toms = st.one_of(
     st.builds(Body, batches()),
     st.builds(Bid, NAMES, COUNTS, any_groups, NUMBERS, NAMES),
-    st.builds(Fetch, st.lists(names, min_size=1, max_size=4).map(tuple)),
+    st.builds(BodyRequest, st.lists(names, min_size=1, max_size=4).map(tuple)),
 )
 entries = st.tuples(any_groups, COUNTS, COUNTS, NUMBERS, NAMES)
 arrays = st.lists(entries, max_size=4).map(tuple)
@@ -115,7 +117,7 @@ predecessors = st.one_of(names, st.just(NOBODY))
 swaps = st.one_of(
     st.builds(Swap, NUMBERS, batches(), names, NAMES),
     st.builds(Count, NUMBERS, NUMBERS),
-    st.builds(Told, NUMBERS, predecessors, NUMBERS),
+    st.builds(CountValue, NUMBERS, predecessors, NUMBERS),
     st.builds(Follows, batches(), predecessors),
     st.builds(Counted, batches(), NUMBERS),
     st.builds(Reached, NUMBERS),
@@ -198,7 +200,7 @@ def random_frame(rng: random.Random) -> Frame:
     items = tuple(random_item(rng, lane) for _ in range(rng.randint(1, 4)))
     rider = None
     if lane != CONTROL and rng.random() < 0.3:
-        some = (Report((("alpha", 3, 2),)), RoundStart(4), RoundAck(4, 1, False, ()))
+        some = (DurableCounts((("alpha", 3, 2),)), RoundStart(4), RoundAck(4, 1, False, ()))
         rider = Rider(rng.randint(1, 10**6), some[: rng.randint(1, 3)])
     return Data(boot, of, lane, rng.randint(1, 10**10), items, acks, rider)
 
@@ -215,7 +217,9 @@ def random_item(rng: random.Random, lane: int) -> Item:
             Placed(Key(path, rng.choice("abcd")), rng.randint(1, 10**6), random_batch(rng))
         )
     if rng.random() < 0.5:
-        return Report(tuple((group, rng.randint(0, 300), rng.randint(0, 300)) for group in groups))
+        return DurableCounts(
+            tuple((group, rng.randint(0, 300), rng.randint(0, 300)) for group in groups)
+        )
     return Settled(tuple((group, rng.randint(0, 10**6)) for group in groups))
 
 
@@ -237,13 +241,13 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
             kind = rng.choice((RoundAck, RoundInfo))
             short = (RoundStart(seq), RoundAsk(seq), RoundMissing(seq, (site,)))
             return rng.choice((*short, kind(clock, seq, rng.random() < 0.5, counts)))
-        return rng.choice((Body(body), Bid(*name, "d"), Fetch((name,) * rng.randint(1, 3))))
+        return rng.choice((Body(body), Bid(*name, "d"), BodyRequest((name,) * rng.randint(1, 3))))
     name = (site, 1, group, seq)
     items: tuple[Item, ...] = (
         Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site),
         Numbered(body, clock), Header(clock), Call(clock),
         Token(clock, seq, 3, 2, 1, ((site, seq, seq + 1),) * rng.randint(0, 2)),
-        Swap(seq, body, name, site), Count(seq, clock), Told(seq, NOBODY, clock),
+        Swap(seq, body, name, site), Count(seq, clock), CountValue(seq, NOBODY, clock),
         Follows(body, name), Counted(body, clock), Reached(clock),
     )  # fmt: skip
     return rng.choice(items)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import FrameError
+from ordercast.model.limits import BODY_BYTES
 from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import (
     HEADER_BYTES,
@@ -16,7 +17,6 @@ from ordercast.wire.codec import (
     encode_frame,
 )
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Relay
-from ordercast.wire.limits import BODY_BYTES
 from wire import samples
 from wire.mutations import sealed
 

@@ -21,26 +21,14 @@ from ordercast.model.epochs import (
     Founded,
     JoinGroup,
     Nothing,
+    Open,
     RetireSite,
     UseBuilder,
     UseProtocol,
     Voters,
 )
 from ordercast.model.errors import FrameError
-from ordercast.wire.codec import (
-    FrameEncoder,
-    FrameSplitter,
-    WireFrame,
-    decode_frame,
-    encode_frame,
-)
-from ordercast.wire.dissemination import Heard, Keyed, Passing
-from ordercast.wire.epoch_checks import EDIT_RULES, FRAME_RULES, check_any_frame, check_change
-from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
-from ordercast.wire.fitting import FEW_BYTES, fitting, record_bytes
-from ordercast.wire.frames import Ack, Data
-from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
-from ordercast.wire.limits import (
+from ordercast.model.limits import (
     FOLDED_BYTES,
     FRAME_BYTES,
     LARGEST_NUMBER,
@@ -51,7 +39,18 @@ from ordercast.wire.limits import (
     TEXT,
     VOTERS,
 )
-from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
+from ordercast.wire.codec import (
+    FrameEncoder,
+    FrameSplitter,
+    WireFrame,
+    decode_frame,
+    encode_frame,
+)
+from ordercast.wire.dissemination import Heard, Keyed, TreePacket
+from ordercast.wire.epochs import ChangeRequest, Fed, Feed, InEpoch, check_change
+from ordercast.wire.frames import Ack, Data
+from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.voting import FEW_BYTES, Append, Appended, Install, Vote, Voted, fitting
 from wire import epoch_samples, samples
 from wire.epoch_samples import IMPLICIT, KINDS
 from wire.mutations import sealed
@@ -62,11 +61,9 @@ STREAM = ("a", 1, "alpha", 1)
 SUM = bytes(32)
 
 
-def test_there_are_rules_and_samples_for_every_kind_of_frame_and_edit() -> None:
-    kinds = set(get_args(WireFrame))
-    assert set(FRAME_RULES) == kinds
-    assert {kind.__name__ for kind in kinds} == {*KINDS, "Data", "Ack", "Repair"}
-    assert set(EDIT_RULES) == set(get_args(Edit))
+def test_there_are_samples_of_every_kind_of_frame() -> None:
+    kinds = {kind.__name__ for kind in get_args(WireFrame)}
+    assert kinds == {*KINDS, "Data", "Ack", "Repair"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,7 +103,7 @@ def test_of_each_kind_a_changed_byte_under_a_right_checksum_gives_a_right_frame_
         complaint = str(error)
     else:
         complaint = ""
-        check_any_frame(frame)
+        frame.check()
         assert decode_frame(encode_frame(frame)) == frame
     assert len(complaint) < 300
     assert complaint.isprintable()
@@ -141,8 +138,8 @@ def raw(frame: WireFrame) -> bytes:
     return sealed(msgspec.msgpack.encode(frame))
 
 
-def asked(*edits: Edit) -> Ask:
-    return Ask("c", edits)
+def asked(*edits: Edit) -> ChangeRequest:
+    return ChangeRequest("c", edits)
 
 
 def fed(record: EpochRecord) -> Feed:
@@ -152,10 +149,10 @@ def fed(record: EpochRecord) -> Feed:
 @pytest.mark.parametrize(
     ("frame", "complaint"),
     [
-        (InEpoch(0, Ack(1, 1, ())), "`int` >= 1"),
+        (InEpoch(0, Ack(1, 1, ())), "epoch is 0: expected `int` >= 1"),
         (InEpoch(LARGEST_NUMBER + 1, samples.relay_frame(samples.batch())), "`int` <= 46116860"),
         (InEpoch(1, Ack(0, 1, ())), "boot is 0"),
-        (InEpoch(1, Data(1, 1, 0, 1, ())), "items has 0 entries"),
+        (InEpoch(1, Data(1, 1, 0, 1, ())), "frame.items: expected `array` of length >= 1"),
         (Feed(-1, (), 0, ()), "count is -1"),
         (Feed(0, (), -1, ()), "committed is -1"),
         (Feed(0, (), 0, ("",)), "wanted: a text of 0 characters"),
@@ -163,12 +160,15 @@ def fed(record: EpochRecord) -> Feed:
         (Fed(-2, ()), "count is -2"),
         (Fed(0, (("é", ()),)), "is not printable ASCII"),
         (Fed(0, (("c", (("", 1, "alpha", 1),)),)), "'' is not a site's name"),
-        (Fed(0, (("c", (("a", 0, "alpha", 1),)),)), "closed: incarnation of 'a' is 0"),
+        (
+            Fed(0, (("c", (("a", 0, "alpha", 1),)),)),
+            r"closed\[0\]\[1\]\[0\]\[1\] is 0",
+        ),
         (Fed(0, (("c", (("a", 1, "@", 1),)),)), "'@' is not a group's name"),
-        (Fed(0, (("c", (("a", 1, "alpha", 0),)),)), "closed: seq of 'a' is 0"),
-        (Ask("", ()), "change: a text of 0 characters"),
-        (Ask("c", ()), "change: there is no edit in it"),
-        (Ask("two\nlines", ()), r"change: 'two\\nlines' is not printable"),
+        (Fed(0, (("c", (("a", 1, "alpha", 0),)),)), r"closed\[0\]\[1\]\[0\]\[3\] is 0"),
+        (ChangeRequest("", ()), "change: a text of 0 characters"),
+        (ChangeRequest("c", ()), "change: there is no edit in it"),
+        (ChangeRequest("two\nlines", ()), r"change: 'two\\nlines' is not printable"),
         (asked(JoinGroup("alpha", "")), r"edits\[0\].site: '' is not a site's name"),
         (asked(JoinGroup("", "a")), r"edits\[0\].group: '' is not a group's name"),
         (asked(JoinGroup(IMPLICIT, "a")), "is a list of sites, not a group"),
@@ -178,10 +178,10 @@ def fed(record: EpochRecord) -> Feed:
         (asked(UseProtocol("ring", "-")), "'-' is not a site's name"),
         (fed(Begin("", ())), "change: a text of 0 characters"),
         (fed(Finish("", ())), r"records\[0\].change: a text of 0"),
-        (fed(Finish("c", (("a", 1, "alpha", 0),))), r"records\[0\].lasts: seq of 'a' is 0"),
+        (fed(Finish("c", (("a", 1, "alpha", 0),))), r"records\[0\].lasts\[0\]\[3\] is 0"),
         (fed(Founded(())), r"records\[0\].voters has 0 entries"),
         (fed(Voters((("", 1),))), "'' is not a site's name"),
-        (fed(Voters((("a", 2**63),))), "store of 'a' is 9223372036854775808"),
+        (fed(Voters((("a", 2**63),))), r"voters\[0\]\[1\] is 9223372036854775808"),
         (fed(Admit("", 1, 1)), "'' is not a site's name"),
         (fed(Admit("a", -1, 1)), "incarnation is -1"),
         (fed(Admit("a", 1, -1)), "store is -1"),
@@ -212,14 +212,17 @@ def fed(record: EpochRecord) -> Feed:
         (SnapshotPiece(1, "alpha", 0, 2**63, SUM, b"x"), "total is"),
         (SnapshotPiece(1, "alpha", 1, 1, SUM, b"x"), "data ends at 2, total is 1"),
         (SnapshotPiece(1, "alpha", 0, 1, SUM, b""), "data ends at 0, total is 1"),
-        (SnapshotPiece(1, "alpha", 0, 1, b"short", b"x"), "checksum has 5 bytes, not 32"),
+        (
+            SnapshotPiece(1, "alpha", 0, 1, b"short", b"x"),
+            "checksum: .* of length >= 32",
+        ),
         (NoSnapshot(1, "alpha", "\0"), r"why: '\\x00' is not printable"),
         (NoSnapshot(1, "", "no"), "'' is not a group's name"),
-        (Keyed(1, 1, b"x" * 31, 1), "key has 31 bytes, not 32"),
+        (Keyed(1, 1, b"x" * 31, 1), "key: expected `bytes` of length >= 32"),
         (Keyed(1, 0, b"x" * 32, 1), "stream is 0"),
         (Heard(0), "stream is 0"),
-        (Passing(1, "", 1, b""), "'' is not a site's name"),
-        (Passing(0, "a", 1, b""), "epoch is 0"),
+        (TreePacket(1, "", 1, b""), "'' is not a site's name"),
+        (TreePacket(0, "a", 1, b""), "epoch is 0"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -332,18 +335,12 @@ def test_the_largest_record_of_each_kind_can_be_appended_and_fed(record: EpochRe
         assert decode_frame(encode_frame(frame)) == frame
 
 
-@given(st.lists(epoch_samples.entries, max_size=8))
-def test_what_a_record_is_said_to_take_is_no_less_than_it_takes(entries: list[Entry]) -> None:
-    for entry in entries:
-        assert len(msgspec.msgpack.encode(entry)) <= record_bytes(entry)
-        assert len(msgspec.msgpack.encode(entry.record)) <= record_bytes(entry.record)
-    assert fitting(entries) == len(entries)
-
-
 def test_records_that_fit_together_go_into_one_frame_and_a_large_one_goes_alone() -> None:
     large, small = LARGEST_RECORDS[1], Nothing()
     middle = Finish("c", lasts(2_000, 64))
+    opened = Open(1, (), lasts(LASTS, 64))
     assert fitting([large, small]) == 1
+    assert fitting([opened, opened]) == 1
     assert fitting([small, large]) == 1
     assert fitting([small] * 2_000) == RECORDS
     assert fitting([small] * 100, 64) == 64
@@ -363,9 +360,9 @@ def test_records_that_fit_together_go_into_one_frame_and_a_large_one_goes_alone(
         Feed(0, (Nothing(),) * 300_000, 0, ()),
         Feed(0, (), 0, ("",) * 1_000_000),
         Fed(0, (("", ()),) * 300_000),
-        Fed(0, (("c", (("", 0, "", 0),) * 200_000),)),
-        Ask("c", (RetireSite(""),) * 250_000),
-        Ask("c", (AddGroup("g", ("",) * 1_000_000),)),
+        Fed(0, (("c", (("", 1, "", 1),) * 200_000),)),
+        ChangeRequest("c", (RetireSite(""),) * 250_000),
+        ChangeRequest("c", (AddGroup("g", ("",) * 1_000_000),)),
         Append(1, 0, 0, (Entry(1, Nothing()),) * 200_000, 0, 0),
         Install(1, 1, 1, (("", 0),) * 300_000, b"", 0),
     ],
@@ -375,7 +372,7 @@ def test_too_many_small_parts_take_at_most_30_times_their_size(frame: WireFrame)
     data = raw(frame)
     tracemalloc.start()
     try:
-        with pytest.raises(FrameError, match=r"at most|not \d to"):
+        with pytest.raises(FrameError, match=r"of length <= \d+|not \d to"):
             decode_frame(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import FrameError
+from ordercast.model.limits import FRAME_BYTES
 from ordercast.wire.codec import HEADER_BYTES, FrameSplitter, WireFrame, encode_frame
 from ordercast.wire.frames import Ack, Frame
-from ordercast.wire.limits import FRAME_BYTES
 from wire import samples
 from wire.samples import batch, relay_frame
 

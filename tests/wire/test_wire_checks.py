@@ -1,13 +1,12 @@
-"""What a frame must mean: each rule refuses by name what it is for, and the quick way agrees."""
+"""What a frame must mean: each rule refuses by name what it is for."""
 
 import msgspec
 import pytest
-from hypothesis import given
 
 from ordercast.model.errors import FrameError
-from ordercast.model.messages import CLIENT_BYTES, Key, Placed, Requests
-from ordercast.wire import checks
-from ordercast.wire.checks import check_frame
+from ordercast.model.fields import KNOWN_NAMES
+from ordercast.model.limits import LARGEST_NUMBER, NAMES_KEPT
+from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import decode_frame, encode_frame
 from ordercast.wire.frames import (
     CONTROL,
@@ -15,6 +14,7 @@ from ordercast.wire.frames import (
     UP,
     Ack,
     Data,
+    DurableCounts,
     Final,
     Frame,
     Item,
@@ -23,29 +23,24 @@ from ordercast.wire.frames import (
     Proposal,
     Relay,
     Repair,
-    Report,
     Rider,
     Settled,
     Submit,
     Timed,
     Wanted,
 )
-from ordercast.wire.limits import LARGEST_NUMBER, NAMES_KEPT
-from ordercast.wire.plain import is_plain
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import NOBODY, Count, Counted, Follows, Reached, Swap, Told
-from ordercast.wire.tom import Bid, Body, Fetch
-from wire import samples
-from wire.mutations import HOSTILE, places, with_value
+from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.tom import Bid, Body, BodyRequest
 from wire.samples import batch, relay_frame, submit_frame
 
 SUBMIT = Submit(batch())
 RELAY = Relay(Placed(Key((0, 1), "d"), 1, batch()))
-REPORT = Report((("alpha", 3, 2),))
+REPORT = DurableCounts((("alpha", 3, 2),))
 SETTLED = Settled((("alpha", 3),))
 OFFERS = (Offer(batch(), 0), Timed(batch(), 7), Null(7), Wanted(7, "d"))
 ANSWERS = (Proposal(1, "alpha", 3, 7), Final(1, "alpha", 3, 7, "d"))
-TOM = (Body(batch()), Bid("a", 1, "alpha", 3, "d"), Fetch((("a", 1, "alpha", 3),)))
+TOM = (Body(batch()), Bid("a", 1, "alpha", 3, "d"), BodyRequest((("a", 1, "alpha", 3),)))
 ROUNDS = (
     RoundStart(1),
     RoundAsk(0),
@@ -57,7 +52,7 @@ NAME = ("a", 1, "alpha", 3)
 SWAPS = (
     Swap(1, batch(), NAME, "d"),
     Count(1, 2),
-    Told(1, NOBODY, 7),
+    CountValue(1, NOBODY, 7),
     Follows(batch(), NAME),
     Counted(batch(), 7),
     Reached(7),
@@ -79,9 +74,9 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
     [
         (Ack(0, 1, ()), "boot is 0"),
         (Ack(1, -1, ()), "of is -1"),
-        (Ack(1, 1, ((3, 1, 1),)), "acks: lane is 3"),
-        (Ack(1, 1, ((0, 1, 2),)), "acks: got is 1, not 2"),
-        (Ack(1, 1, ((0, 1, -1),)), "acks: done is -1"),
+        (Ack(1, 1, ((3, 1, 1),)), r"acks\[0\]\[0\] is 3: expected `int` <= 2"),
+        (Ack(1, 1, ((0, 1, 2),)), "acks: got is 1 and done 2"),
+        (Ack(1, 1, ((0, 1, -1),)), r"acks\[0\]\[2\] is -1"),
         (Repair(1, 1, 3, 1, 1), "lane is 3"),
         (Repair(1, 1, 0, 0, 1), "first is 0"),
         (Repair(1, 1, 0, 5, 4), "last is 4"),
@@ -90,10 +85,10 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (Data(1, 1, -1, 1, (SUBMIT,)), "lane is -1"),
         (Data(1, 1, UP, 0, (SUBMIT,)), "number is 0"),
         (Data(1, 1, UP, LARGEST_NUMBER + 1, (SUBMIT,)), "number is 4611686018427387905"),
-        (Data(1, 1, UP, 1, ()), "items has 0 entries"),
-        (Data(1, 1, UP, 1, (SUBMIT,), ((0, 1, -1),)), "acks: done is -1"),
-        (Data(1, 1, UP, 1, (SUBMIT,), ((0, 1, 2),)), "acks: got is 1, not 2"),
-        (submit_frame(batch(origin="")), r"items\[0\].origin: '' is not a site's name"),
+        (Data(1, 1, UP, 1, ()), "items: expected `array` of length >= 1"),
+        (Data(1, 1, UP, 1, (SUBMIT,), ((0, 1, -1),)), r"acks\[0\]\[2\] is -1"),
+        (Data(1, 1, UP, 1, (SUBMIT,), ((0, 1, 2),)), "acks: got is 1 and done 2"),
+        (submit_frame(batch(origin="")), r"items\[0\].batch.origin: '' is not a site's name"),
         (submit_frame(batch(origin="-a")), "'-a' is not a site's name"),
         (submit_frame(batch(origin="a\n")), r"'a\\n' is not a site's name"),
         (submit_frame(batch(group="é")), "'é' is not a group's name"),
@@ -107,7 +102,7 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (submit_frame(batch(seq=0)), "seq is 0"),
         (submit_frame(batch(seq=2**64 - 1)), "seq is 18446744073709551615"),
         (submit_frame(batch(count=0)), "count is 0"),
-        (submit_frame(batch(past=(("alpha", 0, ()),))), "past: number of 'alpha' is 0"),
+        (submit_frame(batch(past=(("alpha", 0, ()),))), r"past\[0\]\[1\] is 0"),
         (submit_frame(batch(past=(("", 1, ()),))), "'' is not a group's name"),
         (submit_frame(batch(past=(("alpha", 1, ("a",)),))), "'alpha' is not implicit"),
         (submit_frame(batch(past=((IMPLICIT, 1, ()),))), "is not a group's name"),
@@ -125,11 +120,11 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (Data(1, 1, UP, 1, (Swap(1, batch(), NAME, "d e"),)), "issuer: 'd e' is not"),
         (Data(1, 1, UP, 1, (Count(0, 1),)), "number is 0"),
         (Data(1, 1, UP, 1, (Count(1, 0),)), "count is 0"),
-        (Data(1, 1, UP, 1, (Told(0, NAME, 1),)), "number is 0"),
-        (Data(1, 1, UP, 1, (Told(1, ("a", 1, "alpha", 0), 1),)), "name.seq is 0"),
-        (Data(1, 1, UP, 1, (Told(1, NAME, 0),)), "value is 0"),
+        (Data(1, 1, UP, 1, (CountValue(0, NAME, 1),)), "number is 0"),
+        (Data(1, 1, UP, 1, (CountValue(1, ("a", 1, "alpha", 0), 1),)), "name.seq is 0"),
+        (Data(1, 1, UP, 1, (CountValue(1, NAME, 0),)), "value is 0"),
         (Data(1, 1, UP, 1, (Follows(batch(seq=0), NAME),)), "seq is 0"),
-        (Data(1, 1, UP, 1, (Follows(batch(), ("a", -1, "alpha", 1)),)), "incarnation is -1"),
+        (Data(1, 1, UP, 1, (Follows(batch(), ("a", -1, "alpha", 1)),)), r"after\[1\] is -1"),
         (Data(1, 1, UP, 1, (Counted(batch(), 0),)), "place is 0"),
         (Data(1, 1, UP, 1, (Reached(0),)), "place is 0"),
         (Data(1, 1, DOWN, 1, (Proposal(-1, "alpha", 1, 1),)), "incarnation is -1"),
@@ -137,38 +132,50 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (Data(1, 1, DOWN, 1, (Proposal(1, "alpha", 0, 1),)), "seq is 0"),
         (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 0, "a"),)), "clock is 0"),
         (Data(1, 1, DOWN, 1, (Final(1, "alpha", 1, 1, ""),)), "'' is not a site's name"),
-        (Data(1, 1, CONTROL, 1, (Report((("alpha", -1, 0),)),)), "counts: of 'alpha' is -1"),
-        (Data(1, 1, CONTROL, 1, (Report((("alpha", 0, -1),)),)), "counts: of 'alpha' is -1"),
-        (Data(1, 1, CONTROL, 1, (Report((("@", 1, 1),)),)), "'@' is not a group's name"),
-        (Data(1, 1, CONTROL, 1, (Report(((IMPLICIT + "\n", 1, 1),)),)), "is not a group's name"),
+        (Data(1, 1, CONTROL, 1, (DurableCounts((("alpha", -1, 0),)),)), r"counts\[0\]\[1\] is -1"),
+        (Data(1, 1, CONTROL, 1, (DurableCounts((("alpha", 0, -1),)),)), r"counts\[0\]\[2\] is -1"),
+        (Data(1, 1, CONTROL, 1, (DurableCounts((("@", 1, 1),)),)), "'@' is not a group's name"),
+        (
+            Data(1, 1, CONTROL, 1, (DurableCounts(((IMPLICIT + "\n", 1, 1),)),)),
+            "is not a group's name",
+        ),
         (Data(1, 1, CONTROL, 1, (Body(batch(seq=0)),)), "seq is 0"),
         (Data(1, 1, CONTROL, 1, (Bid("a b", 1, "alpha", 1, "d"),)), "'a b' is not a site's name"),
         (Data(1, 1, CONTROL, 1, (Bid("a", -1, "alpha", 1, "d"),)), "incarnation is -1"),
         (Data(1, 1, CONTROL, 1, (Bid("a", 1, "@", 1, "d"),)), "'@' is not a group's name"),
         (Data(1, 1, CONTROL, 1, (Bid("a", 1, "alpha", 0, "d"),)), "seq is 0"),
         (Data(1, 1, CONTROL, 1, (Bid("a", 1, "alpha", 1, ""),)), "to: '' is not a site's name"),
-        (Data(1, 1, CONTROL, 1, (Fetch(()),)), "wanted has 0 entries"),
-        (Data(1, 1, CONTROL, 1, (Fetch((("a", 1, "alpha", 0),)),)), "wanted.seq is 0"),
-        (Data(1, 1, CONTROL, 1, (Settled((("alpha", -1),)),)), "seqs: of 'alpha' is -1"),
+        (Data(1, 1, CONTROL, 1, (BodyRequest(()),)), "wanted: expected `array` of length >= 1"),
+        (Data(1, 1, CONTROL, 1, (BodyRequest((("a", 1, "alpha", 0),)),)), "wanted.seq is 0"),
+        (Data(1, 1, CONTROL, 1, (Settled((("alpha", -1),)),)), r"seqs\[0\]\[1\] is -1"),
         (Data(1, 1, CONTROL, 1, (RoundStart(0),)), "round is 0"),
         (Data(1, 1, CONTROL, 1, (RoundAsk(-1),)), "round is -1"),
         (Data(1, 1, CONTROL, 1, (RoundAck(0, 0, False, ()),)), "round is 0"),
         (Data(1, 1, CONTROL, 1, (RoundInfo(1, -1, False, ()),)), "base is -1"),
         (round_frame("@", 1, 1, 1, "a"), "'@' is not a group's name"),
-        (round_frame("alpha", -1, 1, 1, "a"), "counts: of 'alpha' is -1"),
-        (round_frame("alpha", 1, -1, 1, "a"), "counts: of 'alpha' is -1"),
-        (round_frame("alpha", 1, 1, 0, "a"), "counts: members of 'alpha' is 0"),
+        (round_frame("alpha", -1, 1, 1, "a"), r"counts\[0\]\[1\] is -1"),
+        (round_frame("alpha", 1, -1, 1, "a"), r"counts\[0\]\[2\] is -1"),
+        (round_frame("alpha", 1, 1, 0, "a"), r"counts\[0\]\[3\] is 0"),
         (round_frame("alpha", 1, 1, 1, ""), "'' is not a site's name"),
         (Data(1, 1, CONTROL, 1, (RoundMissing(0, ()),)), "round is 0"),
         (Data(1, 1, CONTROL, 1, (RoundMissing(1, ("a b",)),)), "'a b' is not a site's name"),
         (Data(1, 1, UP, 1, (RoundStart(1),)), "a RoundStart does not go on lane 0"),
         (Data(1, 1, CONTROL, 1, (REPORT, Settled((("@", 1),)))), r"items\[1\].seqs: '@' is not"),
         (with_rider(Rider(0, (RoundStart(1),))), "rider.number is 0"),
-        (with_rider(Rider(1, ())), "rider.items has 0 entries"),
-        (with_rider(Rider(1, (RoundStart(1),) * 17)), "rider.items has 17 entries, not 1 to 16"),
+        (with_rider(Rider(1, ())), "rider.items: expected `array` of length >= 1"),
+        (
+            with_rider(Rider(1, (RoundStart(1),) * 17)),
+            "rider.items: .* of length <= 16",
+        ),
         (with_rider(Rider(1, (RoundStart(0),))), r"rider.items\[0\].round is 0"),
-        (with_rider(Rider(1, (REPORT, Body(batch())))), r"rider.items\[1\]: a Body does not ride"),
-        (with_rider(Rider(1, (SUBMIT,))), r"rider.items\[0\]: a Submit does not ride"),
+        (
+            with_rider(Rider(1, (REPORT, Body(batch())))),  # type: ignore[arg-type]
+            r"rider.items\[1\].tag is 'b'",
+        ),
+        (
+            with_rider(Rider(1, (SUBMIT,))),  # type: ignore[arg-type]
+            r"rider.items\[0\].tag is 's'",
+        ),
         (
             Data(1, 1, CONTROL, 1, (REPORT,), (), Rider(2, (REPORT,))),
             "rider: in a frame of lane 2, its own",
@@ -211,56 +218,8 @@ def test_a_long_wrong_name_is_not_repeated_in_full() -> None:
     assert len(str(caught.value)) < 300
 
 
-@given(samples.frames)
-def test_the_rules_accept_every_right_frame(frame: Frame) -> None:
-    check_frame(frame)
-
-
-OF_A_CLIENT = batch(requests=Requests(bytes(CLIENT_BYTES), ((7, 1),)))
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [submit_frame(batch(), acks=((0, 1, 1),)), relay_frame(batch()), relay_frame(OF_A_CLIENT)],
-)
-def test_the_quick_way_accepts_nothing_that_the_rules_refuse(frame: Data) -> None:
-    """Each value of a plain frame in turn becomes each hostile one that still has its type."""
-    decode_frame(encode_frame(frame))  # its names are known from here on
-    typed = msgspec.msgpack.Decoder(Data)
-    value = msgspec.msgpack.decode(msgspec.msgpack.encode(frame))
-    plain, refused = 0, 0
-    for place in places(value):
-        for hostile in HOSTILE:
-            try:
-                odd = typed.decode(msgspec.msgpack.encode(with_value(value, place, hostile)))
-            except msgspec.DecodeError:
-                continue
-            if is_plain(odd):
-                plain += 1
-                check_frame(odd)
-            else:
-                refused += not passes(odd)
-    assert plain > 50
-    assert refused > 50
-
-
-def passes(frame: Frame) -> bool:
-    try:
-        check_frame(frame)
-    except FrameError:
-        return False
-    return True
-
-
-def test_ordinary_submissions_and_relays_are_found_plain_once_their_names_are_known() -> None:
-    for frame in (submit_frame(batch()), relay_frame(batch()), submit_frame(OF_A_CLIENT)):
-        decode_frame(encode_frame(frame))
-        assert is_plain(frame)
-        assert not is_plain(msgspec.structs.replace(frame, number=0))
-
-
 def test_the_names_kept_are_bounded() -> None:
     for number in range(NAMES_KEPT + 10):
-        check_frame(submit_frame(batch(origin=f"passing-{number}")))
-    assert len(checks.KNOWN_NAMES) <= NAMES_KEPT
-    assert "passing-1" not in checks.KNOWN_NAMES
+        submit_frame(batch(origin=f"passing-{number}")).check()
+    assert len(KNOWN_NAMES) <= NAMES_KEPT
+    assert "passing-1" not in KNOWN_NAMES

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ordercast.check.base import Bases
+from ordercast.check.bases import Bases
 from ordercast.check.tangles import MessageNumber, SiteNumber
 from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View

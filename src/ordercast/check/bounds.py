@@ -1,6 +1,6 @@
 """Bounds: no queue, buffer or replay ever grew past its limit.
 
-The observer notes sizes as they change and this judges them; nothing here knows what they are of.
+An observer notes sizes as they change. What a size is of, only the observer knows.
 """
 
 from collections.abc import Iterable

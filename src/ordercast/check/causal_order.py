@@ -18,7 +18,7 @@ from ordercast.check.view import View, send_key
 from ordercast.history.rows import Sent
 from ordercast.model.groups import Group
 
-Past = list[int]  # per site, the last place of anything in it; -1: nothing
+LastPlaces = list[int]  # per site, the last place of anything in it; -1: nothing
 
 
 def check_causal_order(view: View) -> Verdict:
@@ -44,7 +44,7 @@ def _wrong(view: View) -> list[tuple[SiteNumber, int, int]]:
     for parts in makes_up:
         for node in parts:
             readers[node] += 1
-    pasts: dict[int, Past] = {}
+    pasts: dict[int, LastPlaces] = {}
     for part in strong_parts(makes_up):
         past = _join(view, part, makes_up, pasts)
         for node in part:
@@ -64,11 +64,11 @@ def _wrong(view: View) -> list[tuple[SiteNumber, int, int]]:
 
 
 def _join(
-    view: View, part: Sequence[int], makes_up: Sequence[Sequence[int]], pasts: dict[int, Past]
-) -> Past:
+    view: View, part: Sequence[int], makes_up: Sequence[Sequence[int]], pasts: dict[int, LastPlaces]
+) -> LastPlaces:
     """What has happened once all of `part` has: the pasts it is made of, and its own messages."""
     past = [-1] * len(view.sites)
-    last: Past | None = None
+    last: LastPlaces | None = None
     for node in part:
         for other in makes_up[node]:
             known = pasts.get(other)  # none for another node of the same part

@@ -1,6 +1,6 @@
 """Lost: accepted messages that nobody delivered although everybody had the time."""
 
-from ordercast.check.base import Bases
+from ordercast.check.bases import Bases
 from ordercast.check.tangles import MessageNumber, SiteNumber
 from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View

@@ -8,15 +8,15 @@ from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View
 from ordercast.history.rows import Delivered, Sent, no_request
 
-Part: TypeAlias = tuple[str, int, int]
+RequestPart: TypeAlias = tuple[str, int, int]
 """Client, request, and the place in it: a message as its client knows it. A plain tuple, because
 there is one for every row."""
 
 
 def check_resent(view: View) -> Verdict:
     """Parts of requests that stand under two message ids or more, sent or in live rows."""
-    first: dict[Part, MessageNumber] = {}
-    several: dict[Part, set[MessageNumber]] = {}
+    first: dict[RequestPart, MessageNumber] = {}
+    several: dict[RequestPart, set[MessageNumber]] = {}
     _note("sent", _sent(view), first, several)
     for site in view.sites:
         _note("deliveries", zip(site.numbers, site.rows, strict=True), first, several)
@@ -34,8 +34,8 @@ def _sent(view: View) -> Iterator[tuple[MessageNumber, Sent]]:
 def _note(
     table: str,
     rows: Iterable[tuple[MessageNumber, Sent | Delivered]],
-    first: dict[Part, MessageNumber],
-    several: dict[Part, set[MessageNumber]],
+    first: dict[RequestPart, MessageNumber],
+    several: dict[RequestPart, set[MessageNumber]],
 ) -> None:
     for message, row in rows:
         client = row.client
@@ -50,7 +50,7 @@ def _note(
             several.setdefault(part, {known}).add(message)
 
 
-def _witness(view: View, part: Part, messages: set[MessageNumber]) -> Witness:
+def _witness(view: View, part: RequestPart, messages: set[MessageNumber]) -> Witness:
     """The two smallest ids, and the first site that has delivered both."""
     one, other = sorted(messages, key=view.messages.__getitem__)[:2]
     shown: dict[str, Any] = dict(zip(("client", "request", "part"), part, strict=True))

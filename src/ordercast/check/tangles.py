@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 SiteNumber: TypeAlias = int
 MessageNumber: TypeAlias = int
-Orders: TypeAlias = Sequence[Sequence[MessageNumber]]
+SiteOrders: TypeAlias = Sequence[Sequence[MessageNumber]]
 Deliverers: TypeAlias = Sequence[Sequence[SiteNumber]]
 
 
-def find_tangles(orders: Orders, deliverers: Deliverers) -> list[list[MessageNumber]]:
+def find_tangles(orders: SiteOrders, deliverers: Deliverers) -> list[list[MessageNumber]]:
     """The parts of two messages or more. `deliverers` are the sites that have each message."""
     starts = _merge(orders, deliverers)
     if starts == [len(order) for order in orders]:
@@ -28,7 +28,7 @@ def find_tangles(orders: Orders, deliverers: Deliverers) -> list[list[MessageNum
     return [part for part in _parts(rests) if len(part) > 1]
 
 
-def _merge(orders: Orders, deliverers: Deliverers) -> list[int]:
+def _merge(orders: SiteOrders, deliverers: Deliverers) -> list[int]:
     """Take messages that are next at every site that has them, as long as there are any.
 
     Returns how many were taken at each site. A message is either taken at all its sites or stays
@@ -54,7 +54,7 @@ def _merge(orders: Orders, deliverers: Deliverers) -> list[int]:
     return taken
 
 
-def _parts(orders: Orders) -> Iterator[list[MessageNumber]]:
+def _parts(orders: SiteOrders) -> Iterator[list[MessageNumber]]:
     messages = list(dict.fromkeys(message for order in orders for message in order))
     node = {message: i for i, message in enumerate(messages)}
     links: list[list[int]] = [[] for _ in messages]
@@ -115,7 +115,7 @@ class Knot:
     def __init__(
         self,
         messages: Sequence[MessageNumber],
-        orders: Orders,
+        orders: SiteOrders,
         places: Sequence[Mapping[MessageNumber, int]],
         deliverers: Deliverers,
     ) -> None:

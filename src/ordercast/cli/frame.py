@@ -10,13 +10,14 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ordercast.model.errors import Error
 from ordercast.model.names import nearest
+from ordercast.model.verb_options import Flag, Names, VerbOption, WholeNumber, Word
 from ordercast.model.version import __version__
 
 STREAMS = ("node", "tail")  # verbs that go on printing
@@ -180,6 +181,41 @@ def whole_number(least: int) -> Callable[[str], int]:
         return number
 
     return check
+
+
+def add_options(
+    parser: argparse.ArgumentParser, options: Iterable[VerbOption], *, at_once: bool
+) -> None:
+    """The options of a table as those of a command line. Words and lists are read `at_once`, or
+    stay texts, since the verb checks all options together."""
+    for option in options:
+        notation = option.notation
+        if isinstance(notation, Flag):
+            parser.add_argument(
+                option.flag, action="store_true", default=option.default, help=option.help
+            )
+            continue
+        kind: Callable[[str], object] = str
+        if isinstance(notation, WholeNumber):
+            kind = whole_number(notation.least)
+        elif at_once and isinstance(notation, Word):
+            kind = one_of(*notation.known)
+        elif at_once and isinstance(notation, Names):
+            kind = _names
+        parser.add_argument(
+            option.flag,
+            metavar=option.metavar,
+            type=kind,
+            default=option.default,
+            help=option.help,
+        )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name between its commas")
+    return names
 
 
 def read_text(path: str) -> str:

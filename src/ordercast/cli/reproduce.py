@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.sweep import Progress, keeping
+from ordercast.cli.sweep import RunCount, keeping
 
 if TYPE_CHECKING:
     from ordercast.studies.reproduction import Reproduction
@@ -29,7 +29,7 @@ names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
        stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger, scale-forest"""
 
 
-_WIDTH = 84  # of what was measured, which stands below its statement
+_WIDTH = 84  # of the lines below a statement
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +95,7 @@ class _Progress:
     """The sweeps' line of progress, with a name before it."""
 
     def __init__(self) -> None:
-        self._progress = Progress()
+        self._progress = RunCount()
 
     def __call__(self, name: str, done: int, wanted: int) -> None:
         self._progress(done, wanted, f"{name}: ")

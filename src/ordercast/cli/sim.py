@@ -3,23 +3,21 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from ordercast.cli.frame import (
     GOOD,
     INCOMPLETE,
     UsageError,
+    add_options,
     print_json,
     read_text,
-    whole_number,
 )
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.groups import GroupTable, parse_groups
+from ordercast.model.notation import require_known
 from ordercast.sim.config import SimConfig, check_config
-from ordercast.sim.notation import require_known
-from ordercast.sim.options import OPTIONS, configure
+from ordercast.sim.options import OPTIONS, SCHEDULED, TABLE, configure
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.simulate import simulate
@@ -48,65 +46,15 @@ PROPAGATION = "propagation"
 _NOTHING_SENT = """\
              but nothing was accepted, so nothing was judged: a cluster begins when all its
              voters have met; let crashes come later ("from" in a file of faults)"""
-_QUIET_S = 2.0  # so long nothing is said about progress
+_QUIET_S = 2.0  # between two lines about progress
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    def add(name: str, metavar: str, text: str, kind: Callable[[str], object] = str) -> None:
-        parser.add_argument(name, metavar=metavar, type=kind, help=text)
-
     parser.add_argument("groups", metavar="GROUPS", nargs="?", help="the groups file, or -")
-    add("--protocol", "NAME", f"{', '.join(PROTOCOLS)} (default: propagation)")
-    add(
-        "--builder",
-        "NAME",
-        "greedy, star, balanced, metagroups or auto (default: what fits, or greedy)",
-    )
-    add("--branching", "N", "balanced: children per site", whole_number(2))
-    add("--tie", "A,B,...", "greedy: sites preferred in ties")
-    add("--messages", "N", "how many are sent (default: 1000)", whole_number(0))
-    add("--origins", "K", "how many sites send, or which: a,b (default: all)")
-    add("--rate", "R", "messages per second over all origins (default: 1000)")
-    parser.add_argument("--seed", metavar="S", type=whole_number(0), default=1, help="(default: 1)")
-    add("--network", "SPEC", "how long frames take (default: lan)")
-    add("--wake", "TIME", "a site takes frames in bursts, so long after the first (default: 0ms)")
-    add("--faults", "SPEC", "what goes wrong (default: nothing)")
-    add("--deliver", "LEVEL", "safe or agreed (default: safe)")
-    add("--on-failure", "POLICY", "exclude or wait (default: exclude)")
-    add("--slow-member", "POLICY", "wait, or exclude it (default: wait)")
-    parser.add_argument("--causal", action="store_true", default=None, help="give causal order")
-    add("--stability", "NAME", f"the tracker: {', '.join(TRACKERS)} (default: s_coordp)")
-    add("--durability", "KIND", "sync, os or memory (default: sync)")
-    add("--dissemination", "NAME", "to many: unicast, tree or multicast (default: unicast)")
-    add("--longest-sync", "TIME", "a sync takes a tenth of this to all of it (default: 1ms)")
-    add("--batch", "N", "most messages per submission (default: 1)", whole_number(1))
-    add("--payload", "BYTES", "most bytes per message (default: 64)", whole_number(0))
-    add("--implicit", "SHARE", "share of sends to listed sites (default: 0)")
-    add("--replies", "SHARE", "share of sends that answer a delivery, at once (default: 0)")
-    add("--codec", "KIND", "objects or bytes: how frames travel (default: objects)")
-    add("--limits", "LIST", "e.g. window_messages=100,link_items=16")
-    add("--timing", "LIST", "e.g. ack_delay=1ms,resend_after=50ms")
-    add("--settle", "TIME", "all must be delivered within this after faults (default: 60s)")
-    add("--most-events", "N", "stop a run that takes more", whole_number(1))
-    parser.add_argument(
-        "--schedule",
-        action="store_true",
-        help="draw everything but the protocol from the seed, as the tests' fault schedules do",
-    )
-    parser.add_argument(
-        "--changing",
-        action="store_true",
-        help="with --schedule: groups, protocol and builder change meanwhile",
-    )
-    parser.add_argument(
-        "--excluding",
-        action="store_true",
-        help="with --schedule: sites crash, and are excluded until they return",
-    )
-    add("--history", "DIR", "write the history as Parquet (extra: history)")
+    add_options(parser, TABLE, at_once=False)
 
 
-_WITH_SCHEDULE = ("json", "schedule", "protocol", "seed", "history")
+_WITH_SCHEDULE = ("json", "protocol", "seed", "history", *SCHEDULED)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -139,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 def _scheduled(args: argparse.Namespace) -> SimConfig:
     given = [name for name, value in vars(args).items() if value is not None]
     for name in given:
-        if name not in (*_WITH_SCHEDULE, "changing", "excluding"):
+        if name not in _WITH_SCHEDULE:
             raise UsageError(f"--schedule draws it all from the seed: leave out {name!r}")
     protocol = args.protocol or PROPAGATION
     require_known(protocol, PROTOCOLS, "protocol")

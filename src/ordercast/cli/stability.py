@@ -4,10 +4,10 @@ import argparse
 import sys
 import time
 
-from ordercast.cli.frame import GOOD, UsageError, one_of, print_json, whole_number
-from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.studies.stab.tracking import LINKS, PLACEMENTS, Setting, Tracked, track
-from ordercast.studies.stab.tree import Shape, parse_random_tree, parse_tree
+from ordercast.cli.frame import GOOD, UsageError, add_options, print_json
+from ordercast.studies.stab.rounds import DEFAULT_TREE, TABLE
+from ordercast.studies.stab.tracking import PLACEMENTS, Setting, Tracked, track
+from ordercast.studies.stab.tree import TreeShape, parse_random_tree, parse_tree
 from ordercast.studies.stab.vectors import numpy
 
 DESCRIPTION = """\
@@ -25,29 +25,10 @@ trees: b children per node, height p, z children at the last level but one (defa
        or n members, filled level by level"""
 
 _QUIET_S = 2.0  # so long nothing is said about progress
-_DEFAULT_TREE = "b=4,p=5,z=4"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--protocol", type=one_of(*PROTOCOLS), default="s_coordp", metavar="NAME",
-        help=f"{', '.join(PROTOCOLS)} (default: s_coordp)",
-    )  # fmt: skip
-    parser.add_argument("--tree", metavar="SPEC", help=f"(default: {_DEFAULT_TREE})")
-    parser.add_argument("--random-tree", metavar="SPEC", help="n=...,b=...,p=...,seed=...")
-    parser.add_argument(
-        "--placement", type=one_of(*PLACEMENTS), default=PLACEMENTS[0], metavar="KIND",
-        help="same: the protocol's tree is the network's; shuffled: members sit anywhere in it"
-        " (default: same)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--links", type=one_of(*LINKS), default=LINKS[0], metavar="KIND",
-        help="lan, or wan: the root's children are in other regions (default: lan)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", metavar="S", type=whole_number(0), default=1,
-        help="of who is behind, and of what is drawn (default: 1)",
-    )  # fmt: skip
+    add_options(parser, TABLE, at_once=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
     return GOOD
 
 
-def _shape(args: argparse.Namespace) -> Shape:
+def _shape(args: argparse.Namespace) -> TreeShape:
     if args.random_tree is not None:
         if args.tree is not None:
             raise UsageError("--tree and --random-tree exclude each other")
         return parse_random_tree(args.random_tree)
-    return parse_tree(_DEFAULT_TREE if args.tree is None else args.tree)
+    return parse_tree(DEFAULT_TREE if args.tree is None else args.tree)
 
 
 class _Progress:

@@ -14,7 +14,7 @@ from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
 
 if TYPE_CHECKING:
     from ordercast.pipeline.sweep import SweepResult
-    from ordercast.pipeline.sweeps.results import Row
+    from ordercast.pipeline.sweeps.results import ResultRow
 
 DESCRIPTION = """\
 Run every point of a grid as often as a spec file says, on Spark: on this machine, or
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         brief=not spec.history,  # the JVM works hard for an audit only
     )  # fmt: skip
     with session as spark, keeping(out):
-        result = sweep(spark, spec, out, progress=Progress())
+        result = sweep(spark, spec, out, progress=RunCount())
     if args.json:
         print_json(result.as_json())
     else:
@@ -92,14 +92,14 @@ def keeping(out: Path) -> Iterator[None]:
         raise
     finally:
         root.removeFilter(_not_the_bridge)
-    bridge.setLevel(level)  # not after an error: the session is yet to be closed
+    bridge.setLevel(level)  # after an error it stays: closing the session would log as well
 
 
 def _not_the_bridge(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
 
 
-class Progress:
+class RunCount:
     """A line on standard error now and then, where there is no bar."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ def _table(result: "SweepResult") -> list[str]:
     return [*lines, f"... {more:,} more rows"] if more > 0 else lines
 
 
-def _numbers(row: "Row") -> list[str]:
+def _numbers(row: "ResultRow") -> list[str]:
     mean = "" if row.mean is None else f"{row.mean:,.4g}"
     interval = "" if row.ci95 is None else f"± {row.ci95:,.3g}"
     return [mean, interval, f"{row.runs:,}"]

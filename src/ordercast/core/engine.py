@@ -42,6 +42,7 @@ from ordercast.model.errors import ConfigError, PeerMistake, WindowFull
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import ITEMS
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests, pack_payloads
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import (
@@ -51,14 +52,13 @@ from ordercast.wire.frames import (
     Ack,
     Acks,
     Data,
+    DurableCounts,
     Frame,
     Item,
     Repair,
-    Report,
     Settled,
     Submit,
 )
-from ordercast.wire.limits import ITEMS
 from ordercast.wire.stability import COUNTLESS, ROUNDS
 
 
@@ -399,11 +399,11 @@ class Engine:
                 self.own.check_stable(peer, group, seq)
             for group, seq in item.seqs:  # a store that lost its end has given less than others say
                 self.own.stable(group, min(seq, self.own.last_seq.get(group, 0)))
-        elif type(item) is Report or isinstance(item, ROUNDS):
+        elif type(item) is DurableCounts or isinstance(item, ROUNDS):
             news = self.stability.receive(peer, item)
             if news:
                 self.settle(news)
-            if type(item) is Report and not item.counts:
+            if type(item) is DurableCounts and not item.counts:
                 self._tell_settled(peer, self.retention.final_seqs(peer))
         elif self.heading is not None:
             self.heading.check_control(peer, item)
@@ -728,7 +728,7 @@ class Engine:
         self.stability.restarted(None)
         for primary in self.own.awaited():
             if primary != self.name:
-                self.send(primary, CONTROL, Report(()))
+                self.send(primary, CONTROL, DurableCounts(()))
         for origin in self.retention.origins():
             self._tell_settled(origin, self.retention.final_seqs(origin))
 

@@ -17,28 +17,29 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
-from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
+from ordercast.model.limits import RIDERS
 from ordercast.model.options import NEVER, Limits, Timing
-from ordercast.wire.checks import RIDE
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,
     LANES,
+    LIGHT_ITEMS,
     UP,
     Ack,
     Acks,
     Data,
     Frame,
     Item,
+    LightItem,
     Repair,
     Rider,
 )
-from ordercast.wire.limits import RIDERS
+from ordercast.wire.items import total_weight
 
 Sends: TypeAlias = list[tuple[Site, Frame]]
 
@@ -76,7 +77,7 @@ class Outgoing:
 
     def weigh(self) -> None:
         """What is under way has changed otherwise than one by one."""
-        self.weight = sum(map(weight_of, islice(self.items, self.sent - self.done)))
+        self.weight = total_weight(islice(self.items, self.sent - self.done))
 
     def admit(self, limits: Limits) -> int:
         """Up to which item there is room; what is new of that counts as under way."""
@@ -86,13 +87,13 @@ class Outgoing:
         if limit - sent > 1 or (sent < limit and self.weight):
             return self._within_bytes(sent, limit, limits.link_bytes)
         if sent < limit:  # alone, it may be as large as it likes
-            self.weight = weight_of(self.items[sent - self.done])
+            self.weight = self.items[sent - self.done].weight()
         return limit
 
     def _within_bytes(self, sent: int, limit: int, most: int) -> int:
         weight = self.weight
         for item in islice(self.items, sent - self.done, limit - self.done):
-            more = weight + weight_of(item)
+            more = weight + item.weight()
             if weight and more > most:
                 break
             weight = more
@@ -106,7 +107,7 @@ class Outgoing:
         items: list[Item] = []
         size, number = 0, first
         for item in islice(self.items, first - self.done - 1, last - self.done):
-            weight = weight_of(item)
+            weight = item.weight()
             if items and (len(items) == limits.frame_items or size + weight > limits.frame_bytes):
                 pieces.append((number, tuple(items)))
                 number += len(items)
@@ -251,7 +252,7 @@ class Link:
         """With data that leaves now if it may, else with data that waits for the disk, else by
         itself or, while it may linger, not yet."""
         light = out.last - out.sent <= RIDERS and all(
-            type(item) in RIDE for item in islice(out.items, out.sent - out.done, None)
+            type(item) in LIGHT_ITEMS for item in islice(out.items, out.sent - out.done, None)
         )
         may_leave = down is late or not (self._counts or self._unstored)
         if light and may_leave and len(down) > early and self._ride(now, out, down):
@@ -268,13 +269,14 @@ class Link:
         frame = sends[-1][1]
         if type(frame) is not Data or frame.lane == CONTROL:
             return False
-        weight = sum(map(weight_of, frame.items))
-        weight += sum(map(weight_of, islice(out.items, out.sent - out.done, None)))
+        weight = total_weight(frame.items)
+        weight += total_weight(islice(out.items, out.sent - out.done, None))
         first = out.sent + 1
         if weight > _LIGHT or (last := out.admit(self.limits)) < first:
             return False
         items = tuple(islice(out.items, first - out.done - 1, last - out.done))
-        sends[-1] = (self.peer, replace(frame, rider=Rider(first, items)))
+        rider = Rider(first, cast("tuple[LightItem, ...]", items))
+        sends[-1] = (self.peer, replace(frame, rider=rider))
         self._under_way(now, out, last)
         self.linger_at = NEVER
         return True
@@ -330,7 +332,7 @@ class Link:
                 gone = [popleft() for _ in range(done - out.done)]
                 finished.append((lane, gone))
                 out.done = done
-                out.weight -= sum(map(weight_of, gone))
+                out.weight -= total_weight(gone)
                 if not out.items:
                     out.resend_at = NEVER
                 elif out.sent < out.last:

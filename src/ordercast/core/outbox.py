@@ -28,7 +28,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
 from ordercast.wire.frames import Frame, Offer
 from ordercast.wire.ring import Token
-from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
@@ -101,7 +101,7 @@ class Heard(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
     """The swap family: an item of a peer's, or (number 0) this site's own request."""
 
     peer: Site
-    item: Swap | Count | Told | Follows | Counted | Offer
+    item: Swap | Count | CountValue | Follows | Counted | Offer
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="y"):

@@ -19,9 +19,9 @@ from ordercast.core.stability.interface import Stability
 from ordercast.core.structure import Structure
 from ordercast.model.errors import ConfigError, PeerMistake, TooLarge, WindowFull
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 from ordercast.model.messages import Batch, Placed, Vector, pack_payloads
 from ordercast.model.options import Limits
-from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
 
 Seen: TypeAlias = tuple[Group, int, Sequence[Site]]
 """An entry of a causal past, as a checkpoint carries it."""

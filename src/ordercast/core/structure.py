@@ -11,8 +11,8 @@ from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import MEMBERS
 from ordercast.model.names import nearest
-from ordercast.wire.limits import MEMBERS
 
 
 @dataclass(frozen=True)

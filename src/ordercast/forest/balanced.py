@@ -1,18 +1,18 @@
 """`balanced`: trees by recursive partitioning, the primary at the lowest common ancestor.
 
 Groups that overlap are put near each other: each domain is cut into flat parts, the parts are
-gathered level by level (`levels`), and each gets a head (`heads`). A group's primary is the lowest
-common ancestor of its members ([TOM]'s label rule); depth is logarithmic for any table, and load
-spreads where groups are local. How much load a head may carry decides about everything else: flat
-parts and branching follow from it; `choose` finds the cap that costs least.
+gathered level by level, and each gets a head. A group's primary is the lowest common ancestor of
+its members ([TOM]'s label rule). Depth is logarithmic for any table, and load spreads where groups
+are local. The cap of a head's load decides everything else: flat parts and branching follow from
+it. Where it is not given, the cap that costs least is looked for.
 """
 
 from collections.abc import Sequence
 from math import log
 
-from ordercast.forest.choose import grow_cheapest
+from ordercast.forest.caps import grow_cheapest
 from ordercast.forest.forest import Forest, forest_of
-from ordercast.forest.grow import Grower
+from ordercast.forest.grower import Grower
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.levels import Shape
 from ordercast.forest.metrics import Cost, measure_indexed

@@ -5,7 +5,7 @@ if each site forwards in one merged order (docs/core.md, "Order on a tree").
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import Group, Site
@@ -36,3 +36,36 @@ def forest_of(
         {group: sites[p] for group, p in zip(table.groups, primary, strict=True)},
         detail,
     )
+
+
+def numbers_of(forest: Forest, table: IndexedTable) -> tuple[list[int], list[int]]:
+    """Parents (-1: none) and primaries by the numbers of the table: the way back."""
+    number = {site: i for i, site in enumerate(table.sites)}
+    parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in table.sites]
+    return parent, [number[forest.primary[group]] for group in table.groups]
+
+
+def under_one_root(forest: Forest) -> Forest:
+    """All trees in one: then one order covers sends to any of its sites.
+
+    Groups keep their primaries, so no message takes a longer way ([GS] §3.1 allows any tree whose
+    primaries are above the members). The root is that of the tree with most sites. A star stays a
+    star, so its primaries move to the root.
+    """
+    below: dict[Site, int] = {}
+    for site in forest.parent:
+        at = site
+        while (above := forest.parent[at]) is not None:
+            at = above
+        below[at] = below.get(at, 0) + 1
+    if len(below) < 2:
+        return forest
+    top = min(below, key=lambda root: (-below[root], root))
+    if forest.builder == "star":
+        parent = {site: None if site == top else top for site in forest.parent}
+        return replace(forest, parent=parent, primary=dict.fromkeys(forest.primary, top))
+    parent = {
+        site: top if above is None and site != top else above
+        for site, above in forest.parent.items()
+    }
+    return replace(forest, parent=parent)

@@ -2,7 +2,8 @@
 
 The site in most groups becomes the root and orders all its groups; the groups left over fall into
 parts that share no site; each part that a member of a root group reaches gets, as a child of the
-root, that member which is in most groups of the part, and so on below. ERRATA GS-5 is mended.
+root, that member which is in most groups of the part, and so on below. GS-5 of
+docs/errata.md is mended.
 
 Executed literally this is cubic. Here
 - a site's count of groups without a primary is kept up to date as groups get theirs;

@@ -1,8 +1,8 @@
 """Labels on a forest ([TOM] §3.2): each site's is the prefix of its children's.
 
 A label is a tuple, one index per level: written as digits, as printed, labels are ambiguous beyond
-ten children (ERRATA TOM-4). The ordering node of a set of receivers is the site whose label is the
-longest common prefix of theirs (TOM-2: of the receivers', never of the sources'), which is their
+ten children (TOM-4 of docs/errata.md). The ordering node of a set of receivers is the site whose
+label is the longest common prefix of theirs (TOM-2: of the receivers, never of the sources): their
 lowest common ancestor. Labels route a header to any site of the tree, up first and then down
 (TOM-1).
 """

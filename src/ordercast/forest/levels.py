@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
+from ordercast.forest.clusters import ClusterLimits, Clusters
 from ordercast.forest.hypergraph import Hypergraph
 from ordercast.forest.lineup import LineupCutter
 from ordercast.forest.partition import Cutter, cutter_of
-from ordercast.forest.refine import Clusters, Limits
 
 _BOTH = 30_000  # sites up to which, beside METIS, the built-in partitioner is tried as well
 _FULL = 0.95  # how full clusters are made, so that there is room to move
@@ -41,7 +41,7 @@ class Levels:
 
 
 @dataclass(slots=True)
-class Domain:
+class DomainGraph:
     """A connected part of a table: what is cut, with its cutter, which all shapes share."""
 
     sites: Sequence[int]
@@ -92,7 +92,7 @@ def _levels(graph: Hypergraph, cutters: Sequence[Cutter], partitioner: str, shap
 
 def _parts_under(graph: Hypergraph, cutter: Cutter, cap: float) -> Clusters:
     """Flat parts whose heads carry no more than the cap."""
-    parts = _cut_to(graph, cutter, Limits(cap, headed=True, least=2), _BOTTOM_TOLERANCE)
+    parts = _cut_to(graph, cutter, ClusterLimits(cap, headed=True, least=2), _BOTTOM_TOLERANCE)
     parts.pair_up()
     parts.gather_strays()
     parts.improve(2)
@@ -108,14 +108,14 @@ def _parts_of(graph: Hypergraph, cutter: Cutter, leaf: int) -> Clusters:
     sizes = [work / mean + 1 for work in graph.work]
     count = min(graph.nodes // 2, ceil(graph.nodes / leaf))
     label = cutter.cut(sizes, count, _BOTTOM_TOLERANCE)
-    highest = max(Clusters(graph, label, Limits(0.0, headed=True)).load)
-    parts = Clusters(graph, label, Limits(highest, headed=True, least=2))
+    highest = max(Clusters(graph, label, ClusterLimits(0.0, headed=True)).load)
+    parts = Clusters(graph, label, ClusterLimits(highest, headed=True, least=2))
     parts.pair_up()
     parts.improve(2)
     return parts
 
 
-def _cut_to(graph: Hypergraph, cutter: Cutter, limits: Limits, tolerance: float) -> Clusters:
+def _cut_to(graph: Hypergraph, cutter: Cutter, limits: ClusterLimits, tolerance: float) -> Clusters:
     """As many parts as bring their mean load near the cap; how much crosses, cuts tell."""
     most = graph.nodes // 2
     load = limits.cap * _FULL
@@ -135,7 +135,7 @@ def _under_cap(graph: Hypergraph, partitioner: str, cap: float) -> tuple[list[in
     line = LineupCutter(graph)
     cutter = line if partitioner == "builtin" else cutter_of(partitioner, graph)
     while graph.flat_load > cap:
-        limits = Limits(cap)
+        limits = ClusterLimits(cap)
         proposals = [Clusters(graph, line.cut_under(cap), limits)]
         if partitioner != "builtin":
             proposals.append(_cut_to(graph, cutter, limits, _UPPER_TOLERANCE))
@@ -150,7 +150,7 @@ def _under_cap(graph: Hypergraph, partitioner: str, cap: float) -> tuple[list[in
 def _needed(graph: Hypergraph, cutter: Cutter) -> float:
     """The load at which two or three nodes at a time can be gathered."""
     label = cutter.cut(graph.work, ceil(graph.nodes / 2.5), _UPPER_TOLERANCE)
-    loads = Clusters(graph, label, Limits(0.0)).loads()
+    loads = Clusters(graph, label, ClusterLimits(0.0)).loads()
     return sum(loads) / len(loads)
 
 
@@ -170,7 +170,7 @@ def _by_branching(graph: Hypergraph, partitioner: str, branching: int) -> tuple[
         return [0] * graph.nodes, 1
     parts = ceil(graph.nodes / branching)
     label = cutter_of(partitioner, graph).cut([1.0] * graph.nodes, parts, 0.01)
-    clusters = Clusters(graph, label, Limits(branching, by_count=True))
+    clusters = Clusters(graph, label, ClusterLimits(branching, by_count=True))
     clusters.improve(4)
     clusters.relieve()
     clusters.split()

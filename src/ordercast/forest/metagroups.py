@@ -5,7 +5,8 @@ every other member of a metagroup hangs below its manager. So a manager has its 
 child managers below it, and a group's primary is the manager of its primary metagroup, which is
 above all its others. Through `greedy` the primary metagroup lies inside the group; that can cost
 depth (all pairs of n sites force a path). Through `balanced` it is the lowest common ancestor,
-often an extra metagroup whose manager orders and forwards but does not deliver (ERRATA OTHER-4).
+often an extra metagroup whose manager orders and forwards but does not deliver (OTHER-4 of
+docs/errata.md).
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
-from ordercast.forest.metrics import Cost
 from ordercast.model.groups import GroupTable, Site
 
 METAGROUPS = "metagroups"
@@ -57,13 +57,12 @@ def build_metagroups(
     table: GroupTable,
     builder: str = METAGROUPS,
     *,
-    cost: Cost | None = None,
     partitioner: str | None = None,
 ) -> Forest:
     """A forest of managers with their members; sites in no group have no tree."""
     found = quotient(table)
     if builder == BALANCED:
-        above = build_balanced(found.table, cost=cost, partitioner=partitioner)
+        above = build_balanced(found.table, partitioner=partitioner)
     else:
         above = build_greedy(found.table)
     parent: dict[Site, Site | None] = {}

@@ -1,4 +1,4 @@
-"""What a forest costs: depth, extra sites, messages and load, as CONTRACT defines them.
+"""What a forest costs: depth, extra sites, messages and load, as `ordercast plan` prints them.
 
 For each group the sites that carry its messages form a subtree below the primary. Visiting the
 members in preorder, each one adds the path from its lowest common ancestor with the one before, so
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ordercast.forest.forest import Forest
+from ordercast.forest.forest import Forest, numbers_of
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import GroupTable, Site
@@ -48,10 +48,7 @@ class Metrics:
 
 def measure(forest: Forest, table: GroupTable) -> Metrics:
     indexed = IndexedTable.of(table)
-    number = {site: i for i, site in enumerate(indexed.sites)}
-    parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in indexed.sites]
-    primary = [number[forest.primary[group]] for group in indexed.groups]
-    return measure_indexed(indexed, parent, primary)
+    return measure_indexed(indexed, *numbers_of(forest, indexed))
 
 
 def measure_indexed(table: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> Metrics:

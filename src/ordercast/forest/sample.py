@@ -7,7 +7,7 @@ short. Where many do (random groups), no piece is like the whole, and there is n
 from collections.abc import Sequence
 
 from ordercast.forest.indexed import IndexedTable
-from ordercast.forest.levels import Domain
+from ordercast.forest.levels import DomainGraph
 
 _LARGE = 25_000  # memberships of a table that is tried as a whole
 _PIECE = 15_000  # memberships of a sample
@@ -18,7 +18,7 @@ def is_large(table: IndexedTable) -> bool:
     return sum(len(members) for members in table.members) > _LARGE
 
 
-def sample_of(table: IndexedTable, domains: Sequence[Domain]) -> IndexedTable | None:
+def sample_of(table: IndexedTable, domains: Sequence[DomainGraph]) -> IndexedTable | None:
     if not is_large(table):
         return None
     chosen = _whole_domains(domains)
@@ -27,11 +27,11 @@ def sample_of(table: IndexedTable, domains: Sequence[Domain]) -> IndexedTable | 
     return _restricted(table, sorted(chosen)) if chosen else None
 
 
-def _memberships(domain: Domain) -> int:
+def _memberships(domain: DomainGraph) -> int:
     return sum(len(pins) for pins in domain.graph.pins)
 
 
-def _whole_domains(domains: Sequence[Domain]) -> list[int]:
+def _whole_domains(domains: Sequence[DomainGraph]) -> list[int]:
     """Sites of domains of all sizes, when none is too large; otherwise none."""
     by_size = sorted(domains, key=lambda d: (-d.graph.nodes, d.sites[0]))
     total = sum(map(_memberships, by_size))
@@ -40,7 +40,7 @@ def _whole_domains(domains: Sequence[Domain]) -> list[int]:
     return [site for domain in by_size[:: max(1, total // _PIECE)] for site in domain.sites]
 
 
-def _piece_of(domain: Domain) -> list[int]:
+def _piece_of(domain: DomainGraph) -> list[int]:
     graph = domain.graph
     pieces = max(2, _memberships(domain) // _PIECE)
     label = domain.cutters[0].cut(graph.work, pieces, 0.1)

@@ -1,6 +1,6 @@
 """`star`: one root per domain, everyone else its child ([GS] §4: "one tree of depth 1").
 
-The root is the site in most groups (ERRATA GS-10); it orders every group of its domain.
+The root is the site in most groups (GS-10 of docs/errata.md); it orders every group of its domain.
 """
 
 from ordercast.forest.forest import Forest, forest_of

@@ -1,4 +1,4 @@
-"""Order keys as a history holds them: bytes that sort as the keys do (DESIGN §5)."""
+"""Order keys as a history holds them: bytes that sort as the keys do (docs/core.md)."""
 
 from ordercast.model.messages import Key
 

@@ -1,7 +1,7 @@
 """Write a history piece by piece, for those that are larger than memory.
 
-Rows come as columns, in the order in which they stand in the file. As in `writer`, everything is
-built under a temporary name and put in its place when it is whole.
+Rows come as columns, in the order in which they stand in the file. Everything is built under a
+temporary name and put in its place when it is whole.
 """
 
 import shutil

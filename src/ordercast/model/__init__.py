@@ -1,1 +1,1 @@
-"""Frozen data shared by every room: names, group tables, errors."""
+"""Frozen data shared by every room: names, groups, messages, epochs, options, errors."""

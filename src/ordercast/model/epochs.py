@@ -1,66 +1,119 @@
-"""What the voters decide: edits of the layout, and the records of their log (DESIGN §7)."""
+"""What the voters decide: edits of the layout, and the records of their log (docs/epochs.md).
 
+Frames carry these, and stores keep them. A store must read whatever its site once wrote, so lengths
+of what a site gathers itself, and texts, are for `check` alone, which frames call.
+"""
+
+from collections.abc import Sequence
 from typing import TypeAlias
 
-import msgspec
-
+from ordercast.model.errors import FrameError
+from ordercast.model.fields import (
+    Natural,
+    Ordinal,
+    Packed,
+    StoreNumber,
+    check_each,
+    check_group,
+    check_length,
+    check_named_group,
+    check_site,
+    check_sites,
+    check_text,
+)
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import LASTS, MEMBERS, RECORDS, VOTERS
 
 
-class JoinGroup(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="j"):
+class JoinGroup(Packed, frozen=True, tag="j"):
     group: Group
     site: Site
 
+    def check(self) -> None:
+        check_named_group(self.group, "group")
+        check_site(self.site, "site")
 
-class LeaveGroup(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="l"):
+
+class LeaveGroup(Packed, frozen=True, tag="l"):
     group: Group
     site: Site
 
+    def check(self) -> None:
+        check_named_group(self.group, "group")
+        check_site(self.site, "site")
 
-class AddGroup(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="g"):
+
+class AddGroup(Packed, frozen=True, tag="g"):
     group: Group
     members: tuple[Site, ...]
 
+    def check(self) -> None:
+        check_named_group(self.group, "group")
+        check_length(self.members, 0, MEMBERS, "members")
+        check_sites(self.members, "members")
 
-class RemoveGroup(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="h"
-):
+
+class RemoveGroup(Packed, frozen=True, tag="h"):
     group: Group
 
+    def check(self) -> None:
+        check_named_group(self.group, "group")
 
-class AddSite(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="s"):
+
+class AddSite(Packed, frozen=True, tag="s"):
     site: Site
     address: str = ""
 
+    def check(self) -> None:
+        check_site(self.site, "site")
+        check_text(self.address, "address")
 
-class RetireSite(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="r"):
+
+class RetireSite(Packed, frozen=True, tag="r"):
     site: Site
 
+    def check(self) -> None:
+        check_site(self.site, "site")
 
-class UseBuilder(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="b"):
+
+class UseBuilder(Packed, frozen=True, tag="b"):
     """Of the domain that has the site; of all, if none is named."""
 
     builder: str
     site: Site = ""
 
+    def check(self) -> None:
+        check_text(self.builder, "builder", least=1)
+        if self.site:
+            check_site(self.site, "site")
 
-class UseProtocol(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="p"
-):
+
+class UseProtocol(Packed, frozen=True, tag="p"):
+    """Of the domain that has the site; of all, if none is named."""
+
     protocol: str
     site: Site = ""
 
+    def check(self) -> None:
+        check_text(self.protocol, "protocol", least=1)
+        if self.site:
+            check_site(self.site, "site")
 
-class AddVoter(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
+
+class AddVoter(Packed, frozen=True, tag="v"):
     """Let a site of the roster decide with the others; no domain is closed for it."""
 
     site: Site
 
+    def check(self) -> None:
+        check_site(self.site, "site")
 
-class RemoveVoter(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="w"
-):
+
+class RemoveVoter(Packed, frozen=True, tag="w"):
     site: Site
+
+    def check(self) -> None:
+        check_site(self.site, "site")
 
 
 Edit: TypeAlias = (
@@ -76,85 +129,155 @@ Edit: TypeAlias = (
     | RemoveVoter
 )
 
-Included: TypeAlias = tuple[tuple[Site, int, Group, int], ...]
+
+def check_edits(change: str, edits: Sequence[Edit]) -> None:
+    """Raise FrameError unless a change has a name, and its edits have names and are not too many.
+    One without edits stands in old logs: it passes here, and the layout refuses it."""
+    check_text(change, "change", least=1)
+    check_length(edits, 0, RECORDS, "edits")
+    check_each(edits, "edits")
+    members = sum(len(edit.members) for edit in edits if isinstance(edit, AddGroup))
+    if members > MEMBERS:
+        raise FrameError(f"edits: {members} members of new groups, at most {MEMBERS}")
+
+
+# --- what several records and frames have ---------------------------------------------------------
+
+
+Included: TypeAlias = tuple[tuple[Site, Ordinal, Group, Ordinal], ...]
 """(origin, incarnation, group, last seq that the closed epochs include)."""
 
-
-Counts: TypeAlias = tuple[tuple[int, Group, int, tuple[Site, ...]], ...]
+Counts: TypeAlias = tuple[tuple[Ordinal, Group, Natural, tuple[Site, ...]], ...]
 """(epoch, group, number of the group's last message in it, members of an implicit group)."""
 
+Stores: TypeAlias = tuple[tuple[Site, StoreNumber], ...]
+"""Voters and the numbers of their stores: each store is given one, drawn at random, when made."""
 
-class Begin(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="B"):
-    """Close the domains that the edits touch; `change` names it for whoever asked."""
+
+def check_included(included: Included, field: str) -> None:
+    check_length(included, 0, LASTS, field)
+    for origin, _, group, _ in included:
+        check_site(origin, field)
+        check_group(group, field)
+
+
+def check_counts(counts: Counts, field: str) -> None:
+    check_length(counts, 0, LASTS, field)
+    for _, group, _, members in counts:
+        check_group(group, field)
+        check_length(members, 0, MEMBERS, f"{field}: members")
+
+
+def check_stores(stores: Stores, field: str) -> None:
+    check_length(stores, 1, VOTERS, field)
+    check_sites((voter for voter, _ in stores), field)
+
+
+# --- records of the voters' log -------------------------------------------------------------------
+
+
+class Begin(Packed, frozen=True, tag="B"):
+    """Close the domains that the edits touch; `change` names it for the one who asked."""
 
     change: str
     edits: tuple[Edit, ...]
 
+    def check(self) -> None:
+        check_edits(self.change, self.edits)
 
-class Finish(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="F"):
+
+class Finish(Packed, frozen=True, tag="F"):
     """Every site of the closing epochs has closed: do the edits, open the next epochs."""
 
     change: str
     lasts: Included
     counts: Counts = ()  # what absent sites will be compared with
 
+    def check(self) -> None:
+        check_text(self.change, "change", least=1)
+        check_included(self.lasts, "lasts")
+        check_counts(self.counts, "counts")
 
-Stores: TypeAlias = tuple[tuple[Site, int], ...]
-"""Voters and the numbers of their stores: each store is given one, drawn at random, when made."""
 
-
-class Founded(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="O"):
+class Founded(Packed, frozen=True, tag="O"):
     """The first record: all voters were there, with these stores."""
 
     voters: Stores
 
+    def check(self) -> None:
+        check_stores(self.voters, "voters")
 
-class Admit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="A"):
-    """A site came with a new store: it is a new incarnation. Of a voter: `store` 0, its old store's
-    word counts no more; then, with the new number, that one's does."""
+
+class Admit(Packed, frozen=True, tag="A"):
+    """A site came with a new store: it is a new incarnation. A voter is admitted twice: with
+    `store` 0, from when on the word of its old store does not count, and with the new number, from
+    when on the word of the new store does."""
 
     site: Site
-    incarnation: int
-    store: int
+    incarnation: Natural
+    store: StoreNumber
+
+    def check(self) -> None:
+        check_site(self.site, "site")
 
 
-class Voters(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="V"):
+class Voters(Packed, frozen=True, tag="V"):
     """One voter more or one less than before."""
 
     voters: Stores
 
+    def check(self) -> None:
+        check_stores(self.voters, "voters")
 
-class Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="T"):
+
+class Stored(Packed, frozen=True, tag="T"):
     """A site came for the first time, with this store: it may take part."""
 
     site: Site
-    store: int
+    store: StoreNumber
+
+    def check(self) -> None:
+        check_site(self.site, "site")
 
 
-class Flush(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="X"):
+class Flush(Packed, frozen=True, tag="X"):
     """Close what these sites are in, without those that are `out`. The past of what is closed is
-    the union of the logs of all the others. `back`: (site, incarnation, store) of those that
-    return, or have restarted; a higher incarnation than before: without their store."""
+    the union of the logs of all the others. `back`: (site, incarnation, store) of the sites that
+    return or have restarted. An incarnation above the one before: the site lost its store."""
 
     out: tuple[Site, ...]
-    back: tuple[tuple[Site, int, int], ...]
+    back: tuple[tuple[Site, Ordinal, StoreNumber], ...]
+
+    def check(self) -> None:
+        check_length(self.out, 0, MEMBERS, "out")
+        check_sites(self.out, "out")
+        check_length(self.back, 0, MEMBERS, "back")
+        check_sites((site for site, _, _ in self.back), "back")
 
 
-class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="P"):
+class Open(Packed, frozen=True, tag="P"):
     """Every site of the flush has all of the past: open the next epochs."""
 
-    flush: int  # the number of its record
+    flush: Ordinal  # the number of its record
     counts: Counts  # what absent sites will be compared with
     lasts: Included
 
+    def check(self) -> None:
+        check_counts(self.counts, "counts")
+        check_included(self.lasts, "lasts")
 
-class Lapse(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="L"):
-    """What these absent sites miss is more than is kept: they return as joiners do."""
+
+class Lapse(Packed, frozen=True, tag="L"):
+    """These absent sites miss more than is kept: they return as joiners do."""
 
     sites: tuple[Site, ...]
 
+    def check(self) -> None:
+        check_length(self.sites, 1, MEMBERS, "sites")
+        check_sites(self.sites, "sites")
 
-class Nothing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="N"):
+
+class Nothing(Packed, frozen=True, tag="N"):
     """What a new manager commits first, to know what is committed."""
 
 
@@ -163,8 +286,11 @@ EpochRecord: TypeAlias = (
 )
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Entry(Packed, frozen=True):
     """An entry of the voters' log."""
 
-    term: int
+    term: Ordinal
     record: EpochRecord
+
+    def check(self) -> None:
+        self.record.check()

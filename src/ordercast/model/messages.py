@@ -5,14 +5,25 @@ payloads are packed into `body` once, at the origin; nobody unpacks it before de
 """
 
 from itertools import repeat
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from ordercast.model.errors import FrameError
+from ordercast.model.fields import (
+    KNOWN_NAMES,
+    Natural,
+    Ordinal,
+    Packed,
+    check_destination,
+    check_length,
+    check_site,
+)
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES, KEY_PATH, VECTOR_ENTRIES
 
-Vector: TypeAlias = tuple[tuple[Group, int, tuple[Site, ...]], ...]
+Vector: TypeAlias = tuple[tuple[Group, Ordinal, tuple[Site, ...]], ...]
 """Last group number per group in a message's causal past, by group name (an implicit group's with
 its members, because a primary that never saw the group must know whether it passes by)."""
 
@@ -20,9 +31,12 @@ its members, because a primary that never saw the group must know whether it pas
 CLIENT_BYTES = 16
 """Of a client's id, which the client draws at random."""
 
+BATCH_WEIGHT = 192
+"""Roughly the bytes of a batch without its body, its past and its members."""
+
 
 class Key(NamedTuple):
-    """An order key: compares as DESIGN §5 says, a prefix first, the placing site's name last.
+    """An order key. A prefix comes first; the placing site's name decides last (docs/core.md).
 
     `path` holds (-level, counter) pairs, flattened, of the levels whose counter is not zero. So
     the counters 5 0 1 are (0, 5, -2, 1): a key at depth 1,000 stays short, and tuple order is the
@@ -40,39 +54,85 @@ class MessageId(NamedTuple):
     seq: int
 
 
-class Requests(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Requests(Packed, frozen=True):
     """The requests of a client that a batch is made of: each request's number, and how many of the
     batch's messages it has. They stand in the order of the messages, and their numbers grow."""
 
-    client: bytes
-    numbers: tuple[tuple[int, int], ...]
+    client: Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=CLIENT_BYTES)]
+    numbers: Annotated[
+        tuple[tuple[Ordinal, Ordinal], ...], Meta(min_length=1, max_length=BATCH_MESSAGES)
+    ]
 
     def parts(self) -> list[tuple[int, int]]:
         """One for each message of the batch: its request's number, and its place in the request."""
         return [(number, part) for number, count in self.numbers for part in range(count)]
 
+    def check_against(self, messages: int) -> None:
+        """Raise FrameError unless the numbers grow, and the counts are those of all messages."""
+        before = total = 0
+        for number, count in self.numbers:
+            if number <= before:
+                raise FrameError(f"batch.requests: {number} stands behind {before}")
+            before = number
+            total += count
+        if total != messages:
+            raise FrameError(f"batch.requests have {total} messages, the batch {messages}")
 
-class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+
+class Batch(Packed, frozen=True):
     """`count` messages with seq, seq+1, …; `members` is given for an implicit group only, and
     `requests` where a daemon's client has sent it."""
 
     origin: Site
-    incarnation: int
+    incarnation: Natural  # 0 in none but the Close of an epoch, which goes to listed sites
     group: Group
-    seq: int
-    count: int
-    body: bytes
+    seq: Ordinal
+    count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES)]
     past: Vector = ()
     members: tuple[Site, ...] = ()
     requests: Requests | None = None
 
+    def check(self) -> None:
+        if self.origin not in KNOWN_NAMES:
+            check_site(self.origin, "batch.origin")
+        if self.members or self.group not in KNOWN_NAMES:
+            check_destination(self.group, self.members, "batch.group")
+        if not (self.incarnation or self.members):
+            raise FrameError("batch.incarnation is 0, and no members are listed")
+        if self.past:
+            self._check_past()
+        if self.requests is not None:
+            self.requests.check_against(self.count)
 
-class Placed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    def _check_past(self) -> None:
+        check_length(self.past, 0, VECTOR_ENTRIES, "batch.past")
+        for group, _, members in self.past:
+            if members or group not in KNOWN_NAMES:
+                check_destination(group, members, "batch.past")
+
+    def weight(self) -> int:
+        """Roughly the bytes of it in a frame."""
+        if self.past or self.members:
+            past = sum(96 + 66 * len(members) for _, _, members in self.past)
+            return BATCH_WEIGHT + len(self.body) + past + 66 * len(self.members)
+        return BATCH_WEIGHT + len(self.body)  # nearly all are such
+
+
+class Placed(Packed, frozen=True):
     """A batch in its place: its messages are the group's number, number+1, … of this epoch."""
 
     key: Key
-    number: int
+    number: Ordinal
     batch: Batch
+
+    def check(self) -> None:
+        path, site = self.key
+        if not 0 < len(path) <= KEY_PATH:
+            check_length(path, 1, KEY_PATH, "key.path")
+        if site not in KNOWN_NAMES:
+            check_site(site, "key.site")
+        self.batch.check()
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):

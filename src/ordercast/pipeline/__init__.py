@@ -1,8 +1,8 @@
 """Everything on Spark, and the only room that imports it.
 
-Library functions take the caller's session and DataFrames; the verbs make a session (`session`).
-The public names are loaded when they are first asked for, so that importing the room, to find out
-what is missing for instance, needs neither Spark nor Java.
+Library functions take the caller's session and DataFrames; only the verbs make a session. Sweeps
+and audits know nothing of each other. The public names are loaded when they are first asked for, so
+that importing the room needs neither Spark nor Java. The command and the studies enter.
 """
 
 import importlib

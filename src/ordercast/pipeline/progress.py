@@ -1,7 +1,7 @@
 """Progress of Spark jobs on standard error: what is being done, and how many tasks of it.
 
-Library functions tell what they are about with `logging`; this shows the last word of it, with the
-counts of the session's status tracker, on one line of a terminal that is wiped at the end.
+Library functions log what they do. The last message is shown on one line of the terminal, with the
+counts of the session's status tracker; the line is wiped at the end.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """The one place that makes a Spark session, for the verbs; library functions take the caller's.
 
-Local by default, quiet (what the JVM says goes to a file that is shown only when it does not
-start), and gone when the verb is done. pyspark is imported when a session is opened, so that what
-is missing is told in one line.
+A session is local by default, and ends with its verb. The JVM's words go to a file, which is shown
+only when the JVM does not start. pyspark is imported when a session is opened, so that a missing
+package is told in one line.
 """
 
 import importlib
@@ -135,7 +135,7 @@ def _started(
 def _prepare_environment(java: Java, *, local: bool) -> None:
     """What the JVM and its Python workers inherit."""
     if java.home is None:
-        os.environ.pop("JAVA_HOME", None)  # it did not answer; Spark would ask it first
+        os.environ.pop("JAVA_HOME", None)  # that Java did not answer, and Spark would try it first
     else:
         os.environ["JAVA_HOME"] = str(java.home)
     if local:
@@ -198,7 +198,7 @@ def _end(gateway: Any) -> None:
 
 
 def _essence(words: str) -> str:
-    """The line of a complaint that says what happened, without the class before it.
+    """The line of a complaint that says what happened, without the name of the exception.
 
     Of causes the last one tells most; Python's own come last, too.
     """

@@ -17,9 +17,9 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweeps.results import Results, results_of, write_results, write_runs
 from ordercast.pipeline.sweeps.rounds import Progress, Progressed, Runner, run_points
 from ordercast.pipeline.sweeps.spec import SweepSpec, parse_spec, read_spec
-from ordercast.pipeline.sweeps.store import HISTORY, Store
+from ordercast.pipeline.sweeps.store import HISTORY, RunStore
 from ordercast.pipeline.sweeps.subject import Experiment, subject_of
-from ordercast.pipeline.sweeps.tasks import Outcome, Point, told
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Point, told
 from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class SweepResult:
     runs: int
     reused: int
     seconds: float
-    failed: Sequence[Outcome]
-    violated: Sequence[Outcome]
+    failed: Sequence[FinishedRun]
+    violated: Sequence[FinishedRun]
     unreached: Sequence[Point]
     audit: "AuditResult | None" = None
 
@@ -133,7 +133,7 @@ def run_sweep(
 ) -> SweepResult:
     """The sweep itself; only the runner knows where the work is done."""
     begun = time.monotonic()
-    store = Store(out, _identity(spec), history=spec.history)
+    store = RunStore(out, _identity(spec), history=spec.history)
     known = store.open()
     state = Progressed(points, spec.repeats, least_wave)
     try:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ordercast.forest.balanced import build_balanced
-from ordercast.forest.forest import Forest
+from ordercast.forest.forest import Forest, numbers_of
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metagroups import BALANCED as METAGROUPS_BALANCED
 from ordercast.forest.metagroups import METAGROUPS, build_metagroups
 from ordercast.forest.metrics import Cost, Metrics, measure_indexed
-from ordercast.forest.rebalance import rebalance
+from ordercast.forest.rebalancing import rebalance
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable, Site
 from ordercast.plan.objectives import LAN, NetworkModel, Values, evaluate, unit_rate
@@ -69,17 +69,10 @@ def _candidate(
 ) -> Candidate:
     before = None
     if rebalanced:
-        before = measure_indexed(indexed, *numbers(forest, indexed))
+        before = measure_indexed(indexed, *numbers_of(forest, indexed))
         forest = rebalance(forest, table)
-    parent, primary = numbers(forest, indexed)
+    parent, primary = numbers_of(forest, indexed)
     metrics = measure_indexed(indexed, parent, primary)
     values = evaluate(indexed, parent, primary, metrics, unit_rate(table), model)
     busiest = indexed.sites[values.busiest] if indexed.sites else ""
     return Candidate(name, forest, metrics, values, busiest, before)
-
-
-def numbers(forest: Forest, indexed: IndexedTable) -> tuple[list[int], list[int]]:
-    """Parents (-1: none) and primaries by the numbers of the table."""
-    number = {site: i for i, site in enumerate(indexed.sites)}
-    parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in indexed.sites]
-    return parent, [number[forest.primary[group]] for group in indexed.groups]

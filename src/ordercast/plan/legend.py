@@ -9,7 +9,7 @@ from ordercast.plan.colours import INK, PALETTE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Entry = tuple[str, str, str]  # kind of swatch, its colour, its meaning
+Swatch = tuple[str, str, str]  # kind of swatch, its colour, its meaning
 
 _LINE = 0.20
 _SWATCH = 0.30
@@ -20,9 +20,9 @@ _ABOVE = 0.35
 class Legend:
     """Entries of kind `break` begin a new block with columns of its own."""
 
-    def __init__(self, entries: Sequence[Entry], width: float) -> None:
-        self.blocks: list[tuple[float, list[list[Entry]]]] = []
-        block: list[Entry] = []
+    def __init__(self, entries: Sequence[Swatch], width: float) -> None:
+        self.blocks: list[tuple[float, list[list[Swatch]]]] = []
+        block: list[Swatch] = []
         for entry in (*entries, ("break", "", "")):
             if entry[0] != "break":
                 block.append(entry)
@@ -43,14 +43,14 @@ class Legend:
             y += _LINE * (len(columns[0]) + 0.5)
 
 
-def _columns(block: Sequence[Entry], width: float) -> tuple[float, list[list[Entry]]]:
+def _columns(block: Sequence[Swatch], width: float) -> tuple[float, list[list[Swatch]]]:
     column_width = max(text_width(text, SMALL) for _, _, text in block) + _SWATCH + _GAP
     fit = max(1, min(len(block), int((width + _GAP) / column_width)))
     rows = -(-len(block) // fit)
     return column_width, [list(block[i : i + rows]) for i in range(0, len(block), rows)]
 
 
-def _draw_entry(axes: "Axes", entry: Entry, x: float, y: float) -> None:
+def _draw_entry(axes: "Axes", entry: Swatch, x: float, y: float) -> None:
     from matplotlib.patches import Polygon, Rectangle
 
     kind, colour, text = entry

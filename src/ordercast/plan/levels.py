@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ordercast.forest.forest import Forest
+from ordercast.forest.forest import Forest, numbers_of
+from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import GroupTable
 
@@ -22,9 +23,9 @@ class Level:
 
 def by_level(forest: Forest, table: GroupTable, load: Sequence[int]) -> list[Level]:
     """`load` is that of the sites in the sort order of their names, as `measure` gives it."""
-    sites = sorted(table.sites)
-    number = {site: i for i, site in enumerate(sites)}
-    parent = [-1 if (p := forest.parent[site]) is None else number[p] for site in sites]
+    indexed = IndexedTable.of(table)
+    sites = indexed.sites
+    parent, primary = numbers_of(forest, indexed)
     depth = Tree.of(parent).depth
     member = {site for members in table.groups.values() for site in members}
     loads: list[list[int]] = []
@@ -34,6 +35,6 @@ def by_level(forest: Forest, table: GroupTable, load: Sequence[int]) -> list[Lev
                 loads.append([])
             loads[depth[site]].append(load[site])
     ordered = [0] * len(loads)
-    for primary in forest.primary.values():
-        ordered[depth[number[primary]]] += 1
+    for site in primary:
+        ordered[depth[site]] += 1
     return [Level(loads[level], ordered[level]) for level in range(len(loads))]

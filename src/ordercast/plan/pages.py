@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ordercast.model.groups import Site
-from ordercast.plan.layout import Box, Link, Panel, TreeLayout
+from ordercast.plan.tree_layout import Box, Edge, Panel, TreeLayout
 
 PANEL_GAP = 0.55
 _ASPECT = 1.5  # width to height that a page aims at
@@ -17,7 +17,7 @@ class Page:
     width: float
     height: float
     boxes: Sequence[Box]
-    links: Sequence[Link]
+    links: Sequence[Edge]
 
 
 def lay_out(
@@ -44,14 +44,14 @@ def _ungainliness(page: Page) -> float:
 
 def _rows(panels: Sequence[Panel], limit: float) -> Page:
     boxes: list[Box] = []
-    links: list[Link] = []
+    links: list[Edge] = []
     x = y = row_height = width = 0.0
     for panel in panels:
         if x > 0 and x + panel.width > limit + 1e-9:
             x, y, row_height = 0.0, y + row_height + PANEL_GAP, 0.0
         boxes += [Box(b.site, b.x + x, b.y + y, b.width, b.stub) for b in panel.boxes]
         links += [
-            Link(k.parent, k.child, tuple((a + x, b + y) for a, b in k.points), k.stacked)
+            Edge(k.parent, k.child, tuple((a + x, b + y) for a, b in k.points), k.stacked)
             for k in panel.links
         ]
         width = max(width, x + panel.width)

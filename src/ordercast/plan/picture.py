@@ -14,9 +14,9 @@ from ordercast.forest.metrics import Metrics, extra_sites
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.plan.captions import NAME, SMALL, TITLE, headline, short, text_width
 from ordercast.plan.colours import INK, PALETTE, PAPER, colour_groups, ink_on
-from ordercast.plan.layout import BOX_HEIGHT, Box, Link
 from ordercast.plan.legend import Legend
 from ordercast.plan.pages import Page, lay_out
+from ordercast.plan.tree_layout import BOX_HEIGHT, Box, Edge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,14 +136,14 @@ class _Picture:
         bundles = self._bundles() if self.colouring.each_group else {}
         for link in self.page.links:
             points = tuple((x + dx, y + dy) for x, y in link.points)
-            moved = Link(link.parent, link.child, points, link.stacked)
+            moved = Edge(link.parent, link.child, points, link.stacked)
             self._draw_link(axes, moved, bundles.get(link.child))
         for box in self.page.boxes:
             self._draw_box(axes, Box(box.site, box.x + dx, box.y + dy, box.width, box.stub))
 
     def _bundles(self) -> dict[Site, _Bundle]:
         """The strands to each child, side by side where they leave the parent."""
-        below: dict[Site, list[Link]] = {}
+        below: dict[Site, list[Edge]] = {}
         for link in self.page.links:
             if not link.stacked:
                 below.setdefault(link.parent, []).append(link)
@@ -162,7 +162,7 @@ class _Picture:
                 x += count * spacing
         return bundles
 
-    def _draw_link(self, axes: "Axes", link: Link, bundle: _Bundle | None) -> None:
+    def _draw_link(self, axes: "Axes", link: Edge, bundle: _Bundle | None) -> None:
         xs, ys = zip(*link.points, strict=True)
         groups = self.carried[link.child]
         if bundle is None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.forest.forest import numbers_of
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable, Site
 from ordercast.plan.advice import AUTO, Plan, rank
-from ordercast.plan.candidates import Candidate, build_candidates, numbers
+from ordercast.plan.candidates import Candidate, build_candidates
 from ordercast.plan.chain_costs import (
     arrow,
     arrow_counting,
@@ -119,7 +120,7 @@ def advise_protocol(
             continue
         for each in usable:
             if each.builder not in grounds:
-                grounds[each.builder] = Ground(indexed, *numbers(each.forest, indexed))
+                grounds[each.builder] = Ground(indexed, *numbers_of(each.forest, indexed))
         found = [
             _option(protocol, each.builder, grounds[each.builder], unit_rate(table), model)
             for each in usable
@@ -243,7 +244,7 @@ def _on_others(
         if each.builder == plan.chosen.builder:
             continue
         if each.builder not in grounds:
-            grounds[each.builder] = Ground(indexed, *numbers(each.forest, indexed))
+            grounds[each.builder] = Ground(indexed, *numbers_of(each.forest, indexed))
         for protocol in COSTS:
             if not PROTOCOLS[protocol].builders:
                 yield _option(protocol, each.builder, grounds[each.builder], rate, model)

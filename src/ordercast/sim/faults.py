@@ -24,8 +24,15 @@ from typing import Any, TypeAlias
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.names import nearest
+from ordercast.model.notation import (
+    count,
+    duration,
+    pairs,
+    probability,
+    require_known,
+    show_duration,
+)
 from ordercast.sim.chance import Stream
-from ordercast.sim.notation import count, duration, pairs, probability, require_known, show_duration
 
 # Of each frame: lost; doubled; a copy of it comes much later; held back while others overtake.
 PROBABILITIES = ("loss", "duplicate", "replay", "reorder")

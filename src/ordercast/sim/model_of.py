@@ -15,7 +15,7 @@ from ordercast.sim.networks import (
     check_network,
 )
 
-_PAIRS = 200  # of sites on either side, at most, over which a delay is averaged
+_PAIRS = 200  # so many sites, at most, on either side of the pairs whose delays are averaged
 
 
 def model_of(spec: NetworkSpec, sites: Sequence[Site]) -> NetworkModel:

@@ -20,11 +20,11 @@ from typing import Protocol, TypeAlias
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.names import nearest
+from ordercast.model.notation import count, duration, pairs, require_known, show_duration
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Stream
-from ordercast.sim.notation import count, duration, pairs, require_known, show_duration
 from ordercast.sim.wan import BUILT_IN, Wan, parse_wan
-from ordercast.wire.datagrams import Ask, Beat, Piece
+from ordercast.wire.datagrams import Beat, Piece, PieceRequest
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import Data, Frame
 
@@ -246,7 +246,7 @@ def _content(frame: object) -> object:
         frame = frame.frame
     if type(frame) is Data:
         return (frame.lane, frame.items, frame.rider and frame.rider.items)
-    return frame if isinstance(frame, (Piece, Ask, Beat)) else None
+    return frame if isinstance(frame, (Piece, PieceRequest, Beat)) else None
 
 
 class _Broadcast:

@@ -22,9 +22,9 @@ from ordercast.sim.networks import Network, NetworkSpec, PointToPointSpec
 from ordercast.sim.workload import Submission
 from ordercast.sim.world import World
 from ordercast.wire.epochs import InEpoch
-from ordercast.wire.frames import Data, Report, Settled
+from ordercast.wire.frames import Data, DurableCounts, Settled
 
-_BESIDE = (Report, Settled)  # of stability: not what orders or carries a message
+_BESIDE = (DurableCounts, Settled)  # of stability: not what orders or carries a message
 _LATER = 20 * SECOND  # after the last is sent everything is everywhere by then, or the run fails
 _SIZE = 8  # bytes of a payload
 

@@ -19,8 +19,8 @@ from ordercast.history.rows import History, Meta
 from ordercast.model.version import __version__
 from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig, check_config
+from ordercast.sim.options import replay_line
 from ordercast.sim.recorder import Recorder, Violation
-from ordercast.sim.replay import replay_line
 from ordercast.sim.result import Latency, SimResult
 from ordercast.sim.world import World
 

@@ -21,7 +21,7 @@ from ordercast.model.options import NEVER
 from ordercast.sim.chance import Stream
 from ordercast.sim.place import Place
 from ordercast.wire.datagrams import Datagram, Piece
-from ordercast.wire.dissemination import KEY_BYTES, Passing
+from ordercast.wire.dissemination import KEY_BYTES, TreePacket
 from ordercast.wire.epochs import InEpoch
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Spreading:
     def _pump(self, now: int, place: Place) -> None:
         box = self._ways[place.name].drain(now + place.clock)
         for peer, frame in box.frames:
-            self._send(now, place.name, peer, WAY, frame, faulty=type(frame) is Passing)
+            self._send(now, place.name, peer, WAY, frame, faulty=type(frame) is TreePacket)
         for datagram in box.datagrams:
             self._multicast(now, place, datagram)
         for origin, frames in box.packets:
@@ -151,7 +151,7 @@ class Spreading:
         world = self._world
         (at,) = world.arrivals(now, source, [(peer, what)])
         world.frames += 1
-        world.data += type(what) is Passing and what.packet != b""
+        world.data += type(what) is TreePacket and what.packet != b""
         for arrival in world.fates(now, source, peer, at) if faulty else (at,):
             world.push(arrival, code, world.places[peer], source, what)
 

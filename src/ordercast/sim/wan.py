@@ -23,8 +23,8 @@ from typing import Any
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.names import nearest
+from ordercast.model.notation import duration, require_known
 from ordercast.model.options import MILLISECOND
-from ordercast.sim.notation import duration, require_known
 
 _KEYS = ("jitter", "regions", "delays")
 _TENTH = -1  # the built-in jitter: a tenth of the delay

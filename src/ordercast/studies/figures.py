@@ -84,11 +84,16 @@ def draw_curve(
     )
 
 
+def draw_line(ax: "Axes", spots: Sequence[Spot], **style: Any) -> None:
+    """Means alone, joined."""
+    ax.plot([spot.x for spot in spots], [spot.y for spot in spots], **style)
+
+
 def draw_band(
     ax: "Axes", low: Sequence[Spot], middle: Sequence[Spot], high: Sequence[Spot], name: str,
     colour: str,
 ) -> None:  # fmt: skip
-    """From the first to the last, with the mean between them."""
+    """The area from `low` to `high`, with the mean between them."""
     xs = [spot.x for spot in middle]
     ax.fill_between(xs, [s.y for s in low], [s.y for s in high], color=colour, alpha=0.15, lw=0)
     ax.plot(xs, [s.y for s in high], color=colour, lw=0.8)
@@ -113,7 +118,7 @@ def log_axis(ax: "Axes", which: str, ticks: Sequence[float] | None = None) -> No
 
 
 def fit_means(axes: Sequence["Axes"]) -> None:
-    """Logarithmic y from the lowest to the highest mean of all: a wide bar would rule the scale."""
+    """Logarithmic y from the lowest to the highest mean: a wide bar must not set the scale."""
     from matplotlib.container import ErrorbarContainer
 
     curves = [c for ax in axes for c in ax.containers if isinstance(c, ErrorbarContainer)]
@@ -135,6 +140,14 @@ def reference(ax: "Axes", y: float, text: str) -> None:
 
 def legend(ax: "Axes", heading: str | None = None) -> None:
     ax.legend(title=heading, loc="best", fontsize=8.5, title_fontsize=8.5, framealpha=0.9)
+
+
+def legend_above(figure: "Figure", ax: "Axes", columns: int) -> None:
+    """One legend for all panels, where it hides no curve."""
+    handles, names = ax.get_legend_handles_labels()
+    figure.legend(
+        handles, names, loc="outside upper center", ncols=columns, fontsize=9, frameon=False
+    )
 
 
 def save(figure: "Figure", path: Path) -> None:

@@ -110,7 +110,7 @@ def _section(section: Section) -> list[str]:
         f' <a href="{name}.csv">CSV</a> · <a href="{name}.parquet">Parquet</a></p>',
         "<h3>The paper says</h3>",
         *(f"<blockquote>{_text(words)}</blockquote>" for words in each.says),
-        # By its density a figure has the size it was drawn for, and all have letters of one size.
+        # The density gives every figure the size it was drawn for, so all letters have one size.
         f'<a href="{name}.png"><img src="{name}.png" srcset="{name}.png 1.6x"'
         f' alt="{escape(each.title)}"></a>',
         "<h3>Compared</h3>",

@@ -1,12 +1,12 @@
 """What a reproduction is: the points to run, the figure to draw, the paper's words to compare."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ordercast.pipeline.sweeps.results import Results, Row
+from ordercast.pipeline.sweeps.results import Results
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.subject import Experiment
 
 if TYPE_CHECKING:
@@ -35,18 +35,25 @@ def judged(cases: Sequence[bool]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Family:
+    """Reproductions that share their runs. `split` names the column for what stands before the
+    slash in the experiment's measures."""
+
+    name: str
+    experiment: Experiment
+    split: str = "protocol"
+
+
+@dataclass(frozen=True, slots=True)
 class Reproduction:
-    """`split` names the column for what stands before the slash in the experiment's measures;
-    reproductions of one `family` share their runs."""
+    """`says` is what the paper says, `how` what is done here."""
 
     name: str
     title: str
     source: str
     says: Sequence[str]
     how: str
-    family: str
-    experiment: Experiment
-    split: str
+    family: Family
     points: Callable[[bool], Sequence[Mapping[str, Any]]]
     repeats: Callable[[bool], Repeats]
     measures: Sequence[str]
@@ -60,11 +67,8 @@ class Reproduction:
             subject, slash, measure = row.measure.rpartition("/")
             if row.error is None and measure not in self.measures:
                 continue
-            extra = {self.split: subject} if slash else {}
-            rows.append(
-                Row({**row.parameters, **extra}, measure, row.mean, row.ci95, row.runs, row.error,
-                    row.seed)
-            )  # fmt: skip
+            extra = {self.family.split: subject} if slash else {}
+            rows.append(replace(row, parameters={**row.parameters, **extra}, measure=measure))
         return Results.of(rows)
 
 
@@ -84,18 +88,12 @@ def curve(results: Results, x: str, measure: str, **where: Any) -> list[Spot]:
     return sorted(spots, key=lambda spot: spot.x)
 
 
-def with_interval(spot: Spot, digits: int) -> str:
-    """The mean and the half width of its 95 % interval, which is left out where nothing varies."""
-    mean = f"{spot.y:.{digits}f}"
-    return f"{mean} ± {spot.ci:.{digits}f}" if round(spot.ci, digits) else mean
-
-
 def values(results: Results, parameter: str) -> list[Any]:
     """The values that a parameter has, in their order."""
     found = {row.parameters[parameter] for row in results.rows if parameter in row.parameters}
     return sorted(found)
 
 
-def until(*bounds: Bound, quick: int, full: int) -> Callable[[bool], Repeats]:
+def until(*bounds: Precision, quick: int, full: int) -> Callable[[bool], Repeats]:
     """Repeat until the bounds hold, from so many runs on: fewer when it is to be quick."""
     return lambda is_quick: Repeats(quick if is_quick else full, 1000, bounds)

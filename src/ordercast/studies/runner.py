@@ -18,8 +18,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.version import __version__
 from ordercast.pipeline.sweeps.results import read_results, results_of, write_results
 from ordercast.pipeline.sweeps.rounds import Progress, Progressed, Runner, run_points
-from ordercast.pipeline.sweeps.store import Store, write_whole
-from ordercast.pipeline.sweeps.tasks import Outcome, Point
+from ordercast.pipeline.sweeps.store import RunStore, write_whole
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Point
 from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.figures import our_style, require_figures, save
@@ -43,7 +43,7 @@ class Reproduced:
     runs: int
     seconds: float
     quick: bool
-    failed: Sequence[Outcome]
+    failed: Sequence[FinishedRun]
     unreached: Sequence[Point]
     findings: Sequence[Finding]
     files: Sequence[Path]
@@ -84,7 +84,7 @@ def reproduce(
     done = []
     for each in wanted:
         LOGGER.info("%s", each.name)
-        runner = on_spark(spark, each.experiment, partitions)
+        runner = on_spark(spark, each.family.experiment, partitions)
         heard = None if progress is None else partial(progress, each.name)
         reproduced = _reproduce(each, runner, out, quick, heard)
         _remember(out, reproduced)
@@ -99,9 +99,8 @@ def _reproduce(
     wanted: Reproduction, runner: Runner, out: Path, quick: bool, progress: Progress | None
 ) -> Reproduced:
     begun = time.monotonic()
-    store = Store(
-        out / _ROWS / wanted.family, {"kind": "reproduce", "family": wanted.family, "seed": SEED}
-    )
+    family = wanted.family.name
+    store = RunStore(out / _ROWS / family, {"kind": "reproduce", "family": family, "seed": SEED})
     known = store.open()
     points = [Point.of(config) for config in wanted.points(quick)]
     state = Progressed(points, wanted.repeats(quick))

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from math import log
 from typing import TYPE_CHECKING, Any
 
 from ordercast.forest.balanced import build_balanced
@@ -20,7 +19,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table, drawing_of
 from ordercast.studies.figures import (
@@ -29,12 +28,15 @@ from ordercast.studies.figures import (
     draw_curve,
     fit_means,
     label,
+    legend_above,
     log_axis,
     new_figure,
     title,
 )
+from ordercast.studies.fits import end_to_end
 from ordercast.studies.reproduction import (
     MEASURED,
+    Family,
     Finding,
     Reproduction,
     Spot,
@@ -54,7 +56,7 @@ _BUILDERS: dict[str, Callable[[GroupTable], Forest]] = {
 _GROUPS = (100, 300, 1000, 3000, 10_000, 30_000)
 _QUICK_GROUPS = (100, 300, 1000)
 # Greedy's depth differs widely from one local table to the next, and a run takes seconds.
-_BOUNDS = (Bound("greedy/depth_mean", share=0.2), Bound("balanced/depth_mean", share=0.1))
+_BOUNDS = (Precision("greedy/depth_mean", share=0.2), Precision("balanced/depth_mean", share=0.1))
 _SPREADS = {"local": 10, "random": "uniform"}
 
 
@@ -116,8 +118,7 @@ def scale_figure(results: Results) -> "Figure":
         log_axis(ax, "x")
     for column in range(len(columns)):
         fit_means(axes[column :: len(columns)])
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=3, fontsize=9, frameon=False)
+    legend_above(figure, axes[0], columns=3)
     return figure
 
 
@@ -127,7 +128,7 @@ def scale_findings(results: Results) -> list[Finding]:
     for kind, spread in _SPREADS.items():
         depth = {b: _curve(results, "depth_mean", spread, b) for b in _BUILDERS}
         load = {b: _curve(results, "load_max", spread, b) for b in _BUILDERS}
-        growth = {b: _power(spots) for b, spots in depth.items()}
+        growth = {b: end_to_end(spots) for b, spots in depth.items()}
         found += [
             Finding(
                 f"{kind.capitalize()} groups: greedy's paths grow with the number of groups, those"
@@ -169,13 +170,6 @@ def _curve(results: Results, measure_: str, spread: object, builder: str) -> lis
     return curve(results, "groups", measure_, spread=str(spread), builder=builder)
 
 
-def _power(spots: list[Spot]) -> float:
-    """The slope from the first to the last point on logarithmic axes."""
-    first, last = spots[0], spots[-1]
-    power = log(last.y / first.y) / log(last.x / first.x) if last.x > first.x else 0.0
-    return round(power, 2) + 0.0  # never "-0.00"
-
-
 def _ends(spots: list[Spot]) -> str:
     return f"{spots[0].y:.1f} to {spots[-1].y:,.1f}"
 
@@ -193,9 +187,7 @@ REPRODUCTIONS = (
         " groups lie around a random centre on a ring of all sites (standard deviation 10 sites)."
         " Times are wall-clock, measured where the runs were done. Lines join the points; both axes"
         " are logarithmic.",
-        family="scale-forest",
-        experiment=scale_costs,
-        split="builder",
+        family=Family("scale-forest", scale_costs, split="builder"),
         points=_points,
         repeats=lambda quick: Repeats(3, 3) if quick else Repeats(3, 60, _BOUNDS),
         measures=("depth_mean", "depth_max", "extra_mean", "messages_mean", "load_max", "seconds"),

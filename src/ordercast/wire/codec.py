@@ -7,8 +7,7 @@ each compared with what they must be. CRC-32 because it is there to find damage 
 a bad memory module, a datagram network's weak checksum), not an enemy, whom TLS keeps out: it finds
 every burst of up to 32 bits, is one C call, and costs a quarter of what parsing a small frame does.
 
-Whatever the bytes are, the answer is a frame that keeps the rules of `wire.checks` and
-`wire.epoch_checks`, or FrameError.
+Whatever the bytes are, the answer is a frame that keeps all rules, or FrameError.
 """
 
 import struct
@@ -19,15 +18,14 @@ from zlib import crc32
 import msgspec
 
 from ordercast.model.errors import FrameError
-from ordercast.wire.dissemination import Spreading
-from ordercast.wire.epoch_checks import check_any_frame
+from ordercast.model.limits import FRAME_BYTES, ITEMS
+from ordercast.wire.complaint import complaint
+from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
-from ordercast.wire.handover import Handover
-from ordercast.wire.limits import FRAME_BYTES, ITEMS
-from ordercast.wire.plain import is_plain
+from ordercast.wire.handover import HandoverFrame
 
-WireFrame: TypeAlias = Frame | SiteFrame | Handover | Spreading
+WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame
 
 MAGIC: Final = b"ocf"
 VERSION: Final = 4
@@ -36,33 +34,38 @@ _HEADER = struct.Struct(">III")
 HEADER_BYTES: Final = _HEADER.size
 _START = int.from_bytes(MAGIC) << 8 | VERSION
 _MOST = FRAME_BYTES - HEADER_BYTES
-_COMPLAINT = 200  # characters of a decoder's complaint that a message repeats
 
 _read_header = _HEADER.unpack_from
 _write_header = _HEADER.pack
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(WireFrame).decode
-_OF_LINKS = frozenset({InEpoch, Data, Ack, Repair})
 
 
 def encode_frame(frame: WireFrame) -> bytes:
-    """The frame's bytes. Of the frames of links, only what configuration could get wrong is
-    checked: the sizes. Of the others everything."""
-    if type(frame) not in _OF_LINKS:
-        check_any_frame(frame)
+    """The frame's bytes. Of a frame of a link, only the sizes are checked, which configuration
+    could get wrong. Any other frame is rare, and is checked in full, by decoding it: if the other
+    end refused it, that would cost the connection, and the next one too."""
     try:
         body = _encode(frame)
     except (ValueError, OverflowError, TypeError) as error:
-        raise FrameError(f"frame cannot be encoded: {_one_line(error)}") from None
-    _check_size(frame, len(body))
-    return _write_header(_START, len(body), crc32(body)) + body
+        raise FrameError(complaint(error, b"", WireFrame, "frame cannot be encoded")) from None
+    if len(body) > _MOST:
+        raise FrameError(f"frame of {len(body) + HEADER_BYTES} bytes, at most {FRAME_BYTES}")
+    checksum = crc32(body)
+    inner = frame.frame if type(frame) is InEpoch else frame
+    if type(inner) is Data:
+        if len(inner.items) > ITEMS:
+            raise FrameError(f"frame of {len(inner.items)} items, at most {ITEMS}")
+    elif type(inner) is not Ack and type(inner) is not Repair:
+        _decode_body(body, checksum)
+    return _write_header(_START, len(body), checksum) + body
 
 
 class FrameEncoder:
     """Encodes what is written to several peers in turn.
 
-    A site relays the same frame to all children that have had as many before: it is encoded, and
-    its checksum computed, for the first of them.
+    A site relays the same frame to all children that have had as many frames before. It is encoded,
+    and its checksum computed, for the first of them.
     """
 
     def __init__(self) -> None:
@@ -70,8 +73,8 @@ class FrameEncoder:
         self._known: dict[tuple[int, int], tuple[Data, bytes]] = {}
 
     def encode(self, frames: Sequence[WireFrame]) -> list[bytes]:
-        """Each by itself: to join them would be a large piece of memory fresh from the system,
-        which costs more than the checksum."""
+        """The bytes of each frame. They are not joined: that would take a large piece of memory
+        fresh from the system, which costs more than the checksum."""
         known = self._known
         now: dict[tuple[int, int], tuple[Data, bytes]] = {}
         encoded = []
@@ -88,15 +91,6 @@ class FrameEncoder:
         if now:
             self._known = now
         return encoded
-
-
-def _check_size(frame: WireFrame, length: int) -> None:
-    if length > _MOST:
-        raise FrameError(f"frame of {length + HEADER_BYTES} bytes, at most {FRAME_BYTES}")
-    if type(frame) is InEpoch:
-        frame = frame.frame
-    if type(frame) is Data and len(frame.items) > ITEMS:
-        raise FrameError(f"frame of {len(frame.items)} items, at most {ITEMS}")
 
 
 def decode_frame(data: bytes | memoryview) -> WireFrame:
@@ -118,10 +112,11 @@ def _decode_body(body: bytes | memoryview, checksum: int) -> WireFrame:
     try:
         frame: WireFrame = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"not a frame: {_one_line(error)}") from None
-    inner = frame.frame if type(frame) is InEpoch else frame
-    if type(inner) is not Data or not is_plain(inner):
-        check_any_frame(frame)
+        raise FrameError(complaint(error, body, WireFrame, "not a frame")) from None
+    if type(frame) is InEpoch:  # nearly all are
+        frame.frame.check()
+    else:
+        frame.check()
     return frame
 
 
@@ -132,10 +127,6 @@ def _refuse_header(start: int, length: int, limit: int) -> NoReturn:
     if start != _START:
         raise FrameError(f"frame of version {start & 0xFF}, this is version {VERSION}")
     raise FrameError(f"frame of {length + HEADER_BYTES} bytes, at most {limit}")
-
-
-def _one_line(error: Exception) -> str:
-    return str(error).encode("unicode_escape").decode("ascii")[:_COMPLAINT]
 
 
 class FrameSplitter:

@@ -2,10 +2,10 @@
 
     magic "ocd" | version u8 | kind u8 | flags u8 | stream u64 | serial u64 | what the kind says
 
-Integers are big-endian. A stream is one site's in one epoch, drawn at random. The header is
-authenticated and the rest sealed with the stream's key by `net.sealing`; here both are plain. A
-piece's serial is its number in the stream, the same whoever sends it again; other datagrams are
-counted by who sends them.
+Integers are big-endian. A stream belongs to one site in one epoch; its number is drawn at random.
+Whoever sends a datagram authenticates the header and seals the rest with the stream's key; here
+both are plain. The serial of a piece is its number in the stream, and stays the same when another
+site sends it again. All other datagrams are numbered by their sender.
 """
 
 import struct
@@ -14,13 +14,13 @@ from typing import Final, TypeAlias
 import msgspec
 
 from ordercast.model.errors import FrameError
-from ordercast.wire.limits import LARGEST_NUMBER
+from ordercast.model.limits import LARGEST_NUMBER
 
 MAGIC: Final = b"ocd"
 VERSION: Final = 1
 PIECE, ASK, BEAT = 1, 2, 3
 FIRST, LAST = 1, 2  # flags of a piece
-HOLES: Final = 32  # in one Ask
+HOLES: Final = 32  # in one PieceRequest
 WIDEST_HOLE: Final = 65_535
 LARGEST_DATAGRAM: Final = 65_000  # bytes, whatever is configured
 
@@ -41,7 +41,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Ask(msgspec.Struct, frozen=True, gc=False):
+class PieceRequest(msgspec.Struct, frozen=True, gc=False):
     """The sender lacks pieces of the stream `of`: so many from each number on."""
 
     stream: int
@@ -59,7 +59,7 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     oldest: int
 
 
-Datagram: TypeAlias = Piece | Ask | Beat
+Datagram: TypeAlias = Piece | PieceRequest | Beat
 
 
 def split_header(data: bytes | memoryview) -> tuple[int, int, int, int]:
@@ -81,7 +81,7 @@ def encode_datagram(datagram: Datagram) -> tuple[bytes, bytes]:
     if type(datagram) is Piece:
         flags = (FIRST if datagram.first else 0) | (LAST if datagram.last else 0)
         return _header(PIECE, flags, datagram.stream, datagram.number), datagram.body
-    if type(datagram) is Ask:
+    if type(datagram) is PieceRequest:
         holes = b"".join(_HOLE.pack(first, count) for first, count in datagram.holes)
         rest = _STREAM.pack(datagram.of) + holes
         return _header(ASK, 0, datagram.stream, datagram.serial), rest
@@ -95,7 +95,7 @@ def _header(kind: int, flags: int, stream: int, serial: int) -> bytes:
 
 
 def decode_datagram(header: tuple[int, int, int, int], rest: bytes) -> Datagram:
-    """What a header and the opened rest are; FrameError when they keep no rule."""
+    """What a header and the opened rest are; FrameError when they break a rule."""
     kind, flags, stream, serial = header
     if kind == PIECE:
         return Piece(stream, serial, bool(flags & FIRST), bool(flags & LAST), rest)
@@ -112,4 +112,4 @@ def decode_datagram(header: tuple[int, int, int, int], rest: bytes) -> Datagram:
     holes = tuple(_HOLE.iter_unpack(rest[_STREAM.size :]))
     if any(not 1 <= first <= LARGEST_NUMBER or not number for first, number in holes):
         raise FrameError(f"ask for {holes}")
-    return Ask(stream, serial, _STREAM.unpack_from(rest)[0], holes)
+    return PieceRequest(stream, serial, _STREAM.unpack_from(rest)[0], holes)

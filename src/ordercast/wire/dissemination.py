@@ -1,100 +1,74 @@
 """What dissemination puts into frames: keys and answers between two sites, and packets to many.
 
-Keyed, Heard and Passing travel over TCP. A Many is one packet; each peer makes of it the frame that
-it would have been sent alone.
+Keyed, Heard and TreePacket travel over TCP. A Many is one packet. Each peer makes of it the frame
+that it would have been sent alone.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from ordercast.model.errors import FrameError
+from ordercast.model.fields import Natural, Ordinal, Packed, check_site
 from ordercast.model.groups import Site
-from ordercast.wire.checks import check_frame, check_length, check_number, check_site
+from ordercast.model.limits import ITEMS, MEMBERS
+from ordercast.wire.complaint import complaint
 from ordercast.wire.epochs import InEpoch
-from ordercast.wire.frames import Acks, Data, Item
-from ordercast.wire.limits import ITEMS, MEMBERS
-from ordercast.wire.plain import is_plain
+from ordercast.wire.frames import Data, FewAcks, Item, Lane
 
 KEY_BYTES: Final = 32
 
 
-class Keyed(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="k"
-):
+class Keyed(Packed, frozen=True, tag="k"):
     """The sender's stream, its key, and the first number that concerns the receiver."""
 
-    epoch: int
-    stream: int
-    key: bytes
-    number: int
+    epoch: Ordinal
+    stream: Ordinal
+    key: Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+    number: Ordinal
 
 
-class Heard(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="d"
-):
+class Heard(Packed, frozen=True, tag="d"):
     """The receiver's stream gets through to the sender."""
 
-    stream: int
+    stream: Ordinal
 
 
-class Passing(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="p"
-):
+class TreePacket(Packed, frozen=True, tag="p"):
     """A packet of the origin's that goes along its tree; without one, to see who hears it."""
 
-    epoch: int
+    epoch: Ordinal
     origin: Site
-    stream: int
+    stream: Ordinal
     packet: bytes
 
-
-Spreading: TypeAlias = Keyed | Heard | Passing
-
-
-def _keyed(frame: Keyed) -> None:
-    check_number(frame.epoch, 1, "epoch")
-    check_number(frame.stream, 1, "stream")
-    check_number(frame.number, 1, "number")
-    if len(frame.key) != KEY_BYTES:
-        raise FrameError(f"key has {len(frame.key)} bytes, not {KEY_BYTES}")
+    def check(self) -> None:
+        check_site(self.origin, "origin")
 
 
-def _heard(frame: Heard) -> None:
-    check_number(frame.stream, 1, "stream")
+DisseminationFrame: TypeAlias = Keyed | Heard | TreePacket
 
 
-def _passing(frame: Passing) -> None:
-    check_number(frame.epoch, 1, "epoch")
-    check_site(frame.origin, "origin")
-    check_number(frame.stream, 1, "stream")
-
-
-SPREADING_RULES: Final[dict[type, Callable[[Any], None]]] = {
-    Keyed: _keyed,
-    Heard: _heard,
-    Passing: _passing,
-}
-
-
-class Head(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class Head(Packed, frozen=True):
     """What differs between the peers: a Data's own fields, and which items are for this one (all
     of them when there is no place)."""
 
     site: Site
-    of: int
-    number: int
-    places: tuple[int, ...] = ()
-    acks: Acks = ()
+    of: Natural
+    number: Ordinal
+    places: Annotated[tuple[int, ...], Meta(max_length=ITEMS)] = ()
+    acks: FewAcks = ()
 
 
-class Many(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    epoch: int
-    boot: int
-    lane: int
-    heads: tuple[Head, ...]
-    items: tuple[Item, ...]
+class Many(Packed, frozen=True):
+    """Frames for several peers, which share their items."""
+
+    epoch: Ordinal
+    boot: Ordinal
+    lane: Lane
+    heads: Annotated[tuple[Head, ...], Meta(min_length=1, max_length=MEMBERS)]
+    items: Annotated[tuple[Item, ...], Meta(min_length=1, max_length=ITEMS)]
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -106,19 +80,15 @@ def encode_many(many: Many) -> bytes:
 
 
 def decode_many(packet: bytes) -> Many:
-    """FrameError when the packet is anything else; its frames are checked one by one."""
+    """The packet, or FrameError. Names and relations are checked in the frames made of it."""
     try:
-        many = _decode(packet)
+        return _decode(packet)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"not a packet: {str(error)[:200]}") from None
-    check_number(many.epoch, 1, "epoch")
-    check_length(many.heads, 1, MEMBERS, "heads")
-    check_length(many.items, 1, ITEMS, "items")
-    return many
+        raise FrameError(complaint(error, packet, Many, "not a packet")) from None
 
 
 def frames_for(many: Many, site: Site) -> list[InEpoch]:
-    """The frames that a packet holds for this site."""
+    """The frames that a packet holds for this site; FrameError if one breaks a rule."""
     found = []
     for head in many.heads:
         if head.site != site:
@@ -127,7 +97,6 @@ def frames_for(many: Many, site: Site) -> list[InEpoch]:
             raise FrameError(f"places: {head.places} of {len(many.items)} items")
         items = tuple(many.items[place] for place in head.places) if head.places else many.items
         data = Data(many.boot, head.of, many.lane, head.number, items, head.acks)
-        if not is_plain(data):
-            check_frame(data)
+        data.check()
         found.append(InEpoch(many.epoch, data))
     return found

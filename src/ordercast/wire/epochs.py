@@ -1,104 +1,184 @@
-"""What sites say to each other about epochs, beside the frames within one (DESIGN §7)."""
+"""What sites say to each other about epochs, beside the frames within one."""
 
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
-import msgspec
+from msgspec import Meta
 
-from ordercast.model.epochs import Counts, Edit, EpochRecord, Included
+from ordercast.model.epochs import (
+    Counts,
+    Edit,
+    EpochRecord,
+    Included,
+    check_counts,
+    check_edits,
+    check_included,
+)
+from ordercast.model.errors import FrameError
+from ordercast.model.fields import (
+    Natural,
+    Ordinal,
+    Packed,
+    StoreNumber,
+    check_each,
+    check_group,
+    check_length,
+    check_site,
+    check_sites,
+    check_text,
+)
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import FOLDED_BYTES, ITEMS, LARGEST_NUMBER, LASTS, MEMBERS, RECORDS
 from ordercast.model.messages import Placed
 from ordercast.wire.frames import Frame
-from ordercast.wire.limits import LARGEST_NUMBER
 from ordercast.wire.voting import Voting
 
+FewSites: TypeAlias = Annotated[tuple[Site, ...], Meta(max_length=MEMBERS)]
 
-class InEpoch(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="E"
-):
+
+class InEpoch(Packed, frozen=True, tag="E"):
     """A frame for the object of one epoch, and of no other."""
 
-    epoch: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_NUMBER)]  # checked as it is parsed: quick
+    epoch: Ordinal
     frame: Frame
 
-
-class Feed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="1"):
-    """The manager tells committed records after the first `count`, or, where the site lacks what
-    is no longer kept, all that they fold to; and which changes it wants reports for."""
-
-    count: int
-    records: tuple[EpochRecord, ...]
-    committed: int
-    wanted: tuple[str, ...]
-    folded: bytes = b""
+    def check(self) -> None:
+        self.frame.check()
 
 
-class Fed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="2"):
-    """A site has folded `count` records, and has closed what these changes ask of it. `store` is
-    its store's number; `stopped`: it has restarted and waits for the next epoch; `fetched`: batches
-    of the past that it has got so far; `counts`: how far its log reaches in what it has closed;
-    `slow`: for whom its own messages have waited for too long; `awaited`: sites outside its epoch
-    whose word alone lets others' messages go on here; `shelved`: bytes that it keeps for absent
-    sites."""
+class Feed(Packed, frozen=True, tag="1"):
+    """The manager tells the committed records after the first `count`. A site that lacks a record
+    that is no longer kept is told what all of them fold to. `wanted`: the changes that the manager
+    wants reports for."""
 
-    count: int
-    closed: tuple[tuple[str, Included], ...]
-    store: int = 0
+    count: Natural
+    records: Annotated[tuple[EpochRecord, ...], Meta(max_length=RECORDS)]
+    committed: Natural
+    wanted: Annotated[tuple[str, ...], Meta(max_length=RECORDS)]
+    folded: Annotated[bytes, Meta(max_length=FOLDED_BYTES)] = b""
+
+    def check(self) -> None:
+        for change in self.wanted:
+            check_text(change, "wanted", least=1)
+        check_each(self.records, "records")
+        if self.folded and self.records:
+            raise FrameError("records stand beside what they fold to")
+
+
+class Fed(Packed, frozen=True, tag="2"):
+    """A site has folded `count` records (-1: not even the founding layout), and has closed what
+    these changes ask of it. `store` is its store's number. `stopped`: it has restarted and waits
+    for the next epoch. `fetched`: batches of the past that it has got so far. `counts`: how far its
+    log reaches in what it has closed. `slow`: sites that its own messages have waited for too long.
+    `awaited`: sites outside its epoch whose word alone lets others' messages go on here. `shelved`:
+    bytes that it keeps for absent sites."""
+
+    count: Annotated[int, Meta(ge=-1, le=LARGEST_NUMBER)]
+    closed: Annotated[tuple[tuple[str, Included], ...], Meta(max_length=RECORDS)]
+    store: StoreNumber = 0
     stopped: bool = False
-    fetched: int = 0
+    fetched: Natural = 0
     counts: Counts = ()
-    slow: tuple[Site, ...] = ()
-    awaited: tuple[Site, ...] = ()
-    shelved: int = 0
+    slow: FewSites = ()
+    awaited: FewSites = ()
+    shelved: Natural = 0
+
+    def check(self) -> None:
+        streams = 0
+        for change, included in self.closed:
+            check_text(change, "closed", least=1)
+            check_included(included, "closed")
+            streams += len(included)
+        if streams > LASTS:
+            raise FrameError(f"closed has {streams} streams, at most {LASTS}")
+        check_counts(self.counts, "counts")
+        check_sites(self.slow, "slow")
+        check_sites(self.awaited, "awaited")
 
 
-class Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="3"):
+class ChangeRequest(Packed, frozen=True, tag="3"):
     """A site wants a change; it learns the outcome from the records."""
 
     change: str
     edits: tuple[Edit, ...]
 
+    def check(self) -> None:
+        check_change(self.change, self.edits)
 
-class Logged(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="7"):
+
+def check_change(change: str, edits: Sequence[Edit]) -> None:
+    """Raise FrameError unless this change may be asked for at all: its names, and its size."""
+    check_edits(change, edits)
+    if not edits:
+        raise FrameError("change: there is no edit in it")
+
+
+# --- a flush --------------------------------------------------------------------------------------
+
+
+class LogReport(Packed, frozen=True, tag="7"):
     """A sealed site's report: how far its log reaches in each group, the last seq of each origin
-    in it, and of which groups it has what was delivered in epochs that are closed."""
+    in it, and the groups of closed epochs whose deliveries it still has."""
 
-    flush: int
+    flush: Ordinal
     counts: Counts
     lasts: Included
-    holds: tuple[tuple[int, Group], ...]
+    holds: Annotated[tuple[tuple[Ordinal, Group], ...], Meta(max_length=LASTS)]
+
+    def check(self) -> None:
+        check_counts(self.counts, "counts")
+        check_included(self.lasts, "lasts")
+        for _, group in self.holds:
+            check_group(group, "holds")
 
 
-Need: TypeAlias = tuple[int, Group, int, tuple[Site, ...], Site]
+Need: TypeAlias = tuple[Ordinal, Group, Natural, tuple[Site, ...], Site]
 """(epoch, group, number of its last message, members of an implicit group, who has them all)."""
 
 
-class Past(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="8"):
+class PastNeeded(Packed, frozen=True, tag="8"):
     """The manager tells a site what it must have before the next epoch opens."""
 
-    flush: int
-    needs: tuple[Need, ...]
+    flush: Ordinal
+    needs: Annotated[tuple[Need, ...], Meta(max_length=LASTS)]
+
+    def check(self) -> None:
+        for _, group, _, members, holder in self.needs:
+            check_group(group, "needs")
+            check_length(members, 0, MEMBERS, "needs: members")
+            if holder:
+                check_site(holder, "needs")
 
 
-class Fetch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="9"):
-    epoch: int
+class Fetch(Packed, frozen=True, tag="9"):
+    """A site asks for the messages of a group after this number."""
+
+    epoch: Ordinal
     group: Group
-    after: int  # number
+    after: Natural
+
+    def check(self) -> None:
+        check_group(self.group, "group")
 
 
-class Pages(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="a"):
-    """The first batches of a group after those asked for."""
+class Pages(Packed, frozen=True, tag="a"):
+    """The first batches of a group after the number that was asked for."""
 
-    epoch: int
+    epoch: Ordinal
     group: Group
-    after: int
-    batches: tuple[Placed, ...]
+    after: Natural
+    batches: Annotated[tuple[Placed, ...], Meta(max_length=ITEMS)]
+
+    def check(self) -> None:
+        check_group(self.group, "group")
+        check_each(self.batches, "batches")
 
 
-class Whole(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="b"):
+class Whole(Packed, frozen=True, tag="b"):
     """The site has all of the past, durably."""
 
-    flush: int
+    flush: Ordinal
 
 
-FlushFrame: TypeAlias = Logged | Past | Fetch | Pages | Whole
-SiteFrame: TypeAlias = InEpoch | Feed | Fed | Ask | FlushFrame | Voting
+FlushFrame: TypeAlias = LogReport | PastNeeded | Fetch | Pages | Whole
+SiteFrame: TypeAlias = InEpoch | Feed | Fed | ChangeRequest | FlushFrame | Voting

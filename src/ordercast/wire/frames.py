@@ -1,203 +1,261 @@
-"""What travels between two sites.
+"""The frames of a link between two sites, and the items in them.
 
 A link has three lanes per direction, each a numbered stream: UP carries submissions from an
 origin to a primary, DOWN propagation from parent to child, CONTROL everything else. Protocols
 without a tree send bodies, and what must not overtake them, UP and answers DOWN. A frame holds
-consecutive items of one lane and, where it may promise, acknowledgements of the other direction and
-a few small items of CONTROL that ride along.
+consecutive items of one lane. Where it may promise, it also holds acknowledgements of the other
+direction and a few small items of CONTROL that ride along.
 Every frame carries the sender's `boot` (how often it has started on this store) and, as `of`, the
-receiver's that it knows: what an earlier start sent late is recognised. On a tree UP and DOWN are
-numbered through restarts, by what is durable; all else starts again at 1 when either side does.
+receiver's boot that the sender knows: so a late frame of an earlier start is recognised. On a tree
+UP and DOWN are numbered through restarts, by what is durable; all else starts again at 1 when
+either side does.
 """
 
-from typing import TypeAlias
+from typing import Annotated, ClassVar, TypeAlias, get_args
+from typing import Final as Constant
 
-import msgspec
+from msgspec import Meta
 
+from ordercast.model.errors import FrameError
+from ordercast.model.fields import Natural, Ordinal, Packed, check_each, check_group, check_site
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed
+from ordercast.model.limits import ACKS, ITEMS, RIDERS, VECTOR_ENTRIES
+from ordercast.model.messages import BATCH_WEIGHT, Batch, Placed
+from ordercast.wire.items import BatchItem, LaneItem, SmallItem
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
-from ordercast.wire.tom import Bid, Body, Fetch
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.tom import Bid, Body, BodyRequest
 
 UP, DOWN, CONTROL = 0, 1, 2
 LANES = (UP, DOWN, CONTROL)
 
 
-class Submit(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="s"
-):
+class Submit(BatchItem, frozen=True, tag="s"):
     """An origin asks a primary to place a batch."""
 
-    batch: Batch
 
-
-class Relay(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="r"
-):
+class Relay(LaneItem, frozen=True, tag="r"):
     """A parent hands a placed batch to a child."""
 
     placed: Placed
 
+    def weight(self) -> int:
+        placed = self.placed
+        batch, path = placed.batch, 8 * len(placed.key.path)
+        if batch.past or batch.members:
+            return path + batch.weight()
+        return path + BATCH_WEIGHT + len(batch.body)  # asked twice for each item: no second call
 
-class Report(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="c"
-):
+    def carried(self) -> Batch:
+        return self.placed.batch
+
+    def check(self) -> None:
+        self.placed.check()
+
+
+class DurableCounts(LaneItem, frozen=True, tag="c"):
     """Per group: how many of its messages are in the sender's durable ordered log, and how many
     of those are in its settled prefix (all of it known to be in every member's log)."""
 
-    counts: tuple[tuple[Group, int, int], ...]
+    counts: Annotated[tuple[tuple[Group, Natural, Natural], ...], Meta(max_length=VECTOR_ENTRIES)]
+
+    def weight(self) -> int:
+        return 64 + 96 * len(self.counts)
+
+    def check(self) -> None:
+        for group, _, _ in self.counts:
+            check_group(group, "counts")
 
 
-class Settled(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="t"
-):
+class Settled(LaneItem, frozen=True, tag="t"):
     """A primary tells an origin: per group, its messages up to this seq are stable."""
 
-    seqs: tuple[tuple[Group, int], ...]
+    seqs: Annotated[tuple[tuple[Group, Natural], ...], Meta(max_length=VECTOR_ENTRIES)]
+
+    def weight(self) -> int:
+        return 64 + 96 * len(self.seqs)
+
+    def check(self) -> None:
+        for group, _ in self.seqs:
+            check_group(group, "seqs")
 
 
-# --- `two_phase` -------------------------------------------------------------------------------
+# --- `two_phase` ----------------------------------------------------------------------------------
 
 
-class Offer(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="o"
-):
-    """An origin hands a batch to a site that gives it a number above `clock`, its own."""
+class Offer(BatchItem, frozen=True, tag="o"):
+    """An origin hands a batch to a site that gives it a number above `clock`, the origin's."""
 
-    batch: Batch
-    clock: int
+    beside: ClassVar[int] = 16
+
+    clock: Natural
 
 
-class Proposal(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="p"
-):
+class Proposal(SmallItem, frozen=True, tag="p"):
     """A member's number for the receiver's batch is (clock, the sender)."""
 
-    incarnation: int
+    incarnation: Natural
     group: Group
-    seq: int
-    clock: int
+    seq: Ordinal
+    clock: Ordinal
+
+    def check(self) -> None:
+        check_group(self.group, "group")
 
 
-class Final(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="f"
-):
-    """A batch's number is fixed: the sender's batch, or (of who passes it on) the receiver's."""
+class Final(SmallItem, frozen=True, tag="f"):
+    """The number of a batch is fixed. The batch is the sender's; or the receiver's, if the sender
+    passes on what another site fixed."""
 
-    incarnation: int
+    incarnation: Natural
     group: Group
-    seq: int
-    clock: int
+    seq: Ordinal
+    clock: Ordinal
     site: Site
 
+    def check(self) -> None:
+        check_group(self.group, "group")
+        check_site(self.site, "site")
 
-# --- `symmetric` -------------------------------------------------------------------------------
+
+# --- `symmetric` ----------------------------------------------------------------------------------
 
 
-class Timed(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="m"
-):
+class Timed(BatchItem, frozen=True, tag="m"):
     """A batch with the sender's timestamp; all its later ones are higher."""
 
-    batch: Batch
-    clock: int
+    beside: ClassVar[int] = 16
+
+    clock: Natural
 
 
-class Null(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="n"
-):
+class Null(SmallItem, frozen=True, tag="n"):
     """All later timestamps of the sender are above this one."""
 
-    clock: int
+    clock: Ordinal
 
 
-class Wanted(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="w"
-):
+class Wanted(SmallItem, frozen=True, tag="w"):
     """The sender waits for a timestamp of the receiver's above (clock, site)."""
 
-    clock: int
+    clock: Ordinal
     site: Site
 
+    def check(self) -> None:
+        check_site(self.site, "site")
 
-Item: TypeAlias = (
+
+# --- the items of each lane -----------------------------------------------------------------------
+
+UpItem: TypeAlias = (
     Submit
-    | Relay
-    | Report
-    | Settled
     | Offer
-    | Proposal
-    | Final
     | Timed
     | Null
     | Wanted
-    | Body
-    | Bid
-    | Fetch
-    | RoundStart
-    | RoundAck
-    | RoundInfo
-    | RoundAsk
-    | RoundMissing
     | Numbered
     | Header
     | Token
     | Call
     | Swap
     | Count
-    | Told
+    | CountValue
     | Follows
     | Counted
     | Reached
 )
+DownItem: TypeAlias = Relay | Proposal | Final
+LightItem: TypeAlias = (
+    DurableCounts | Settled | RoundStart | RoundAck | RoundInfo | RoundAsk | RoundMissing
+)
+"""An item of CONTROL that may ride in a frame of another lane."""
+ControlItem: TypeAlias = LightItem | Body | Bid | BodyRequest
+Item: TypeAlias = UpItem | DownItem | ControlItem
 
-Acks: TypeAlias = tuple[tuple[int, int, int], ...]
+LANE_ITEMS: Constant[tuple[frozenset[type[Item]], ...]] = (
+    frozenset(get_args(UpItem)),
+    frozenset(get_args(DownItem)),
+    frozenset(get_args(ControlItem)),
+)
+LIGHT_ITEMS: Constant[frozenset[type[Item]]] = frozenset(get_args(LightItem))
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+Lane: TypeAlias = Annotated[int, Meta(ge=UP, le=CONTROL)]
+Acks: TypeAlias = tuple[tuple[Lane, Natural, Natural], ...]
 """(lane, got, done): received in order up to `got`; durable and dealt with up to `done`."""
+FewAcks: TypeAlias = Annotated[Acks, Meta(max_length=ACKS)]
 
 
-class Rider(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+def check_acks(acks: Acks) -> None:
+    for lane, got, done in acks:
+        if got < done:
+            raise FrameError(f"acks: got is {got} and done {done}, of lane {lane}")
+
+
+class Rider(Packed, frozen=True):
     """Items `number`, number+1, … of the lane CONTROL, in a frame of another."""
 
-    number: int
-    items: tuple[Item, ...]
+    number: Ordinal
+    items: Annotated[tuple[LightItem, ...], Meta(min_length=1, max_length=RIDERS)]
 
 
-class Data(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="D"
-):
+class Data(Packed, frozen=True, tag="D"):
     """Items `number`, number+1, … of a lane."""
 
-    boot: int
-    of: int
-    lane: int
-    number: int
-    items: tuple[Item, ...]
-    acks: Acks = ()
+    boot: Ordinal
+    of: Natural
+    lane: Lane
+    number: Ordinal
+    items: Annotated[tuple[Item, ...], Meta(min_length=1, max_length=ITEMS)]
+    acks: FewAcks = ()
     rider: Rider | None = None
 
+    def check(self) -> None:
+        lane = self.lane
+        right = LANE_ITEMS[lane]
+        for place, item in enumerate(self.items):  # one loop: this is most of what rules cost
+            try:
+                item.check()
+            except FrameError as error:
+                raise FrameError(f"items[{place}].{error}") from None
+            if type(item) not in right:
+                raise FrameError(
+                    f"items[{place}]: a {type(item).__name__} does not go on lane {lane}"
+                )
+        if self.acks:
+            check_acks(self.acks)
+        if self.rider is not None:
+            if lane == CONTROL:
+                raise FrameError(f"rider: in a frame of lane {lane}, its own")
+            check_each(self.rider.items, "rider.items")
 
-class Ack(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="A"
-):
+
+class Ack(Packed, frozen=True, tag="A"):
     """Acknowledgements alone; with none, just a sign of life that tells the sender's boot."""
 
-    boot: int
-    of: int
-    acks: Acks
+    boot: Ordinal
+    of: Natural
+    acks: FewAcks
+
+    def check(self) -> None:
+        check_acks(self.acks)
 
 
-class Repair(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="R"
-):
+class Repair(Packed, frozen=True, tag="R"):
     """Send items first … last of the lane again."""
 
-    boot: int
-    of: int
-    lane: int
-    first: int
-    last: int
+    boot: Ordinal
+    of: Natural
+    lane: Lane
+    first: Ordinal
+    last: Ordinal
+
+    def check(self) -> None:
+        if self.last < self.first:
+            raise FrameError(f"last is {self.last}, below first, {self.first}")
 
 
 Frame: TypeAlias = Data | Ack | Repair

@@ -3,50 +3,57 @@
 All of it goes on the lane UP: a site's numbers reach its successor before the token does.
 """
 
-import msgspec
+from typing import Annotated, ClassVar
 
+from msgspec import Meta
+
+from ordercast.model.errors import FrameError
+from ordercast.model.fields import Natural, Ordinal, check_site
 from ordercast.model.groups import Site
-from ordercast.model.messages import Batch
+from ordercast.model.limits import VECTOR_ENTRIES
+from ordercast.wire.items import BatchItem, LaneItem, SmallItem
 
-Missing = tuple[Site, int, int]
+RepairRange = tuple[Site, Ordinal, Ordinal]
 """A repair request: the site lacks the numbers from the first to the last."""
 
 
-class Numbered(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="u"
-):
+class Numbered(BatchItem, frozen=True, tag="u"):
     """The sender, which held the token, gave a batch for the receiver its number."""
 
-    batch: Batch
-    number: int
+    beside: ClassVar[int] = 16
+
+    number: Ordinal
 
 
-class Header(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="v"
-):
-    """The same; the batch is not for the receiver, which has to know that much."""
+class Header(SmallItem, frozen=True, tag="v"):
+    """The sender gave this number to a batch that is not for the receiver."""
 
-    number: int
+    number: Ordinal
 
 
-class Token(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="i"
-):
-    """`turn` counts its hops, so that a repeat is recognised. `number` is the last that was given;
-    all sites have let pass those up to `floor`, and those visited since the first site of the ring
-    those up to `least`. For `idle` hops nothing was given."""
+class Token(LaneItem, frozen=True, tag="i"):
+    """`turn` counts its hops, so that a repeat is recognised. `number` is the last that was given.
+    All sites have let pass the numbers up to `floor`; the sites visited since the first site of the
+    ring have let pass those up to `least`. For `idle` hops nothing was given."""
 
-    turn: int
-    number: int
-    floor: int
-    least: int
-    idle: int
-    missing: tuple[Missing, ...] = ()
+    turn: Ordinal
+    number: Natural
+    floor: Natural
+    least: Natural
+    idle: Natural
+    missing: Annotated[tuple[RepairRange, ...], Meta(max_length=VECTOR_ENTRIES)] = ()
+
+    def weight(self) -> int:
+        return 192 + 96 * len(self.missing)
+
+    def check(self) -> None:
+        for site, first, last in self.missing:
+            check_site(site, "missing")
+            if last < first:
+                raise FrameError(f"missing: {site!r} lacks {first} to {last}")
 
 
-class Call(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="l"
-):
+class Call(SmallItem, frozen=True, tag="l"):
     """The token is wanted: by the sender, which last saw it at this turn, or by one behind it."""
 
-    turn: int
+    turn: Natural

@@ -1,69 +1,75 @@
 """What sites say to each other in the rounds of a stability protocol ([STAB] §3 and §4).
 
 All of it goes on the lane CONTROL. Arrays are by group and go as differences: `base` counts the
-arrays of the same kind that went to the same site before, since either side started; 0: this one is
-whole. Who has had another number of them drops the message. An array that is too long for one
-message goes in several, all but the last of which say that there is `more`.
+arrays of the same kind that went to the same site before, since either side started; with 0 the
+array is whole. A site that has had another number of them drops the message. An array that is too
+long for one message goes in several; all but the last say that there is `more`.
 """
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-import msgspec
+from msgspec import Meta
 
+from ordercast.model.fields import Natural, Ordinal, check_group, check_site, check_sites
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import MEMBERS, VECTOR_ENTRIES
+from ordercast.wire.items import LaneItem, SmallItem
 
-Entry: TypeAlias = tuple[Group, int, int, int, Site]
+ArrayEntry: TypeAlias = tuple[Group, Natural, Natural, Ordinal, Site]
 """Of a group: the least number of its messages in the durable ordered logs of so many members, and
 in their settled prefixes; how many members these are; one of those with the shortest log."""
 
+Entries: TypeAlias = Annotated[tuple[ArrayEntry, ...], Meta(max_length=VECTOR_ENTRIES)]
 
-class RoundStart(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="S"
-):
+
+class RoundStart(SmallItem, frozen=True, tag="S"):
     """The round begins."""
 
-    round: int
+    round: Ordinal
 
 
-class RoundAck(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="K"
-):
+class _RoundArray(LaneItem, frozen=True):
+    round: Ordinal
+    base: Natural
+    more: bool
+    counts: Entries
+
+    def weight(self) -> int:
+        return 64 + 176 * len(self.counts)
+
+    def check(self) -> None:
+        for group, _, _, _, slowest in self.counts:
+            check_group(group, "counts")
+            check_site(slowest, "counts")
+
+
+class RoundAck(_RoundArray, frozen=True, tag="K"):
     """On its way in: the least of the arrays of those that the sender speaks for."""
 
-    round: int
-    base: int
-    more: bool
-    counts: tuple[Entry, ...]
 
-
-class RoundInfo(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="I"
-):
+class RoundInfo(_RoundArray, frozen=True, tag="I"):
     """On its way out: the least of all arrays (in `full_dist` the array of its sender)."""
 
-    round: int
-    base: int
-    more: bool
-    counts: tuple[Entry, ...]
 
-
-class RoundAsk(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="Q"
-):
+class RoundAsk(SmallItem, frozen=True, tag="Q"):
     """A round later than this one is wanted."""
 
-    round: int
+    round: Natural
 
 
-class RoundMissing(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="M"
-):
+class RoundMissing(LaneItem, frozen=True, tag="M"):
     """The round has waited long, for these sites as far as the sender knows."""
 
-    round: int
-    sites: tuple[Site, ...]
+    round: Ordinal
+    sites: Annotated[tuple[Site, ...], Meta(max_length=MEMBERS)]
+
+    def weight(self) -> int:
+        return 64 + 66 * len(self.sites)
+
+    def check(self) -> None:
+        check_sites(self.sites, "sites")
 
 
 ROUNDS = (RoundStart, RoundAck, RoundInfo, RoundAsk, RoundMissing)
-COUNTLESS = (RoundStart, RoundAsk, RoundMissing)  # they tell of no log
 RoundItem: TypeAlias = RoundStart | RoundAck | RoundInfo | RoundAsk | RoundMissing
+COUNTLESS = (RoundStart, RoundAsk, RoundMissing)  # they tell of no log

@@ -1,71 +1,90 @@
 """What sites say to each other in the swap family ([SWAP]), all of it on the lane UP.
 
 Requests and answers between two sites (`Swap`, `Count`, `Told`) bear a `number` that goes on
-through restarts, so that one told again is recognised; headers are recognised by what they head.
+through restarts, so that a repeat is recognised. A repeated header is recognised by its batch.
 """
 
-import msgspec
+from typing import ClassVar
 
+from ordercast.model.errors import FrameError
+from ordercast.model.fields import Natural, Ordinal, check_site
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
-from ordercast.wire.tom import MessageName
+from ordercast.wire.items import BatchItem, LaneItem, SmallItem
+from ordercast.wire.tom import MessageName, check_message_name
 
 NOBODY: MessageName = ("", 0, "", 0)
 """The value of a swap object before the first swap: the first message has no predecessor."""
 
+_NAMES = 256  # the weight of what stands beside a batch
 
-class Swap(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="x"
-):
+
+class Swap(LaneItem, frozen=True, tag="x"):
     """swap(batch … last) on its way: combined behind the batch are others, up to `last`."""
 
-    number: int
+    number: Natural  # 0 only in a store: the site's own request
     batch: Batch
     last: MessageName
     issuer: Site
 
+    def weight(self) -> int:
+        return self.batch.weight() + _NAMES
 
-class Count(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="y"
-):
+    def carried(self) -> Batch:
+        return self.batch
+
+    def check(self) -> None:
+        if not self.number:
+            raise FrameError("number is 0, not at least 1")
+        self.batch.check()
+        check_message_name(self.last, "last")
+        check_site(self.issuer, "issuer")
+
+
+class Count(SmallItem, frozen=True, tag="y"):
     """The sender asks its parent for so many places in the count."""
 
-    number: int
-    count: int
+    number: Ordinal
+    count: Ordinal
 
 
-class Told(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="z"
-):
-    """The count goes on: the batch of this name has `value`; of nobody: the first of those places
-    that the receiver has asked for."""
+class CountValue(SmallItem, frozen=True, tag="z"):
+    """The count goes on: the batch of this name has `value`. With nobody's name: `value` is the
+    first of the places that the receiver has asked for."""
 
-    number: int
+    number: Ordinal
     name: MessageName
-    value: int
+    value: Ordinal
+
+    def check(self) -> None:
+        if self.name != NOBODY:
+            check_message_name(self.name, "name")
 
 
-class Follows(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="k"
-):
-    """The batch comes right after the one of this name. Who is no member gets it without body."""
+class Follows(BatchItem, frozen=True, tag="k"):
+    """The batch comes right after the one of this name. A site that is no member gets it without
+    its body."""
 
-    batch: Batch
+    beside: ClassVar[int] = _NAMES
+
     after: MessageName
 
-
-class Counted(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="j"
-):
-    """The batch has this number in the domain's chain. Who is no member gets it without body."""
-
-    batch: Batch
-    place: int
+    def check(self) -> None:
+        self.batch.check()
+        if self.after != NOBODY:
+            check_message_name(self.after, "after")
 
 
-class Reached(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="e"
-):
+class Counted(BatchItem, frozen=True, tag="j"):
+    """The batch has this number in the domain's chain. A site that is no member gets it without
+    its body."""
+
+    beside: ClassVar[int] = _NAMES
+
+    place: Ordinal
+
+
+class Reached(SmallItem, frozen=True, tag="e"):
     """The sender has chained so many batches: their origins may go on."""
 
-    place: int
+    place: Ordinal

@@ -1,41 +1,58 @@
 """What sites say to each other in `tom` beside submissions and (body-less) relays.
 
-All of it goes on the lane CONTROL: it can be told again, by the origin (a bid) or by the ordering
-node (a body), so nobody needs to remember across a restart that it was sent.
+All of it goes on the lane CONTROL. The origin can repeat a bid, and the ordering node a body, so
+nobody needs to remember across a restart that it was sent.
 """
 
-import msgspec
+from typing import Annotated
 
+from msgspec import Meta
+
+from ordercast.model.errors import FrameError
+from ordercast.model.fields import Natural, Ordinal, check_group, check_site
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch
+from ordercast.model.limits import ITEMS
+from ordercast.wire.items import BatchItem, LaneItem, SmallItem
 
-MessageName = tuple[Site, int, Group, int]
+MessageName = tuple[Site, Natural, Group, Natural]
 """(origin, incarnation, group, first seq) of a batch."""
 
 
-class Body(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="b"
-):
-    """A batch for the receiver, straight from its origin, or asked for from its ordering node."""
+def check_message_name(name: MessageName, field: str) -> None:
+    origin, _, group, seq = name
+    check_site(origin, f"{field}.origin")
+    check_group(group, f"{field}.group")
+    if seq < 1:
+        raise FrameError(f"{field}.seq is {seq}, not at least 1")
 
-    batch: Batch
+
+class Body(BatchItem, frozen=True, tag="b"):
+    """A batch for the receiver: from its origin, or from its ordering node, which was asked."""
 
 
-class Bid(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="h"
-):
+class Bid(SmallItem, frozen=True, tag="h"):
     """The header of a batch on its way to the ordering node `to`: from hop to hop by labels."""
 
     origin: Site
-    incarnation: int
+    incarnation: Natural
     group: Group
-    seq: int
+    seq: Ordinal
     to: Site
 
+    def check(self) -> None:
+        check_site(self.origin, "origin")
+        check_group(self.group, "group")
+        check_site(self.to, "to")
 
-class Fetch(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False, tag="g"
-):
+
+class BodyRequest(LaneItem, frozen=True, tag="g"):
     """A receiver has the final headers of these batches, and asks their ordering node for them."""
 
-    wanted: tuple[MessageName, ...]
+    wanted: Annotated[tuple[MessageName, ...], Meta(min_length=1, max_length=ITEMS)]
+
+    def weight(self) -> int:
+        return 64 + 160 * len(self.wanted)
+
+    def check(self) -> None:
+        for name in self.wanted:
+            check_message_name(name, "wanted")

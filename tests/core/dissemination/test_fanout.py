@@ -9,7 +9,7 @@ from ordercast.model.errors import FrameError
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.wire.dissemination import Many, decode_many, encode_many, frames_for
 from ordercast.wire.epochs import InEpoch, SiteFrame
-from ordercast.wire.frames import CONTROL, DOWN, Ack, Data, Relay, Report, Rider
+from ordercast.wire.frames import CONTROL, DOWN, Ack, Data, DurableCounts, Relay, Rider
 
 PEERS = ("b", "c", "d")
 
@@ -44,7 +44,7 @@ def test_a_batch_for_several_peers_is_sent_once_with_each_peers_own_numbers() ->
 
 
 def test_what_rides_with_a_shared_frame_goes_by_itself() -> None:
-    item, report = relay(1), Report((("alpha", 3, 2),))
+    item, report = relay(1), DurableCounts((("alpha", 3, 2),))
     laden = InEpoch(1, Data(1, 2, DOWN, 3, (item,), ((DOWN, 1, 1),), Rider(9, (report,))))
     packets, rest = fanout().split(0, [("b", data(7, item)), ("c", laden)], PEERS)
     assert received(packets, "c") == [InEpoch(1, Data(1, 2, DOWN, 3, (item,), ((DOWN, 1, 1),)))]
@@ -97,7 +97,7 @@ def test_numbers_that_begin_anew_after_a_restart_are_no_repetition() -> None:
 
 
 def test_control_and_acknowledgements_stay_with_the_links() -> None:
-    report = Report((("alpha", 1, 1),))
+    report = DurableCounts((("alpha", 1, 1),))
     sends: list[tuple[str, SiteFrame]] = [
         *((peer, InEpoch(1, Data(1, 1, CONTROL, 1, (report,)))) for peer in PEERS),
         ("b", InEpoch(1, Ack(1, 1, ()))),

@@ -8,7 +8,7 @@ from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.multicast import Multicast
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.wire.datagrams import Ask, Beat, Datagram, Piece
+from ordercast.wire.datagrams import Beat, Datagram, Piece, PieceRequest
 from ordercast.wire.dissemination import KEY_BYTES, Keyed
 from support.worlds.streams import DELAY, Streams, Weather, campaign
 
@@ -103,7 +103,7 @@ def test_a_replayed_ask_is_not_answered_again() -> None:
     streams = Streams(2)
     numbered(streams, "s0", 5)
     streams.run(10 * MILLISECOND)
-    ask = Ask(101, 7, 100, ((1, 5),))
+    ask = PieceRequest(101, 7, 100, ((1, 5),))
     origin = streams.sites["s0"]
     for turn in range(5):
         origin.receive(streams.now + turn * 100 * MILLISECOND, ask)
@@ -162,7 +162,7 @@ def test_repairs_keep_to_their_rate() -> None:
         site.drain(now)
     site.counts.clear()
     for turn in range(100):  # a member that asks for everything, all the time
-        site.receive(now + turn * MILLISECOND, Ask(101, turn + 1, 100, ((1, 200),)))
+        site.receive(now + turn * MILLISECOND, PieceRequest(101, turn + 1, 100, ((1, 200),)))
         site.drain(now + turn * MILLISECOND)
     assert site.counts["repairs_sent"] <= 8 + 100
 

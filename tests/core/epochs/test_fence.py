@@ -13,11 +13,11 @@ from ordercast.core.epochs.records import MemberBox
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Accepted
 from ordercast.model.errors import Error
+from ordercast.model.limits import BATCH_MESSAGES
 from ordercast.model.messages import Requests
 from ordercast.model.options import MILLISECOND, SECOND, Limits
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import DOWN, Data
-from ordercast.wire.limits import BATCH_MESSAGES
 from support.worlds.epochs import World
 
 Id = tuple[str, int, str, int]

@@ -5,7 +5,7 @@ from typing import Any
 from ordercast.core.stability.arrays import LogArray, LogCounts
 from ordercast.core.stability.differences import Differences
 from ordercast.core.stability.rounds import Ack, Info, Message, Start
-from ordercast.wire.limits import VECTOR_ENTRIES
+from ordercast.model.limits import VECTOR_ENTRIES
 
 
 def carried(sender: Differences, receiver: Differences, message: Message[LogArray]) -> list[Any]:

@@ -10,13 +10,13 @@ import pytest
 
 import ordercast
 from ordercast.model.epochs import RemoveGroup
-from ordercast.net.link.certificates import add_certificates
+from ordercast.net.cluster.certificates import add_certificates
 from ordercast.net.link.connection import LinkLimits
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.site import meeting
 from ordercast.net.site.node import Node
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.epochs import Ask, Fed
+from ordercast.wire.epochs import ChangeRequest, Fed
 from support.clusters.processes import NAME, write_cluster
 from support.clusters.sites import GROUPS
 from support.harness.loops import in_loop
@@ -35,7 +35,7 @@ from support.network.links import (
 
 AB = anywhere("ab")
 WAIT_S = 60.0
-ASK = Ask("c", (RemoveGroup("g"),))
+ASK = ChangeRequest("c", (RemoveGroup("g"),))
 
 
 def founded(by: str) -> Identity:

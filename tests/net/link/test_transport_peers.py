@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ordercast.model.epochs import AddGroup
-from ordercast.net.link.certificates import write_certificates
+from ordercast.model.limits import MEMBERS, RECORDS
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.link.tls import TlsConfig
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.epochs import Ask, Fed, InEpoch
+from ordercast.wire.epochs import ChangeRequest, Fed, InEpoch
 from ordercast.wire.frames import Data
-from ordercast.wire.limits import MEMBERS, RECORDS
 from support.network.links import (
     CLUSTER,
     TERMS,
@@ -314,9 +314,13 @@ def test_terms_told_anew_keep_who_agrees_and_drop_who_does_not(run: Runner) -> N
 def test_all_kinds_of_frames_are_carried_and_what_would_be_refused_is_not_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    good: list[WireFrame] = [InEpoch(3, frame(1)), Fed(-1, ()), Ask("c", (AddGroup("g", ("a",)),))]
+    good: list[WireFrame] = [
+        InEpoch(3, frame(1)),
+        Fed(-1, ()),
+        ChangeRequest("c", (AddGroup("g", ("a",)),)),
+    ]
     bad: list[WireFrame] = [
-        Ask("c", (AddGroup("g", ("a",) * (MEMBERS + 1)),)),
+        ChangeRequest("c", (AddGroup("g", ("a",) * (MEMBERS + 1)),)),
         Fed(0, (("c", ()),) * (RECORDS + 1)),
     ]
 

@@ -13,6 +13,7 @@ from ordercast.model.errors import Error, UnknownGroup
 from ordercast.net.site.receipts import STAGES, Stages, Voucher
 from ordercast.net.site.receipts import Receipt as _Receipt
 from support.clusters.sites import turns
+from support.harness import loops
 
 GROUPS = ["alpha", "beta"]
 WHERE = st.tuples(st.sampled_from(STAGES), st.sampled_from(GROUPS))
@@ -70,7 +71,7 @@ def test_each_waiter_is_told_once_its_message_is_there_and_not_before(
                 assert isinstance(end, Error | asyncio.CancelledError)
         assert not stages._waiting
 
-    asyncio.run(run())
+    loops.run(run())
 
 
 def test_what_is_refused_raises_at_once_and_later_and_other_messages_go_on() -> None:
@@ -102,4 +103,4 @@ def test_what_is_refused_raises_at_once_and_later_and_other_messages_go_on() -> 
         await _Receipt(third, "beta", 1).ordered()
         await other
 
-    asyncio.run(run())
+    loops.run(run())

@@ -15,9 +15,10 @@ from ordercast.core.outbox import Passed
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
 from ordercast.net.site.stream import EpochOpened, Gap, GapBatch, Lag, Stream
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.memory import MemoryStore
-from ordercast.net.store.written import Written
 from support.clusters.sites import turns
+from support.harness import loops
 
 LIMIT = 12
 STEPS = st.lists(
@@ -81,7 +82,7 @@ class Side:
             batch = Batch("a", 1, "alpha", self.position + 1, count, pack_payloads(payloads))
             placed = Placed(Key((0, self.position + 1), "a"), self.position + 1, batch)
             kept = Kept(self.epoch, Passed(placed, "a", False), True)
-            self.store.write(Written(records=[kept]))
+            self.store.write(StoreBox(records=[kept]))
             made.append(DeliveredBatch(self.position + 1, self.epoch, placed))
             self.position += count
         self.stream.add(made)
@@ -189,7 +190,7 @@ def test_every_reader_sees_its_positions_once_and_in_order(
             with pytest.raises(Error, match="closed"):
                 await anext(reader.items)
 
-    asyncio.run(run())
+    loops.run(run())
 
 
 def test_a_daemon_that_nobody_reads_holds_nobody_and_one_whose_reader_left_no_more() -> None:
@@ -204,19 +205,19 @@ def test_a_daemon_that_nobody_reads_holds_nobody_and_one_whose_reader_left_no_mo
         await items.aclose()
         assert [*held, side.held] == [True, False]
 
-    asyncio.run(run())
+    loops.run(run())
 
 
 def test_what_the_log_no_longer_has_is_told_in_one_line() -> None:
     async def run() -> None:
         side = Side(stored=True, shed=False)
         side.add([5] * 2)
-        side.store.write(Written(confirmed=10))
+        side.store.write(StoreBox(confirmed=10))
         side.stream._recent.clear()
         with pytest.raises(ConfigError, match="position 1 is no longer kept"):
             await anext(side.stream.deliveries(1))
 
-    asyncio.run(run())
+    loops.run(run())
 
 
 def test_a_daemon_that_stores_nothing_and_that_nobody_reads_keeps_the_latest_only() -> None:
@@ -231,7 +232,7 @@ def test_a_daemon_that_stores_nothing_and_that_nobody_reads_keeps_the_latest_onl
         with pytest.raises(ConfigError, match="position 5 "):
             await anext(side.stream.deliveries(5))
 
-    asyncio.run(run())
+    loops.run(run())
 
 
 def test_where_nothing_is_stored_gaps_that_were_read_are_forgotten() -> None:
@@ -247,4 +248,4 @@ def test_where_nothing_is_stored_gaps_that_were_read_are_forgotten() -> None:
         await anext(items)
         assert (len(side.stream._gaps), len(side.stream._recent)) == (0, 1)
 
-    asyncio.run(run())
+    loops.run(run())

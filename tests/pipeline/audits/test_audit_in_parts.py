@@ -6,52 +6,30 @@ verdict must be the same.
 
 import random
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from ordercast.check.report import check_history
-from ordercast.history.rows import History
-from ordercast.pipeline.audits import plan
+from ordercast.pipeline.audits import steps
 from support.cases.faults import FAULTS, Fault, any_history, broken_history
-from support.cases.fuzz import named, right_history, together
+from support.cases.fuzz import right_history
 from support.cases.known import DATA, Case, known_cases
+from support.judges.both_engines import AT_ONCE, JUDGED, agree, disagreements, in_memory
 from support.judges.parts import audit_in_loop
 from support.judges.witnesses import complaints
 
-HISTORIES = 3_120
+HISTORIES = 1_200  # as many as one likes in the soak campaign `audits`
 BLOCK = 240
-IN_ONE = 4  # histories alone, and twice as many as runs
-JUDGED = ("ok", "rows", "sites", "messages", "runs", "checks", "informative", "truncated")
 
 
 @pytest.fixture(autouse=True)
 def cuts_that_many_messages_cross(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_OVER", 1_000_000)
-
-
-def in_memory(history: History) -> dict[str, Any]:
-    return check_history(history, causal=True).as_json()
-
-
-def agree(history: History, rng: random.Random) -> bool:
-    found = audit_in_loop(
-        history, cuts=rng.choice((0, 1, 2, 3)), shares=rng.choice((1, 2)), rng=rng
-    ).report
-    expected = in_memory(history)
-    return all(found[key] == expected[key] for key in JUDGED) and not complaints(history, found)
+    monkeypatch.setattr(steps, "MOST_OVER", 1_000_000)
 
 
 @pytest.mark.parametrize("start", range(0, HISTORIES, BLOCK))
 def test_both_engines_agree_wherever_the_cuts_are(start: int) -> None:
-    """A third of them alone, the others as runs of one history."""
-    for seed in range(start, start + BLOCK, 3 * IN_ONE):
-        rng = random.Random(seed)
-        for one in range(seed, seed + IN_ONE):
-            assert agree(any_history(one), rng), f"seed {one}, cuts of {seed}"
-        runs = range(seed + IN_ONE, seed + 3 * IN_ONE)
-        whole = together(named(any_history(one), f"r{one}") for one in runs)
-        assert agree(whole, rng), f"runs of {seed}"
+    for seed in range(start, start + BLOCK, AT_ONCE):
+        assert disagreements(seed) == []
 
 
 def test_500_histories_hold_every_fault_and_every_event_that_is_none() -> None:
@@ -126,7 +104,7 @@ def test_witnesses_of_requests_are_the_same_in_both_engines() -> None:
 
 
 def test_a_cut_that_many_messages_cross_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_OVER", 0)
+    monkeypatch.setattr(steps, "MOST_OVER", 0)
     for seed in range(60):
         history = any_history(seed)
         audited = audit_in_loop(history, cuts=3, rng=random.Random(seed))

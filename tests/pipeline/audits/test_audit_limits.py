@@ -6,10 +6,10 @@ import pytest
 
 from ordercast.check.report import check_history
 from ordercast.history.rows import History
-from ordercast.pipeline.audits import by_part, plan
-from ordercast.pipeline.audits.findings import Finding
+from ordercast.pipeline.audits import by_part, steps
+from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.numbers import Columns
-from ordercast.pipeline.audits.tasks import Task
+from ordercast.pipeline.audits.tasks import JudgingTask
 from support.cases.large import move, ring_of_four, steady, wide_ring
 from support.judges.parts import Audited, audit_in_loop, cuts_after
 
@@ -21,13 +21,13 @@ PARTS = 10
 def largest(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows were in each part that was judged."""
     seen: list[int] = []
-    judge = Task.judge_part
+    judge = JudgingTask.judge_part
 
-    def watched(task: Task, columns: Columns) -> Finding:
+    def watched(task: JudgingTask, columns: Columns) -> Evidence:
         seen.append(len(columns["site"]))
         return judge(task, columns)
 
-    monkeypatch.setattr(Task, "judge_part", watched)
+    monkeypatch.setattr(JudgingTask, "judge_part", watched)
     return seen
 
 
@@ -68,7 +68,7 @@ def test_a_very_late_message_does_not_make_parts_larger(largest: list[int]) -> N
 def test_many_late_messages_cost_a_cut_only_where_they_cross_it(
     largest: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_OVER", 3)
+    monkeypatch.setattr(steps, "MOST_OVER", 3)
     history = steady(MESSAGES)
     after = true_cuts(history)
     for source in (20, 30, 40, 50):
@@ -87,7 +87,7 @@ def test_a_search_that_is_cut_short_is_named_and_counts_stay_exact(
     whole = audit_in_loop(history, cuts=cuts).report
     assert (whole["truncated"], whole["checks"]["acyclic_order"]) == ([], 80)
     assert len(whole["witnesses"]["acyclic_order"]["messages"]) == 4
-    for module in (by_part, plan):
+    for module in (by_part, steps):
         monkeypatch.setattr(module, "MOST_LOOKED", 100)
     stopped = audit_in_loop(history, cuts=cuts).report
     assert stopped["truncated"] == ["acyclic_order"]
@@ -107,7 +107,7 @@ def test_a_tangle_too_large_to_show_is_named_and_counted(monkeypatch: pytest.Mon
 def test_three_is_the_least_there_is_so_a_ring_of_three_ends_the_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (by_part, plan):
+    for module in (by_part, steps):
         monkeypatch.setattr(module, "MOST_LOOKED", 0)
     found = audit_in_loop(wide_ring(60), cuts=2).report
     assert found["truncated"] == []

@@ -22,7 +22,7 @@ from support.cases.fuzz import named, together
 from support.cases.known import DATA, known_cases
 from support.judges.parts import audit_in_loop
 
-SPARK_ONLY = ("face", "frames", "on_spark")  # nothing of them runs here
+SPARK_ONLY = ("face", "frames", "spark_work")  # nothing of them runs here
 HISTORIES = 250
 
 
@@ -36,36 +36,36 @@ class Mutant:
 
 MUTANTS = (
     Mutant(
-        "plan",
+        "steps",
         "messages that cross cuts are left to the parts",
         "if len(crossing.part):",
         "if False:",
     ),
     Mutant(
-        "plan",
+        "steps",
         "nothing is carried over a border",
         "if carries := borders.carries(total):",
         "if carries := {}:",
     ),
     Mutant(
-        "plan",
+        "steps",
         "causal order is judged in parts that do not allow it",
         "*causal.ranges_to_merge(total), *_crossed(total)",
         "",
     ),
     Mutant(
-        "plan",
+        "steps",
         "crossing messages do not matter to causal order",
         "*causal.ranges_to_merge(total), *_crossed(total)",
         "*causal.ranges_to_merge(total)",
     ),
     Mutant(
-        "plan",
+        "steps",
         "what nobody looked at is let go",
         'if len(total.table("open", 1)[0]) or len(total.table("open_lost", 1)[0]):',
         "if False:",
     ),
-    Mutant("plan", "crossing messages are not counted", "if len(tangled):", "if False:"),
+    Mutant("steps", "crossing messages are not counted", "if len(tangled):", "if False:"),
     Mutant(
         "borders",
         "positions are not compared over borders",
@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "survey",
         "only the first common message counts",
-        '_tell(finding, "last_common", last_places(',
-        '_tell(finding, "last_common", first_places(',
+        '_tell(evidence, "last_common", last_places(',
+        '_tell(evidence, "last_common", first_places(',
     ),
     Mutant(
         "survey",
@@ -177,37 +177,37 @@ MUTANTS = (
         "pass",
     ),
     Mutant(
-        "scatter",
+        "glossary",
         "the same message may be in two shares",
         "mixed = (hashes[stream] + seq.astype(np.uint64)) * _MIX",
         "mixed = np.arange(len(seq)).astype(np.uint64)",
     ),
     Mutant(
-        "by_request",
+        "requests",
         "requests of what was rolled back count",
         'rows = rows[(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)]',
         "pass",
     ),
     Mutant(
-        "by_request",
+        "requests",
         "requests of sends do not count",
         '(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)',
         '(columns["kind"][rows] == DELIVERED) & is_live(facts, *place)',
     ),
     Mutant(
-        "by_request",
+        "requests",
         "a request may be in two shares",
         'mixed = (hashes[own["client"]] + own["request"].astype(np.uint64)) * _MIX',
         'mixed = own["message"].astype(np.uint64) * _MIX',
     ),
     Mutant(
-        "by_request",
+        "requests",
         "requests of all runs are compared",
         'own["run"] = streams.run[streams.of(own["message"])]',
         'own["run"] = np.zeros(len(own["message"]), np.int64)',
     ),
     Mutant(
-        "by_request",
+        "requests",
         "the parts of a request are one",
         'by = ("run", *ASKED)',
         'by = ("run", *ASKED[:2])',
@@ -303,12 +303,12 @@ def agrees(history: History, rng: random.Random, after: tuple[int, ...] = ()) ->
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.module}: {m.breaks}")
 def test_a_broken_audit_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(mutant, monkeypatch)
-    name = f"{room.__name__}.plan"
-    plan = sys.modules.get(f"{name}_mutant") or importlib.import_module(name)
-    monkeypatch.setattr(plan, "MOST_OVER", 1_000_000)
+    name = f"{room.__name__}.steps"
+    steps = sys.modules.get(f"{name}_mutant") or importlib.import_module(name)
+    monkeypatch.setattr(steps, "MOST_OVER", 1_000_000)
     assert not all(judges())
 
 
 def test_the_audit_itself_is_not_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.import_module(f"{room.__name__}.plan"), "MOST_OVER", 1_000_000)
+    monkeypatch.setattr(importlib.import_module(f"{room.__name__}.steps"), "MOST_OVER", 1_000_000)
     assert all(judges())

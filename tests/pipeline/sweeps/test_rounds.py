@@ -17,9 +17,9 @@ from ordercast.pipeline.sweeps import rounds
 from ordercast.pipeline.sweeps.results import read_results
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import SweepSpec, parse_spec, read_spec
-from ordercast.pipeline.sweeps.store import Store
+from ordercast.pipeline.sweeps.store import RunStore
 from ordercast.pipeline.sweeps.subject import subject_of
-from ordercast.pipeline.sweeps.tasks import Outcome, Task, here
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, here
 
 PLAN = """
 [sweep]
@@ -57,7 +57,7 @@ class Counting:
         self._run = here(experiment_of(spec))
         self._stop_after = stop_after
 
-    def __call__(self, tasks: Sequence[Task]) -> list[Outcome]:
+    def __call__(self, tasks: Sequence[Task]) -> list[FinishedRun]:
         if self._stop_after is not None and self.waves == self._stop_after:
             raise KeyboardInterrupt
         self.waves += 1
@@ -310,7 +310,7 @@ def test_histories_are_not_held_in_memory(tmp_path: Path) -> None:
     spec = parse_spec(SIM, source="s.toml")
     points = points_of(spec)
     state = Progressed(points, spec.repeats)
-    store = Store(tmp_path, {}, history=True)
+    store = RunStore(tmp_path, {}, history=True)
     store.open()
     run_points(state, spec.seed, here(experiment_of(spec)), store)
     assert [run.history for point in points for run in state.runs(point)] == [b""] * 4

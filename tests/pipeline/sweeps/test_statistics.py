@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from ordercast.pipeline.sweeps.statistics import (
-    Bound,
     Estimate,
+    Precision,
     estimate,
     runs_wanted,
     student_t,
@@ -108,7 +108,7 @@ def test_the_interval_holds_the_truth_95_times_of_100() -> None:
 
 
 def test_a_relative_bound_follows_the_mean_and_an_absolute_one_does_not() -> None:
-    relative, absolute = Bound("depth", share=0.1), Bound("depth", width=0.5)
+    relative, absolute = Precision("depth", share=0.1), Precision("depth", width=0.5)
     assert relative.holds(Estimate(10.0, 0.9, 5))
     assert relative.holds(Estimate(-10.0, 0.9, 5))
     assert not relative.holds(Estimate(5.0, 0.9, 5))
@@ -118,9 +118,9 @@ def test_a_relative_bound_follows_the_mean_and_an_absolute_one_does_not() -> Non
 
 
 def test_more_runs_are_asked_for_by_the_square_of_what_is_missing() -> None:
-    bound = Bound("depth", width=1.0)
+    bound = Precision("depth", width=1.0)
     assert runs_wanted(Estimate(0.0, 1.5, 100), bound, 10_000) == 225
     assert runs_wanted(Estimate(0.0, 1.01, 100), bound, 10_000) == 150  # at least half as many more
     assert runs_wanted(Estimate(0.0, 50.0, 100), bound, 10_000) == 400  # at most four times
     assert runs_wanted(Estimate(0.0, 50.0, 100), bound, 300) == 300
-    assert runs_wanted(Estimate(0.0, 1.0, 100), Bound("depth", share=0.1), 10_000) == 400
+    assert runs_wanted(Estimate(0.0, 1.0, 100), Precision("depth", share=0.1), 10_000) == 400

@@ -8,17 +8,17 @@ import pytest
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.pipeline.sweep import experiment_of, points_of, run_sweep
-from ordercast.pipeline.sweeps.results import Results, Row, results_of
+from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats, parse_spec
 from ordercast.pipeline.sweeps.subject import subject_of
 from ordercast.pipeline.sweeps.tasks import Point, here, tasks_of
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.figures import our_style, save
+from ordercast.studies.fits import power
 from ordercast.studies.reproduction import AGREES, DIFFERS, Spot
 from ordercast.studies.stab.findings import (
     messages_findings,
-    power,
     rtt_findings,
     table1_findings,
 )
@@ -51,7 +51,7 @@ def table_of(name: str, points: list[dict[str, Any]]) -> Results:
     """A reproduction's table for these points, run here."""
     each = dataclasses.replace(CATALOGUE[name], repeats=lambda _: Repeats(1, 1))
     state = Progressed([Point.of(point) for point in points], each.repeats(True))
-    run_points(state, 1, here(each.experiment), Nowhere())
+    run_points(state, 1, here(each.family.experiment), Nowhere())
     assert [run.error for point in state.points for run in state.runs(point)] == [""] * len(points)
     return each.table(results_of(state))
 
@@ -138,8 +138,8 @@ def test_a_table_that_is_off_by_one_differs() -> None:
     assert verdicts == [DIFFERS] * 4 + [AGREES] * 4
 
 
-def row(protocol: str, members: int, rtt: float, **more: Any) -> Row:
-    return Row({"members": members, "protocol": protocol, **more}, "rtt_ms", rtt, None, 1)
+def row(protocol: str, members: int, rtt: float, **more: Any) -> ResultRow:
+    return ResultRow({"members": members, "protocol": protocol, **more}, "rtt_ms", rtt, None, 1)
 
 
 def test_whether_random_trees_are_close_is_computed() -> None:

@@ -8,7 +8,7 @@ import pytest
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.model.errors import ConfigError
 from ordercast.studies.stab.tracking import Setting, Tracked, Unfinished, Unsafe, layout_of, track
-from ordercast.studies.stab.tree import Shape, near_complete, parse_random_tree, parse_tree
+from ordercast.studies.stab.tree import TreeShape, near_complete, parse_random_tree, parse_tree
 from ordercast.studies.stab.vectors import Received, Vectors, numpy
 from support.mutants.stability import MUTANTS, parts_of
 
@@ -123,7 +123,7 @@ def test_full_dist_is_refused_for_so_many_that_it_would_take_for_ever() -> None:
 def test_an_unknown_name_is_refused(given: tuple[str, str, str]) -> None:
     protocol, placement, links = given
     with pytest.raises(ConfigError, match=r"there is no"):
-        track(Setting(protocol, Shape(3, 2, 1), placement, links), 1)
+        track(Setting(protocol, TreeShape(3, 2, 1), placement, links), 1)
 
 
 def test_twenty_thousand_members_take_a_few_seconds() -> None:

@@ -6,7 +6,7 @@ from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.core.stability.trigger import Trigger, best_limit, never_stops
 from ordercast.studies.stab import traffic as traffic_module
 from ordercast.studies.stab.tracking import Setting, Unsafe, track
-from ordercast.studies.stab.traffic import SECOND, Data, Traffic, measure_load
+from ordercast.studies.stab.traffic import SECOND, DataLoad, DataTraffic, measure_load
 from ordercast.studies.stab.tree import parse_tree
 from ordercast.studies.stab.triggering import Buffers, Triggered, measure_trigger
 from support.mutants.stability import MUTANTS
@@ -27,7 +27,7 @@ def test_data_makes_rounds_longer_and_loss_makes_nothing_unsafe(protocol: str) -
     """What is called stable is held against what every member has, at every end of a round."""
     setting = Setting(protocol, SMALL)
     alone = measure_load(setting, None, seed=1, rounds=3).rtt_ms
-    data = Data(rate=100, loss=0.05, repair=30_000_000)
+    data = DataLoad(rate=100, loss=0.05, repair=30_000_000)
     found = measure_load(setting, data, seed=1, rounds=8)
     assert found.rtt_ms > alone
     assert 0.5 < found.busy < 1
@@ -48,13 +48,13 @@ def test_a_broken_protocol_is_caught_while_data_flows(
 ) -> None:
     protocol, mutant = MUTANTS[name]
     monkeypatch.setattr(traffic_module, "part_named", lambda _: mutant)
-    data = Data(rate=100, loss=0.05, repair=500_000_000)  # longer than a round
+    data = DataLoad(rate=100, loss=0.05, repair=500_000_000)  # longer than a round
     with pytest.raises(Unsafe, match=r"more is stable than every member has"):
         measure_load(Setting(protocol, SMALL), data, seed=1, rounds=10)
 
 
 def test_what_was_sent_after_a_lost_message_counts_when_that_one_is_there() -> None:
-    traffic = Traffic(Setting("coordp", SMALL), Data(rate=1), seed=1, told=lambda _: None)
+    traffic = DataTraffic(Setting("coordp", SMALL), DataLoad(rate=1), seed=1, told=lambda _: None)
     member = traffic.members[3]
     for number, counted in [(1, 1), (3, 1), (4, 1), (2, 4), (5, 5)]:
         member.takes(7, number)
@@ -116,7 +116,7 @@ def run(
 ) -> Triggered:
     patience = SECOND if ask else 3_600 * SECOND
     buffers = Buffers(40, 150, limit, anyone_asks=ask, patience=patience, silent=silent)
-    return measure_trigger(FAR, Data(60, 200, loss, 300_000_000), buffers, seed=1)
+    return measure_trigger(FAR, DataLoad(60, 200, loss, 300_000_000), buffers, seed=1)
 
 
 def test_t_of_x_is_k_by_alpha_x() -> None:
@@ -171,7 +171,7 @@ def test_with_a_silent_root_others_ask() -> None:
 
 def test_one_lone_message_becomes_stable_by_its_age() -> None:
     lone = Buffers(buffer=40, messages=1, anyone_asks=True, patience=SECOND)
-    found = measure_trigger(FAR, Data(60, 200), lone, seed=1)
+    found = measure_trigger(FAR, DataLoad(60, 200), lone, seed=1)
     assert found.stable == 15
     paper = Buffers(buffer=40, messages=1, limit=20)
-    assert measure_trigger(FAR, Data(60, 200), paper, seed=1).stable == 0
+    assert measure_trigger(FAR, DataLoad(60, 200), paper, seed=1).stable == 0

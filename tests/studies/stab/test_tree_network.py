@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from ordercast.studies.stab.tree import Tree, filled
+from ordercast.studies.stab.tree import NetworkTree, filled
 from ordercast.studies.stab.tree_network import (
     ACK,
     DATA,
     EVERYONE,
     INFO,
-    Costs,
+    CostModel,
     Packet,
     TreeNetwork,
 )
@@ -21,7 +21,7 @@ STAR = filled(4, 3)  # 1, 2 and 3 below 0
 class Run:
     """Packets sent at time 0, and what is heard of them: (time, node, source)."""
 
-    def __init__(self, tree: Tree, distance: Sequence[int] = ()) -> None:
+    def __init__(self, tree: NetworkTree, distance: Sequence[int] = ()) -> None:
         self.heard: list[tuple[int, int, int]] = []
         self.network = TreeNetwork(tree, self._hear, distance)
 
@@ -38,14 +38,14 @@ class Run:
 
 
 def test_the_papers_times() -> None:
-    costs = Costs()
+    costs = CostModel()
     assert costs.send(400) == 385_000  # 338 + 47 · 400/400 microseconds
     assert costs.receive(400) == 423_500  # a tenth more
     assert costs.byte_on_link * 12_500_000 == 1_000_000_000  # 100 Mbps
 
 
 def times(body: int) -> tuple[int, int, int]:
-    costs = Costs()
+    costs = CostModel()
     size = 32 + body
     return costs.send(size), costs.byte_on_link * size, costs.receive(size)
 
@@ -104,7 +104,7 @@ def test_a_processor_sends_one_message_at_a_time() -> None:
 
 def test_a_link_carries_one_message_at_a_time_in_each_direction() -> None:
     """Both children of 1 send at once to 0: their messages wait for each other on the last link."""
-    tree = Tree((-1, 0, 1, 1))
+    tree = NetworkTree((-1, 0, 1, 1))
     sending, link, receiving = times(60_000)  # so long that the link is busy when the other comes
     run = Run(tree).send(2, 0, 60_000).send(3, 0, 60_000).send(0, 1, 60_000)
     arrivals = {(node, source): at for at, node, source in run.run()}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import simpy
 
-from ordercast.studies.stab.tree import Tree
+from ordercast.studies.stab.tree import NetworkTree
 from ordercast.studies.stab.tree_network import DATA, EVERYONE, Packet, TreeNetwork
 
 Steps = Generator[Any, Any, None]
@@ -22,7 +22,7 @@ def t_s(size: int) -> int:
 class Model:
     """Processes that queue for processors and links."""
 
-    def __init__(self, tree: Tree, distance: list[int]) -> None:
+    def __init__(self, tree: NetworkTree, distance: list[int]) -> None:
         self.env = simpy.Environment()
         self.tree = tree
         self.distance = distance
@@ -86,7 +86,9 @@ class Model:
 def test_every_message_is_heard_when_the_model_says(seed: int) -> None:
     random = Random(seed)
     count = random.randint(1, 30)
-    tree = Tree((-1, *(random.randrange(max(0, node - 4), node) for node in range(1, count))))
+    tree = NetworkTree(
+        (-1, *(random.randrange(max(0, node - 4), node) for node in range(1, count)))
+    )
     distance = [random.choice((0, 0, random.randrange(5_000_000))) for _ in range(count)]
     sends = [
         (

@@ -42,7 +42,7 @@ class Nowhere:
 def results(name: str, points: list[dict[str, Any]]) -> Results:
     each = dataclasses.replace(CATALOGUE[name], repeats=lambda _: Repeats(2, 2))
     state = Progressed([Point.of(config) for config in points], each.repeats(True))
-    run_points(state, 1, here(each.experiment), Nowhere())
+    run_points(state, 1, here(each.family.experiment), Nowhere())
     assert not [run.error for one in state.points for run in state.runs(one) if run.error]
     return each.table(results_of(state))
 

@@ -1,13 +1,13 @@
 """[TOM] Table 1 and Figure 5 beside what is right (ERRATA TOM-5)."""
 
-from ordercast.studies.tom.costs import PROCESSING, TRANSMISSIONS, Setting, figure_5
+from ordercast.studies.tom.costs import PROCESSING, TRANSMISSIONS, FormulaTerms, figure_5
 
 
-def column(setting: Setting, which: int) -> dict[str, float]:
+def column(setting: FormulaTerms, which: int) -> dict[str, float]:
     return {name: pair[which](setting) for name, pair in TRANSMISSIONS.items()}
 
 
-EXAMPLE = Setting(3, 9, 11, depth=2, metagroups=4, path=3, edges=8, forwarding=3, serving=2)
+EXAMPLE = FormulaTerms(3, 9, 11, depth=2, metagroups=4, path=3, edges=8, forwarding=3, serving=2)
 
 
 def test_the_printed_column_is_that_of_the_paper() -> None:

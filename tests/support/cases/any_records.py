@@ -1,8 +1,8 @@
-"""Records of the voters' log that keep the rules of the wire and need make no sense: strategies,
+"""Records of the voters' log that keep the rules of the wire but need not make sense: strategies,
 and what must be true of every layout that they fold to.
 
-Names come from small pools, so that many of them do make sense; a few are aimed when they are
-folded, at what is under way then (`aimed`).
+Names come from small pools, so that many records do make sense. A few are made while folding, to
+fit what is under way then (`aimed`).
 """
 
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ from ordercast.model.epochs import (
     UseProtocol,
     Voters,
 )
-from ordercast.wire.limits import LARGEST_NUMBER
+from ordercast.model.limits import LARGEST_NUMBER
 
 AIM = "what is under way"
 

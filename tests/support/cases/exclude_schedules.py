@@ -134,8 +134,8 @@ def hard_world(
 
 
 def _lag(draw: random.Random, world: World) -> None:
-    """Applications take nothing more for a while: of any site at any time, and of some of those
-    that take part in a flush, as soon as it is under way."""
+    """Some applications take nothing for a while: at any site at any time, and at sites that take
+    part in a flush, as soon as it begins."""
     for _ in range(draw.randint(1, 3)):
         site, at = draw.choice(sorted(world.disks)), draw.randint(SECOND, 4 * SECOND)
         world.at(at, lambda s=site: world.hold(s, held=True))  # type: ignore[misc]
@@ -159,7 +159,7 @@ def _heal(world: World) -> None:
 
 
 def _flap(draw: random.Random, world: World) -> None:
-    """Now and then there is a connection, for too short a time."""
+    """The network heals again and again, each time for too short a time."""
     side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
     for number in range(8):
         at = world.now + number * 120 * MILLISECOND
@@ -184,9 +184,8 @@ def _tangle(draw: random.Random, world: World) -> None:
 
 
 def _go_for_good(world: World, site: str) -> None:
-    """It never comes back; after a while an operator retires it. What was asked for may be
-    forgotten by a crash, or refused because the site was not excluded yet: then it is asked for
-    again while others wait for the site."""
+    """The site never comes back; after a while an operator retires it. A crash may forget that
+    request, or it is refused because the site is not excluded yet: then the operator asks again."""
     if site not in world.members:
         return
     world.down.add(site)

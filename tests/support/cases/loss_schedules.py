@@ -1,6 +1,6 @@
-"""Random schedules in which sites go one after the other, with messages between, and some of those
-that are left lose their stores while there is no manager: so that who has all of a past, who has
-some of it and who has none come back together, in any mixture.
+"""Random schedules in which sites crash one after the other while messages flow, and some of the
+rest lose their stores while there is no manager. The sites that come back have all of a past, a
+part of it, or nothing, in any mixture.
 """
 
 import random

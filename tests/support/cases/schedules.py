@@ -21,8 +21,9 @@ def failures(protocol: str, seeds: range, draw: Draw = schedule) -> list[str]:
 
 
 def all_return(protocol: str, seed: int) -> SimConfig:
-    """Under `exclude`; where a site stays away, a group that it was the last of waits for it for
-    ever, and so does who owes an answer to an origin outside."""
+    """A schedule under `exclude` in which all sites return. If a site stayed away, a group whose
+    last member it was would wait for ever, and so would sites that owe an answer to an outside
+    origin."""
     drawn = excluding(protocol, seed)
     crashes = total(drawn.faults, "crash")
     faults = (replace(f, count=crashes) if f.kind == "restart" else f for f in drawn.faults)

@@ -37,8 +37,8 @@ IMPATIENT = StreamTimes(asks=2, reached_for=100 * MILLISECOND, heard_every=20 * 
 def spread(
     seed: int, ways: Sequence[str] = (TREE, MULTICAST), *, epochs_every: int = 10
 ) -> SimConfig:
-    """One of every few changes its groups, or loses sites, so that epochs follow each other; of the
-    others half lose up to 30 % of all frames, packets and datagrams."""
+    """Some schedules change groups or lose sites, so that epochs follow each other. Half of the
+    others lose up to 30 % of all frames, packets and datagrams."""
     stream = Stream(seed, "spread")
     protocol = stream.choice(_OFTEN)
     if seed % epochs_every == epochs_every // 2:
@@ -58,7 +58,8 @@ def spread(
 
 
 def run(seed: int, **drawing: Any) -> tuple[SimConfig, SimResult]:
-    """Every third has datagrams of 80 bytes, keeps few of them for repair, and soon gives up."""
+    """In every third run datagrams have 80 bytes, few are kept for repair, and sites give up
+    soon."""
     config = spread(seed, **drawing)
     if seed % 3:
         return config, simulate(config, seed)

@@ -19,6 +19,7 @@ from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node
 from ordercast.net.site.stream import EpochOpened, Rollback
 from support.cases.tables import FIGURE_3, random_table
+from support.harness import loops
 from support.judges.applog import Note, accepted, compare, judge, saw
 
 QUIET_S = 60.0
@@ -63,15 +64,11 @@ def groups_of(seed: int) -> dict[str, list[str]]:
 
 
 def run_case(case: Case, directory: Path) -> Found:
-    async def limited() -> Found:
-        async with asyncio.timeout(300):
-            return await Campaign(case, directory).run()
-
-    return asyncio.run(limited())
+    return loops.run(Campaign(case, directory).run())
 
 
 class Campaign:
-    pauses, pause_s = 0.3, 0.01  # how often who sends pauses, and for how long at most
+    pauses, pause_s = 0.3, 0.01  # how often a sender pauses, and for how long at most
 
     def __init__(self, case: Case, directory: Path) -> None:
         self.case = case
@@ -220,7 +217,8 @@ class Campaign:
     async def _as_it_was(
         self, cluster: LocalCluster, site: str, *, hard: bool
     ) -> AsyncIterator[None]:
-        """The store's files afterwards are those of now: nothing of what comes is revealed."""
+        """With `hard`, put the store's files back afterwards as they are now. The driver is closed
+        first, so nothing that is written in between was shown to anybody."""
         cluster[site].driver.close()
         assert cluster.directory is not None
         path = cluster.directory / f"{site}.db"
@@ -251,7 +249,7 @@ class Campaign:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _until_done(self, cluster: LocalCluster) -> None:
-        """Twice in a row: what a site has just heard it deals with at the end of its turn."""
+        """Look twice in a row: a site handles what it has heard at the end of its turn."""
         looks = 0
         while looks < 2:
             await asyncio.sleep(0.01)
@@ -263,7 +261,8 @@ class Campaign:
         return node.core.quiet() and not unsent and self._has_read(site) == node.stream.delivered
 
     def _has_read(self, site: str) -> int:
-        """How far this life of the application has come; before its first item, how far others."""
+        """The last position that the application has read in this life, or confirmed in earlier
+        ones."""
         for note in reversed(self.notes[site]):
             if note[0] in ("saw", "rolled"):
                 return int(note[1])
@@ -279,7 +278,7 @@ class Campaign:
         found.sent, found.delivered = len(history.sent), len(history.deliveries)
         report = check_history(history, causal=self.case.causal).as_json()
         pending = report["informative"]["pending"] if self.case.slow_member == "wait" else 0
-        if not report["ok"] or pending:  # what everybody shed was delivered nowhere
+        if not report["ok"] or pending:  # messages that all members shed stay pending
             found.wrong.append(f"{report['checks']} {report['informative']} {report['witnesses']}")
         ended = {event.site for event in history.events if event.kind == "end"}
         if ended != set(self.notes):

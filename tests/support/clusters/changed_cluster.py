@@ -23,9 +23,9 @@ from ordercast.history.reader import read_history
 from ordercast.model.epochs import AddSite, Edit, RetireSite
 from ordercast.model.errors import ConfigError, Error, NotInMajority, UnknownGroup
 from ordercast.net.client.client import Client, connect
-from ordercast.net.client.receipts import ClientReceipt
+from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster import processes
-from ordercast.net.cluster.config import read_cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.site.changes import new_change_name
 from processes.daemons import Daemons
 
@@ -198,7 +198,7 @@ class ChangedCluster:
         return self.chance.choice(members) if target == "member" else None
 
     async def _noted(self, site: str) -> None:
-        """A retired site hears of it: then nothing starts it any more."""
+        """Wait until a retired site knows it. After that nothing starts the site any more."""
         until = time.monotonic() + READY_S
         while not processes.is_retired(self.directory, site):
             if time.monotonic() > until:
@@ -207,7 +207,8 @@ class ChangedCluster:
             await asyncio.sleep(0.05)
 
     async def _admitted(self, site: str) -> None:
-        """Who is retired before it hears that it was added waits for that for ever."""
+        """Wait until the site knows that it was added: if it is retired before, it waits for
+        ever."""
         until = time.monotonic() + READY_S
         while True:
             run = await asyncio.to_thread(self.daemons.run, "status", "cluster.toml", "--json")
@@ -240,7 +241,7 @@ class ChangedCluster:
     # --- the verdict ------------------------------------------------------------------------------
 
     def judge(self, out: str = "history") -> None:
-        """Of the running cluster: every site quiet, and every guarantee kept."""
+        """Judge the running cluster: every site is quiet, and every guarantee is kept."""
         self._wait_quiet()
         exported = self.daemons.json("export", "cluster.toml", out, "--replace")
         if exported["missing"] or exported["ended"] != exported["sites"]:

@@ -25,6 +25,7 @@ from ordercast.net.site.changes import new_change_name
 from ordercast.net.site.node import Node
 from ordercast.net.site.stream import EpochOpened
 from support.clusters.campaigns import Campaign, Case, Found
+from support.harness import loops
 from support.judges.applog import accepted, saw
 
 MANNERS: tuple[Edit, ...] = (
@@ -33,7 +34,6 @@ MANNERS: tuple[Edit, ...] = (
     UseBuilder("greedy"),
     UseBuilder("balanced"),
 )
-CALM_S = 60.0
 
 
 class ChangingCampaign(Campaign):
@@ -216,9 +216,5 @@ class ChangingCampaign(Campaign):
 
 
 def run_changing(case: Case, directory: Path, changes: int) -> tuple[Found, ChangingCampaign]:
-    async def limited() -> tuple[Found, ChangingCampaign]:
-        campaign = ChangingCampaign(case, directory, changes)
-        async with asyncio.timeout(150):
-            return await campaign.run(), campaign
-
-    return asyncio.run(limited())
+    campaign = ChangingCampaign(case, directory, changes)
+    return loops.run(campaign.run()), campaign

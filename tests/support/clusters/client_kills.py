@@ -20,13 +20,15 @@ from typing import Any
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.model.errors import NotInMajority
-from ordercast.net.admin.frames import Request, Send
+from ordercast.net.admin.frames import ClientFrame, Send
 from ordercast.net.client.client import Client, connect
-from ordercast.net.client.receipts import ClientReceipt
-from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.client.requests import ClientReceipt
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.export.history import export
-from ordercast.net.store.reader import Reader
+from ordercast.net.store.reader import LogReader
 from support.clusters.processes import ROOT, write_cluster
+from support.harness import loops
 
 SLOW_DISK = ROOT / "tests" / "support" / "programs" / "slow_disk"
 NODE = (sys.executable, "-m", "ordercast.cli", "node")
@@ -111,7 +113,7 @@ def run_case(case: Case, folder: Path) -> Found:
     found = Found()
     with running(folder, case) as daemons:
         campaign = _Campaign(case, daemons, found)
-        asyncio.run(campaign.run())
+        loops.run(campaign.run())
         found.wrong += daemons.stop()
     if not found.wrong:
         found.counts["refused"] += len(campaign.refused)
@@ -173,7 +175,8 @@ class _Campaign:
         await asyncio.gather(*work)
 
     async def _until_something_is_under_way(self, clients: list[Client], site: str) -> None:
-        """Else a kill shows nothing: after a restart a site takes a while until it sends again."""
+        """Wait for messages under way, or a kill shows nothing: after a restart sites send only
+        after a while."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + 20
         seen = {id(c): _last_accepted(c) for c in clients if c.site == site}
@@ -197,7 +200,7 @@ class _Campaign:
         for group, payload, receipt in receipts:
             try:
                 await receipt.stable()
-            except NotInMajority:  # where the machine is so busy that no majority is heard for long
+            except NotInMajority:  # the machine may be so busy that no majority is heard for long
                 self.refused.append(payload)
             else:
                 sent = self.sent.setdefault(group, [[] for _ in range(self.case.clients)])
@@ -208,7 +211,7 @@ class _Campaign:
         outgoing = client._outgoing
         send = outgoing._send
 
-        def counted(frame: Request) -> None:
+        def counted(frame: ClientFrame) -> None:
             self.found.counts["repeats"] += isinstance(frame, Send) and frame.again
             send(frame)
 
@@ -255,7 +258,7 @@ def _judge(
 
 def log_of(store: Path) -> list[tuple[str, bytes]]:
     """Group and payload of all that a site has delivered."""
-    reader = Reader(store)
+    reader = LogReader(store)
     log: list[tuple[str, bytes]] = []
     try:
         position = 1

@@ -1,17 +1,19 @@
-"""The same random schedules over real connections that a proxy before every site disturbs, until so
-many disturbances have happened."""
+"""The random schedules of `campaigns` over real connections. A proxy before every site disturbs
+them until it has done so a given number of times."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.local import LocalCluster
 from ordercast.net.site.assembly import AnyTransport, MakeTransport, over_tcp
 from ordercast.net.site.node import Node
 from support.clusters.campaigns import Campaign, Case, Found
 from support.clusters.processes import NAME
+from support.harness import loops
 from support.harness.ports import free_ports
 from support.network.proxy import Manners, Proxy
 
@@ -67,7 +69,7 @@ class DisturbedCampaign(Campaign):
             options["tls"] = {"dir": str(self.directory / "certs")}
         ports = free_ports(len(sites))
         addresses = {site: f"127.0.0.1:{port}" for site, port in zip(sites, ports, strict=True)}
-        cluster = Cluster.of(self.groups, addresses=addresses, **options)
+        cluster = cluster_of_groups(self.groups, addresses=addresses, **options)
         manners = Manners(mean_bytes=8_000)
         self.cluster = ProxiedCluster(cluster, stores, f"{self.case}", manners)
         return self.cluster
@@ -87,9 +89,5 @@ class DisturbedCampaign(Campaign):
 
 
 def run_disturbed(case: Case, directory: Path, *, disturbances: int, tls: bool) -> Found:
-    async def limited() -> Found:
-        async with asyncio.timeout(30 + disturbances):
-            campaign = DisturbedCampaign(case, directory, disturbances=disturbances, tls=tls)
-            return await campaign.run()
-
-    return asyncio.run(limited())
+    campaign = DisturbedCampaign(case, directory, disturbances=disturbances, tls=tls)
+    return loops.run(campaign.run(), limit_s=30 + disturbances)

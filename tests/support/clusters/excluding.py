@@ -48,7 +48,7 @@ def root_of(cluster: LocalCluster) -> str:
 
 
 async def collected(node: Node, count: int, **begin: Any) -> list[Any]:
-    """So many items behind where reading begins, but for epochs that open."""
+    """The next `count` items from where reading begins, without the epochs that open."""
     found: list[Any] = []
     async for item in node.deliveries(**begin):
         if not isinstance(item, ordercast.EpochOpened):

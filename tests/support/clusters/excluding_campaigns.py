@@ -1,5 +1,5 @@
 """The same random schedules under `exclude`: sites are killed and excluded, come back, and the
-network is split and heals, so that also who was never killed is excluded and returns."""
+network is split and heals, so that sites that were never killed are excluded and return too."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ from typing import Any
 from ordercast.net.local import LocalCluster
 from ordercast.net.site.node import Node
 from support.clusters.campaigns import QUIET_S, Campaign, Case, Found
+from support.harness import loops
 
 SUSPECT_S = 0.15
 
@@ -23,12 +24,12 @@ class ExcludingCampaign(Campaign):
         return super()._has_more(site) or self.found.kills < self.case.kills
 
     def _is_done(self, site: str, node: Node) -> bool:
-        """And all have returned: before that an absent site has nothing to do, and more to come."""
+        """All must have returned too: an absent site looks done, and has more to come."""
         back = node.standing.state() == "present" and not node.core.layout.absent
         return back and super()._is_done(site, node)
 
     async def _calm(self, cluster: LocalCluster) -> None:
-        """And then all are stopped at one moment: one after another they would be missed."""
+        """Stop all sites at one moment: if they left one by one, the rest would exclude them."""
         await super()._calm(cluster)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(QUIET_S):
@@ -64,8 +65,4 @@ class ExcludingCampaign(Campaign):
 
 
 def run_excluding(case: Case, directory: Path) -> Found:
-    async def limited() -> Found:
-        async with asyncio.timeout(300):
-            return await ExcludingCampaign(case, directory).run()
-
-    return asyncio.run(limited())
+    return loops.run(ExcludingCampaign(case, directory).run())

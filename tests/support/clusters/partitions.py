@@ -1,10 +1,6 @@
 """Processes whose network can be split: they dial each other through a proxy for each pair, or each
 runs in a network namespace of its own (Linux, as root), whose link goes down."""
 
-import itertools
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,9 +8,8 @@ from typing import Protocol
 
 from support.clusters.processes import Processes, write_cluster
 from support.harness.ports import free_ports
+from support.network.namespaces import Namespaces
 from support.network.proxy import Manners, Proxy, in_thread
-
-_number = itertools.count()
 
 
 class Network(Protocol):
@@ -79,85 +74,6 @@ def by_proxies(
         )
         stack.enter_context(running)
         yield running, Proxies(proxies)
-
-
-# --- network namespaces ---------------------------------------------------------------------------
-
-
-def why_no_namespaces() -> str | None:
-    """Why this machine cannot have them, for who skips a test; None where it can."""
-    if shutil.which("ip") is None:
-        return "network namespaces need Linux and the command ip"
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    name = f"oc{os.getpid()}-try"
-    done = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return f"network namespaces are not allowed here: {done.stderr.strip()}"
-    _ip("netns", "del", name)
-    return None
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-class Namespaces:
-    """One for each site, and one with a bridge for each side that they can be on."""
-
-    def __init__(self, sites: Sequence[str]) -> None:
-        self.sites = list(sites)
-        self.name = f"oc{os.getpid()}-{next(_number)}"
-        self.address = {site: f"10.77.0.{n}" for n, site in enumerate(sites, 1)}
-
-    def __enter__(self) -> "Namespaces":
-        try:
-            self._make()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for place in (*self.sites, "hub"):
-            words = ["ip", "netns", "del", f"{self.name}-{place}"]
-            subprocess.run(words, capture_output=True, check=False)
-
-    def words(self, site: str) -> list[str]:
-        """What runs a command there."""
-        return ["ip", "netns", "exec", f"{self.name}-{site}"]
-
-    def _make(self) -> None:
-        _ip("netns", "add", f"{self.name}-hub")
-        for side in range(len(self.sites)):
-            self._hub("link", "add", f"side{side}", "type", "bridge")
-            self._hub("link", "set", f"side{side}", "up")
-        for n, site in enumerate(self.sites):
-            place = f"{self.name}-{site}"
-            _ip("netns", "add", place)
-            self._hub("link", "add", f"port{n}", "type", "veth", "peer", "name", "eth0")
-            self._hub("link", "set", "eth0", "netns", place)
-            for words in (
-                ("addr", "add", f"{self.address[site]}/24", "dev", "eth0"),
-                ("link", "set", "eth0", "up"),
-                ("link", "set", "lo", "up"),
-            ):
-                _ip("-n", place, *words)
-        self.heal()
-
-    def _hub(self, *words: str) -> None:
-        _ip("-n", f"{self.name}-hub", *words)
-
-    def split(self, *sides: Sequence[str]) -> None:
-        """The link of a site that is alone goes down; others are plugged in on their side."""
-        for number, side in enumerate(sides):
-            for site in side:
-                port = f"port{self.sites.index(site)}"
-                self._hub("link", "set", port, "master", f"side{number}")
-                self._hub("link", "set", port, "up" if len(side) > 1 else "down")
-
-    def heal(self) -> None:
-        self.split(self.sites)
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from typing import Any
 
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
-from ordercast.net.cluster.config import read_cluster
+from ordercast.net.cluster.certificates import write_certificates
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.export.history import export
-from ordercast.net.link.certificates import write_certificates
 from support.harness.ports import free_ports
 from support.judges.applog import compare, judge, read_notes
 
@@ -183,7 +183,7 @@ class Processes:
     # --- the schedule -----------------------------------------------------------------------------
 
     def roles(self) -> dict[str, list[str]]:
-        """Who is what at first, but for the manager."""
+        """The sites of each role at the start, without the manager."""
         layout = self.config.first_layout()
         roles: dict[str, list[str]] = {"leaf": [], "inner": [], "root": [], "outside": []}
         for site in self.sites:
@@ -205,7 +205,8 @@ class Processes:
         return max(sorted(said), key=said.__getitem__, default=None)
 
     def wait_for_manager(self, down: Sequence[str]) -> str:
-        """One that runs: of one that was just killed the others have yet to hear."""
+        """Wait until the sites name a manager that runs: they may not know yet that theirs was
+        killed."""
         deadline = time.monotonic() + 60
         while (found := self.manager()) is None or found in down:
             assert time.monotonic() < deadline, f"no manager; down: {down}"
@@ -240,8 +241,8 @@ class Processes:
     # --- the end ----------------------------------------------------------------------------------
 
     def settle(self, limit_s: float) -> None:
-        """Until every application has sent all, all of that is stable, and nothing more is seen.
-        Who lacks what another has seen is waited for a while longer: it may only be starved."""
+        """Wait until every application has sent all, all of that is stable, and nothing more comes.
+        A site that lacks what another has seen gets more time: it may only be short of CPU."""
         (self.folder / "enough").touch()
         deadline = time.monotonic() + limit_s
         sizes: list[int] = []

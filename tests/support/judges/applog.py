@@ -45,7 +45,7 @@ def judge(site: str, notes: Iterable[Note]) -> list[str]:
     """What is wrong with one site's stream; nothing, if all is well."""
     wrong: list[str] = []
     told: dict[int, Note] = {}
-    surely = maybe = 0  # confirmed: it returned; it was called
+    surely = maybe = 0  # the confirmed position: of calls that returned, of all calls
     expected: int | None = None
     for note in notes:
         kind = note[0]
@@ -68,12 +68,12 @@ def judge(site: str, notes: Iterable[Note]) -> list[str]:
                     wrong.append(
                         f"{site}: starts at {position}; {surely} is confirmed, {maybe} at most"
                     )
-                surely = maybe = max(surely, position - 1)  # so far it was durable, and no further
+                surely = maybe = max(surely, position - 1)  # the log is durable up to here
             elif position != expected:
                 wrong.append(f"{site}: {position} follows {expected - 1}")
             expected = position + 1
             if told.setdefault(position, note) == (*note[:-1], None):
-                told[position] = note  # a gap that was not durable yet is a message again
+                told[position] = note  # a gap that was not durable may be a message after a restart
             elif told[position] != note:
                 wrong.append(f"{site}: {position} was {told[position][2:]}, now {note[2:]}")
     if sorted(told) != list(range(1, len(told) + 1)):
@@ -82,7 +82,7 @@ def judge(site: str, notes: Iterable[Note]) -> list[str]:
 
 
 def standing(notes: list[Note]) -> list[Note]:
-    """Without what was taken back."""
+    """The notes without deliveries that were rolled back."""
     found: list[Note] = []
     for note in notes:
         if note[0] == "rolled":

@@ -36,9 +36,9 @@ def judge(world: "World") -> list[tuple[Any, ...]]:
 
 
 def leave_out_unagreed(world: "World") -> None:
-    """At `agreed`, of a site that never came back: its deliveries of the epoch that was closed
-    without it, which it cannot take back; but for those of groups whose past it alone could tell,
-    or others that are gone as well: they stand."""
+    """At `agreed`, a site that never came back cannot take back its deliveries of the epoch that
+    was closed without it. Do not judge them, unless all the group's present members went with it:
+    then nobody else knew that past, and the deliveries stand."""
     layout = max((member.layout for member in world.members.values()), key=lambda one: one.count)
     for site in world.down if world.options.deliver == "agreed" else ():
         if site in layout.absent:
@@ -52,7 +52,8 @@ def leave_out_unagreed(world: "World") -> None:
 
 
 def members_in(world: "World", epoch: int, group: str) -> tuple[str, ...]:
-    """All that are to have the group's messages of the epoch, at last: absent ones too."""
+    """The sites that must have the group's messages of the epoch in the end, absent ones
+    included."""
     named: dict[str, tuple[str, ...]] = world.nominal.get(epoch) or world.epochs[epoch][0]
     return named.get(group) or world.listed.get(group, ())
 
@@ -144,8 +145,8 @@ def causal(world: "World", order: dict[str, dict[Message, int]]) -> Found:
 
 
 def who_may_have_lost(world: "World", group: str) -> list[str]:
-    """The members that the group ever had: a message that they lost with their stores is sent again
-    by its origin, behind what was sent after it."""
+    """All members that the group ever had. If they lose a message with their stores, its origin
+    sends it again, after messages that it sent later."""
     named = [groups.get(group, ()) for groups in world.nominal.values()]
     return [site for members in (*named, world.listed.get(group, ())) for site in members]
 
@@ -183,16 +184,16 @@ def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
         named = (site, world.incarnation(site), group, seq)
         there = any(named in places for places in order.values())
         if (site, group, seq) in waiting:
-            continue  # its origin has it, until sites return that it is for
+            continue  # its origin keeps it until the group's members return
         wanted = world.payloads.get((site, group, seq))
         if there and "accepted" in stages and wanted not in (None, content[named]):
             yield ("another content", site, group, seq)
         if site in world.down or world.left(site) or (named in world.ever and world.losses()):
-            continue  # who had it may have lost it with its store, or be retired
+            continue  # the sites that had it may have lost their stores, or be retired
         if "stable" in stages and any(
             s in world.lost or world.left(s) for s in who_may_have_lost(world, group)
         ):
-            continue  # the only one present then had it, and its application had not seen it
+            continue  # perhaps only one site had it, and its application had not seen it
         if "accepted" in stages and REFUSED not in stages and not there:
             yield ("lost", site, group, seq)
         if there and REFUSED in stages and not world.removed(group):
@@ -200,8 +201,8 @@ def nothing_lost(world: "World", order: dict[str, dict[Message, int]]) -> Found:
 
 
 def rolled_back(world: "World", order: dict[str, dict[Message, int]]) -> Found:
-    """No more than needed: the first that was annulled is not at its place afterwards either; and
-    what the site does not deliver in that epoch after all, nobody does."""
+    """A rollback takes back no more than needed: afterwards another message is at the place of the
+    first one. A message that the site never delivers again in that epoch, no site delivers then."""
     for site, rollback in world.rollbacks:
         if site not in world.members or site in world.lost or site not in order:
             continue

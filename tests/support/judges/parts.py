@@ -1,6 +1,6 @@
 """The audit of the pipeline without Spark: the same steps, a loop instead of two shuffles.
 
-Rows go through everything they go through on Spark, packing and findings included; cuts may be put
+Rows go through everything they go through on Spark, packing and evidence included; cuts may be put
 anywhere, for the verdict must not depend on them.
 """
 
@@ -17,23 +17,23 @@ from ordercast.history.rows import History, Row
 from ordercast.history.schema import arrow_schema
 from ordercast.history.tables import TABLES
 from ordercast.pipeline.audits import verdicts
-from ordercast.pipeline.audits.at_driver import DriverWork, Gathered
 from ordercast.pipeline.audits.cuts import Cuts, no_cuts
+from ordercast.pipeline.audits.driver_work import DriverWork, Gathered
+from ordercast.pipeline.audits.evidence import Evidence, decode, encode
 from ordercast.pipeline.audits.facts import gather
 from ordercast.pipeline.audits.files import UNUSED
-from ordercast.pipeline.audits.findings import Finding, decode, encode
-from ordercast.pipeline.audits.names import Contents, legend, number_names, split_small
+from ordercast.pipeline.audits.glossary import Contents, number_names, split_small, translation
 from ordercast.pipeline.audits.numbers import Numbers
-from ordercast.pipeline.audits.plan import Outcome, judge
 from ordercast.pipeline.audits.rows import DELIVERED, SENT
-from ordercast.pipeline.audits.tasks import Task
+from ordercast.pipeline.audits.steps import Judged, judge
+from ordercast.pipeline.audits.tasks import JudgingTask
 
 
 class Loop(DriverWork):
-    """The driver's loop, with findings that travel as they do on Spark."""
+    """The driver's loop, with evidence that travels as it does on Spark."""
 
-    def run(self, task: Task) -> list[Finding]:
-        return [decode(encode(finding)) for finding in super().run(task)]
+    def run(self, task: JudgingTask) -> list[Evidence]:
+        return [decode(encode(evidence)) for evidence in super().run(task)]
 
 
 def gathered(history: History, shares: int, batches: int) -> Gathered:
@@ -53,7 +53,7 @@ class Audited:
     """What `report` shows is the JSON of the audit without its time."""
 
     report: dict[str, Any]
-    outcome: Outcome
+    outcome: Judged
     numbers: Numbers
     work: Loop
 
@@ -76,7 +76,7 @@ def audit_in_loop(
     contents = Contents(rows.glossaries())
     small = split_small(history.groups, history.events, history.epochs, contents.runs)
     numbers = number_names(small, contents)
-    work = Loop(rows, legend(numbers, rows.glossaries()))
+    work = Loop(rows, translation(numbers, rows.glossaries()))
     facts, logs = gather(numbers, list(small.values()))
     sites_run = np.array([run for run, _ in numbers.sites], np.int64)
     sites = len(numbers.sites)
@@ -85,7 +85,7 @@ def audit_in_loop(
     elif where is None:
         where = random_cuts(rng or random.Random(1), history, sites, cuts)
     asked = request_shares if contents.asked else 0
-    task = Task(facts, numbers.arrays, sites_run, where, causal, request_shares=asked)
+    task = JudgingTask(facts, numbers.arrays, sites_run, where, causal, request_shares=asked)
     outcome = judge(work, task, logs)
     counts = outcome.total.counts
     report = {

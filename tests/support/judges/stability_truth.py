@@ -1,9 +1,9 @@
 """A judge that knows the truth about stability: which records are durable at which site.
 
 A simulated run is watched from outside: records as they become durable, by site, epoch and group;
-what each site calls stable or final, lets through its gate, and forgets. All of that is held
-against what every member of the group in that epoch has. A site's own log counts as it is: what it
-reveals it reveals when that is durable (`core.outbox`).
+what each site calls stable or final, lets through its gate, and forgets. Each of these is compared
+with what every member of the group in that epoch has. A site's own log counts before it is durable:
+the site shows nothing of it to others until then (`core.outbox`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -157,8 +157,8 @@ def _left(world: World) -> Iterator[str]:
 
 
 def tracked(seed: int, trackers: Sequence[str] = BY_ROUNDS, *, epochs_every: int = 10) -> SimConfig:
-    """A schedule whose tracker is drawn. One of every few changes its groups, or loses sites, so
-    that epochs follow each other; of the others half lose up to 30 % of all frames."""
+    """A schedule whose tracker is drawn. Some schedules change groups or lose sites, so that epochs
+    follow each other. Half of the others lose up to 30 % of all frames."""
     stream = Stream(seed, "tracked")
     tracker = trackers[seed % len(trackers)]
     protocol = stream.choice(_OFTEN)

@@ -8,8 +8,8 @@ and a member may crash at any point between the duties of the outbox that the st
 the first and after the last), and starts again at any later moment. Time does not pass until
 nothing is under way; then the earliest alarm goes off.
 
-A member is a function of its state and a call: each is computed once, and what differs only in how
-steps of different members interleave costs a look into a table.
+A member's next state follows from its state and the call. Each such step is computed once and then
+looked up, so that other orders of the same steps cost little.
 """
 
 import io
@@ -95,7 +95,7 @@ class Model:
             deliver=deliver, on_failure=policy, timing=Timing(suspect=100 * MILLISECOND)
         )
         self.hit = tuple(hit) or self.sites  # who may crash
-        self.patience = patience  # for so long a site may stay away, or cut off
+        self.patience = patience  # how long a site may stay away, or cut off
         self._until = 0
         self.first = first_layout(
             sites, voters, {g: tuple(m) for g, m in groups.items()}, "greedy", protocol, build

@@ -37,8 +37,9 @@ def merge(messages: int, **options: object) -> Model:
 def excluding(
     groups: dict[str, list[str]], calls: list[Call], voters: str = "a", **options: object
 ) -> Model:
-    """Under `exclude`: a site that is away may be waited for, or excluded, and returns. That it is
-    silent for too long shows after four of the manager's beats: it may be away twice as long."""
+    """A model under `exclude`: the others wait for a site that is away, or exclude it, and it
+    returns. The manager notices after four beats that a site is silent; the site may be away twice
+    as long."""
     sites = sorted({site for members in groups.values() for site in members})
     shared: dict[str, object] = {"policy": "exclude", "fifo": True, "patience": 400 * MILLISECOND}
     return Model(groups, sites, list(voters), calls, **(shared | options))  # type: ignore[arg-type]

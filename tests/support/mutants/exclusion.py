@@ -22,7 +22,7 @@ from ordercast.core.own import OwnMessages
 from ordercast.core.stability.plain import Plain
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch, MessageId, Placed
-from ordercast.wire.epochs import Logged, Past
+from ordercast.wire.epochs import LogReport, PastNeeded
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -56,7 +56,7 @@ def deliveries_are_reported_instead_of_logs() -> Patches:
     """At `safe` a site has more in its log than it has delivered."""
     plain = Flusher.report
 
-    def report(self: Flusher) -> Logged | None:
+    def report(self: Flusher) -> LogReport | None:
         found = plain(self)
         engines = self._member.engines
         if found is None or self._member.options.deliver != "safe":
@@ -148,7 +148,7 @@ def two_managers() -> Patches:
 def the_shortest_log_is_the_past() -> Patches:
     plain = past.choose
 
-    def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
+    def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
         counts: dict[tuple[int, Group], int] = {}
         for report in reports.values():
             for epoch, group, number, _ in report.counts:
@@ -198,7 +198,7 @@ def the_log_is_cut_before_the_past_is_there() -> Patches:
 def the_past_is_delivered_before_open() -> Patches:
     plain = Flusher._confirm
 
-    def confirm(self: Flusher, told: Past) -> None:
+    def confirm(self: Flusher, told: PastNeeded) -> None:
         plain(self, told)
         member = self._member
         counts = {(epoch, group): number for epoch, group, number, _, _ in told.needs}

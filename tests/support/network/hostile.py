@@ -18,12 +18,12 @@ from zlib import crc32
 import msgspec
 
 from ordercast.model.epochs import AddGroup
+from ordercast.model.limits import MEMBERS
 from ordercast.net.link.hello import VERSION as HELLO_VERSION
 from ordercast.net.link.hello import Hello, encode_hello
 from ordercast.wire.codec import MAGIC, VERSION
-from ordercast.wire.epochs import Ask, Fed, Feed, InEpoch
+from ordercast.wire.epochs import ChangeRequest, Fed, Feed, InEpoch
 from ordercast.wire.frames import Ack
-from ordercast.wire.limits import MEMBERS
 from ordercast.wire.voting import Vote
 
 Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter, random.Random], Awaitable[None]]
@@ -195,7 +195,7 @@ class Attacker:
             InEpoch(0, Ack(1, 1, ())),
             Feed(-1, (), 0, ()),
             Fed(0, (("c", (("a", 1, "g", 0),)),)),
-            Ask("c", (AddGroup("g", ("a",) * (MEMBERS + 1)),)),
+            ChangeRequest("c", (AddGroup("g", ("a",) * (MEMBERS + 1)),)),
             Vote(-1, 0, 0, True),
         )
         body = msgspec.msgpack.encode(rng.choice(broken))

@@ -1,7 +1,6 @@
 """Transports for tests: started on free ports of the loopback; what they report is kept."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from ordercast.net.link.tls import TlsConfig
 from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.frames import UP, Data, Frame, Submit
+from support.harness import loops
 
 Runner = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -34,15 +34,11 @@ WAIT_S = 30.0
 
 
 def on_asyncio(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(main)
+    loops.run(main)
 
 
 def on_uvloop(main: Coroutine[Any, Any, None]) -> None:
-    if sys.version_info >= (3, 12):
-        asyncio.run(main, loop_factory=uvloop.new_event_loop)
-    else:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(main)
+    loops.run(main, loop=uvloop.new_event_loop)
 
 
 both_loops = pytest.mark.parametrize(

@@ -1,12 +1,12 @@
-"""Network namespaces on a bridge: each site has a network interface and an address of its own."""
+"""Network namespaces on bridges: each site has a network interface and an address of its own."""
 
-import contextlib
+import itertools
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-NETWORK = "10.99.0"
+_number = itertools.count()
 
 
 def why_not() -> str:
@@ -27,33 +27,63 @@ def why_not() -> str:
         subprocess.run(["ip", "netns", "del", trial], capture_output=True)
 
 
-@contextlib.contextmanager
-def bridged(sites: Sequence[str]) -> Iterator[dict[str, tuple[str, str]]]:
-    """Namespace and address of each site. The bridge has a namespace too: the machine's own network
-    is not touched."""
-    prefix = f"oc{os.getpid()}"
-    switch = f"{prefix}s"
-    names = {site: f"{prefix}{site}" for site in sites}
-    try:
-        _ip("netns", "add", switch)
-        _ip("-n", switch, "link", "add", "br0", "type", "bridge")
-        _ip("-n", switch, "link", "set", "br0", "up")
-        for number, name in enumerate(names.values(), 1):
-            port = f"p{number}"
-            _ip("netns", "add", name)
-            peer = ["peer", "name", port, "netns", switch]
-            _ip("-n", name, "link", "add", "eth0", "type", "veth", *peer)
-            _ip("-n", switch, "link", "set", port, "master", "br0", "up")
-            _ip("-n", name, "addr", "add", f"{NETWORK}.{number}/24", "dev", "eth0")
-            _ip("-n", name, "link", "set", "lo", "up")
-            _ip("-n", name, "link", "set", "eth0", "up")
-        yield {
-            site: (name, f"{NETWORK}.{number}")
-            for number, (site, name) in enumerate(names.items(), 1)
-        }
-    finally:
-        for name in (*names.values(), switch):
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+class Namespaces:
+    """One for each site, and one with a bridge for each side that they can be on. The machine's own
+    network is not touched."""
+
+    def __init__(self, sites: Sequence[str]) -> None:
+        self.sites = list(sites)
+        self.name = f"oc{os.getpid()}-{next(_number)}"
+        self.address = {site: f"10.77.0.{n}" for n, site in enumerate(sites, 1)}
+
+    def __enter__(self) -> "Namespaces":
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for place in (*self.sites, "hub"):
+            words = ["ip", "netns", "del", f"{self.name}-{place}"]
+            subprocess.run(words, capture_output=True, check=False)
+
+    def words(self, site: str) -> list[str]:
+        """What runs a command there."""
+        return ["ip", "netns", "exec", f"{self.name}-{site}"]
+
+    def _make(self) -> None:
+        _ip("netns", "add", f"{self.name}-hub")
+        for side in range(len(self.sites)):
+            self._hub("link", "add", f"side{side}", "type", "bridge")
+            self._hub("link", "set", f"side{side}", "up")
+        for n, site in enumerate(self.sites):
+            place = f"{self.name}-{site}"
+            _ip("netns", "add", place)
+            self._hub("link", "add", f"port{n}", "type", "veth", "peer", "name", "eth0")
+            self._hub("link", "set", "eth0", "netns", place)
+            for words in (
+                ("addr", "add", f"{self.address[site]}/24", "dev", "eth0"),
+                ("link", "set", "eth0", "up"),
+                ("link", "set", "lo", "up"),
+            ):
+                _ip("-n", place, *words)
+        self.heal()
+
+    def _hub(self, *words: str) -> None:
+        _ip("-n", f"{self.name}-hub", *words)
+
+    def split(self, *sides: Sequence[str]) -> None:
+        """The link of a site that is alone goes down; others are plugged in on their side."""
+        for number, side in enumerate(sides):
+            for site in side:
+                port = f"port{self.sites.index(site)}"
+                self._hub("link", "set", port, "master", f"side{number}")
+                self._hub("link", "set", port, "up" if len(side) > 1 else "down")
+
+    def heal(self) -> None:
+        self.split(self.sites)
 
 
 def _ip(*words: str) -> None:

@@ -1,8 +1,8 @@
 """A process that kills itself at one step of a snapshot: `replica_child.py DIR STEP`.
 
-Two sites in one process, on real stores. Site a's replica takes snapshots, site b's is made anew
-from the first position: so b says what a's state must be. Says as JSON what it found, does some
-commands, saves, and dies of SIGKILL when the step named comes; with no such step it leaves.
+Two sites in one process, on real stores. Site a's replica takes snapshots. Site b's replica starts
+from the first position, so its state is what a's must be. The process prints as JSON what it found,
+does some commands, saves, and kills itself with SIGKILL at the named step, or ends after the last.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Log:
 
 
 def watch_the_steps(directory: Path) -> None:
-    """Each step of the file goes on as it was, if this is not where the process ends."""
+    """End the process at the named step of the file; let all other steps go on."""
 
     def before(step: Callable[[], str], do: Callable[..., Any]) -> Callable[..., Any]:
         def doing(*arguments: Any) -> Any:

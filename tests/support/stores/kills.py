@@ -37,8 +37,8 @@ def last(lines: list[str], kind: str) -> int:
 
 
 def read_all(store: Store) -> list[int]:
-    """The positions above the confirmed one, each checked to hold the message that belongs there.
-    A batch is confirmed in part, perhaps: it is given whole."""
+    """The positions above the confirmed one; each must hold the message that belongs there. A batch
+    that is confirmed in part comes whole."""
     found: list[int] = []
     position = store.confirmed + 1
     while batches := store.read(position, 500):

@@ -19,7 +19,7 @@ from support.cases.tables import random_table
 
 OUTSIDE = "outside"
 P, L = MILLISECOND, 5 * MILLISECOND
-# The papers' networks lose nothing, and acknowledge nothing: that comes when all is delivered.
+# The papers' networks lose nothing and acknowledge nothing: here that comes after all deliveries.
 LATE = Timing(ack_delay=SECOND, resend_after=10 * SECOND, resend_at_most=10 * SECOND)
 
 

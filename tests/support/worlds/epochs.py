@@ -103,18 +103,18 @@ class World:
         self.stages: dict[tuple[str, str, int], set[str]] = {}
         self.listed: dict[str, tuple[str, ...]] = {}  # members of implicit groups
         self.before: dict[tuple[str, str, int], int] = {}  # deliveries at the origin, by message
-        self.payloads: dict[tuple[str, str, int], bytes] = {}  # of the last that had this number
+        self.payloads: dict[tuple[str, str, int], bytes] = {}  # of the last with this number
         self.cut: set[frozenset[str]] = set()
-        self.deaf: set[tuple[str, str]] = set()  # who is not heard by whom
+        self.deaf: set[tuple[str, str]] = set()  # (from, to): frames that are lost on the way
         self.stores: dict[str, int] = {}
         self.outcomes: dict[str, str] = {}
         self.epochs: dict[int, tuple[Any, ...]] = {}
         self.nominal: dict[int, dict[str, tuple[str, ...]]] = {}  # absent members included
         self.attempts: dict[str, int] = {}
         self.rollbacks: list[tuple[str, Rollback]] = []
-        self.lost: dict[str, int] = {}  # sites whose store was lost: how often
-        self.lapses: dict[str, dict[int, None]] = {}  # epochs that closed without it, for too long
-        self.first_epoch: dict[str, int] = {}  # of a site without its store: the next it was in
+        self.lost: dict[str, int] = {}  # how often a site's store was lost
+        self.lapses: dict[str, dict[int, None]] = {}  # epochs that a site missed for good
+        self.first_epoch: dict[str, int] = {}  # the first epoch of a site after its store was lost
         self.down: set[str] = set()  # for good
         self.ever: set[Any] = set()  # all that was delivered anywhere
         self.violations: list[tuple[Any, ...]] = []
@@ -354,7 +354,7 @@ class World:
             self.first_epoch[site] = opened.epoch
 
     def _roll_back(self, site: str, rollback: Rollback) -> None:
-        """Exactly what was delivered beyond the position, and all of it of one epoch."""
+        """A rollback must name exactly the deliveries after its position, all of one epoch."""
         if rollback.attempt <= self.attempts.get(site, 1):
             return  # repeated by a restart
         seen = self.seen[site]
@@ -371,7 +371,7 @@ class World:
         self.rollbacks.append((site, rollback))
 
     def _annulled(self, site: str, delivery: Delivery) -> bool:
-        """Repeated by a restart, although it was rolled back since."""
+        """Whether a restart repeats this delivery although it was rolled back since."""
         return any(
             who == site and rollback.attempt > delivery.attempt
             and delivery.position > rollback.position
@@ -398,13 +398,14 @@ class World:
                 self._push(self.now + delay, "frame", peer, site, frame)
 
     def hold(self, site: str, *, held: bool) -> None:
-        """The site's application lags, or has caught up; a restart begins without."""
+        """The site's application lags, or has caught up. After a restart it does not lag."""
         if site in self.members:
             self.members[site].hold(self.now, held=held)
             self.drain(site)
 
     def partition(self, side: Sequence[str]) -> None:
-        """Those on this side hear no others; nobody on it: all hear each other."""
+        """Sites on this side and all others do not hear each other. An empty side heals the
+        network."""
         others = [site for site in self.disks if site not in side]
         self.cut = {frozenset((a, b)) for a in side for b in others}
         self.partitions += bool(self.cut)
@@ -420,7 +421,7 @@ class World:
         return named.get(group) or self.listed.get(group, ())
 
     def skipped(self, site: str, epoch: int) -> bool:
-        """It was absent for too long: from what it was in last it goes on where it returned."""
+        """Whether the site was absent for so long that it never gets the messages of this epoch."""
         for last in self.lapses.get(site, ()):
             returned = [o.epoch for o in self.opened[site] if o.epoch > last and o.joined]
             if last <= epoch < min(returned, default=0):
@@ -428,19 +429,19 @@ class World:
         return False
 
     def removed(self, group: str) -> bool:
-        """Perhaps while it was frozen: what its absent members had of it stands, and its origins
-        were told that no epoch takes it."""
+        """Whether the group is gone. If it was frozen then, deliveries at its absent members stand,
+        and its origins were told that their messages are refused."""
         layout = max((m.layout for m in self.members.values()), key=lambda one: one.count)
         named = group.startswith("@") or group in layout.groups
         return self.options.on_failure == "exclude" and not named
 
     def ended_with(self, group: str, epoch: int) -> bool:
-        """Removed, perhaps frozen, after this epoch: what its absent members had of it stands."""
+        """Whether this was the last epoch of a group that was removed."""
         later = (named for at, (named, *_) in self.epochs.items() if at > epoch)
         return self.removed(group) and not any(group in named for named in later)
 
     def left(self, site: str) -> bool:
-        """Retired under `exclude`, perhaps while it was absent: nothing is asked of it."""
+        """Whether the site was retired under `exclude`. It need not have anything then."""
         layout = max((m.layout for m in self.members.values()), key=lambda one: one.count)
         return self.options.on_failure == "exclude" and site not in layout.roster
 

@@ -22,7 +22,7 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.epochs import AddGroup, AddVoter, JoinGroup, LeaveGroup
 from ordercast.model.implicit import implicit_group
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.wire.epochs import Ask
+from ordercast.wire.epochs import ChangeRequest
 from support.cases.drawn_frames import Drawer
 from support.judges.epoch_judge import agreement, each_alone, judge, one_order
 from support.worlds.epochs import World
@@ -74,7 +74,7 @@ NOTHING = MemberBox((), (), (), (), (), (), None)
 
 
 class Fallen(Member):
-    """An insider's own object may fall over the answers to lies: that is nobody else's mistake."""
+    """The insider's own object may fail on the answers to its lies. No other site is to blame."""
 
     fallen = False
 
@@ -140,7 +140,7 @@ class LyingWorld(World):
         return len({m.layout.count for m in honest}) == 1 and all(map(self._is_calm, honest))
 
     def _is_calm(self, member: Member) -> bool:
-        """In causal order the liar's own batches may wait for ever for a past that they made up."""
+        """In causal order the liar's own batches may wait for ever: their past is invented."""
         liar = self.case.liar
         waiting = [getattr(e.ordering, "_waiting", {}) for e in member.engines.values()]
         held = [(batches, batches.pop(liar)) for batches in waiting if liar in batches]
@@ -156,7 +156,7 @@ class LyingWorld(World):
             victim = rng.choice(others)
             member = self.members[victim]
             frame = Drawer(rng, member, self.case.liar, list(SITES)).frame()
-            if isinstance(frame, Ask) and self._makes_one_of_us(frame):
+            if isinstance(frame, ChangeRequest) and self._makes_one_of_us(frame):
                 continue  # any site may ask for that
             member.receive(self.now, self.case.liar, frame)
             if rng.random() < 0.7:
@@ -164,7 +164,7 @@ class LyingWorld(World):
             if rng.random() < 0.2:
                 self.run(self.now + rng.randrange(3 * MILLISECOND))
 
-    def _makes_one_of_us(self, frame: Ask) -> bool:
+    def _makes_one_of_us(self, frame: ChangeRequest) -> bool:
         """A voter is believed, and so is a member."""
         return any(
             isinstance(edit, AddVoter)
@@ -231,7 +231,7 @@ def _judged(world: LyingWorld) -> list[tuple[Any, ...]]:
     liar, case = world.case.liar, world.case
     world.down.add(liar)
     if not case.insider and case.policy == "exclude":
-        found = judge(world)  # who waits for the liar does without it
+        found = judge(world)  # nobody waits for the liar any longer
         found = [one for one in found if liar not in map(str, one[1:3])]
         return found + _forged(world)
     if case.insider:

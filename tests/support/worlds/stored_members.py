@@ -20,14 +20,14 @@ from ordercast.core.epochs.records import Caught, EpochOpened, Folded, MemberBox
 from ordercast.core.epochs.returning import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
-from ordercast.history.rows import BASE, OPEN, ROLLBACK, History
+from ordercast.history.rows import BASE, EXCLUDED, OPEN, RETURNED, ROLLBACK, History
 from ordercast.model.epochs import Finish, Open
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.config import Retention
 from ordercast.net.export.history import export
-from ordercast.net.store.openings import founding_told, open_event
-from ordercast.net.store.rollbacks import EXCLUDED, RETURNED, rollback_event
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import founding_facts, opening_event, rollback_event
+from ordercast.net.store.store import Store
 from support.cases.epoch_schedules import ON_TREES, drawn_world
 from support.cases.exclude_schedules import drawn_world as excluding_world
 from support.cases.exclude_schedules import hard_world
@@ -60,7 +60,7 @@ class StoredMembers(World):
             path = self._killed(before)
         store = self.on_store[site] = open_store(path, site=site, retention=self.retention)
         founder = site in self.first.roster and site not in self.lost
-        epochs = founding_told(self.first) if founder else []
+        epochs = founding_facts(self.first) if founder else []
         store.describe(
             deliver=self.options.deliver, on_failure=self.options.on_failure, epochs=epochs
         )
@@ -92,7 +92,7 @@ class StoredMembers(World):
         return store.path
 
     def _fill(self, site: str, store: Store) -> None:
-        """The application goes on where it was."""
+        """Give the application what it has not seen, from the store's log."""
         seen = self.seen[site]
         for rollback in store.rollbacks():
             self._roll_back(site, rollback)
@@ -126,7 +126,7 @@ class StoredMembers(World):
         super()._persist(site, box)
         member, seen = self.members[site], len(self.seen[site])
         attempt = self.attempts.get(site, 1)
-        written = Written(
+        written = StoreBox(
             box.persist, at_ns=self.now + 1, after_position=seen, delivered=seen,
             events=[*self._presence(site), *_events(box)], after_attempt=attempt,
             refused=[(r.group, r.seq) for r in box.receipts if r.stage == REFUSED],
@@ -145,10 +145,11 @@ class StoredMembers(World):
         if not self.together:
             super()._forget(site, box)
             if box.forget is not None:
-                self.on_store[site].write(Written(forget=box.forget, at_ns=self.now + 1), None)
+                self.on_store[site].write(StoreBox(forget=box.forget, at_ns=self.now + 1), None)
 
     def _presence(self, site: str) -> list[tuple[str, int, str]]:
-        """The site has learned that it is absent, or no more."""
+        """The events of a site that has just learned that it was excluded, or that it has
+        returned."""
         layout = self.members[site].layout
         seen = len(self.seen[site])
         if site in layout.absent and site not in self._away:
@@ -163,11 +164,11 @@ class StoredMembers(World):
     def close(self) -> None:
         for site, store in self.on_store.items():
             attempt = self.attempts.get(site, 1)
-            flush(store, Written(delivered=len(self.seen[site]), after_attempt=attempt))
+            flush(store, StoreBox(delivered=len(self.seen[site]), after_attempt=attempt))
             store.close_sync(quiet=site in self.members and not self._has_left(site))
 
     def _has_left(self, site: str) -> bool:
-        """It is not asked to have everything: it was retired, or is away for good."""
+        """Whether the site was retired or is away for good. It need not have everything then."""
         return self.left(site) or bool(self.members[site].flush.waiting())
 
 
@@ -175,7 +176,7 @@ Event: TypeAlias = tuple[str, int, str]
 
 
 def _events(box: MemberBox) -> list[Event]:
-    opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
+    opened = [opening_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
     return [rollback_event(i) for i in box.deliver if isinstance(i, Rollback)] + opened
 
 
@@ -238,15 +239,15 @@ def cut_off(folder: Path, deliver: str, seed: int = 3) -> StoredMembers:
         world.submit(other, "h", b"together %d" % number)
     world.run(4 * SECOND)
     assert root in next(m for s, m in world.members.items() if s != root).layout.absent
-    for store in world.on_store.values():  # commits are another thread's: who reads now sees all
+    for store in world.on_store.values():  # another thread commits: wait until readers see all
         flush(store)
     return world
 
 
 def judge_export(world: StoredMembers) -> int:
-    """The export is good, and has what the applications saw, but for what lies below a base; how
-    many sites have one. What only a site had whose store was lost is lost, and so is what absent
-    sites missed and only one had that was retired."""
+    """The export keeps all guarantees, and has exactly what the applications saw above the bases.
+    Returns how many sites have a base. Messages may be lost with the last store that had them, or
+    with the retired site that alone had them."""
     out = world.folder / "out"
     export(world.folder, out)
     history = read_history(out)
@@ -259,7 +260,7 @@ def judge_export(world: StoredMembers) -> int:
     assert wrong <= excused, report.verdicts
     bases: dict[str, int] = {}
     for event in history.events:
-        if event.kind == BASE and "join" not in event.detail:  # what was before that is there
+        if event.kind == BASE and "join" not in event.detail:  # rows below a join are exported
             bases[event.site] = max(event.position, bases.get(event.site, 0))
     wanted = {
         (site, position): (epoch, message, digest(payload))

@@ -18,7 +18,7 @@ class Weather:
     loss: float = 0.0
     duplicate: float = 0.0
     reorder: float = 0.0
-    replay: float = 0.0  # of anything that was ever sent, long after
+    replay: float = 0.0  # chance that something sent long ago arrives again
 
 
 class Streams:

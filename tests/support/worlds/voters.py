@@ -97,7 +97,7 @@ class Parliament:
         return index
 
     def alarm(self, name: str) -> None:
-        """Its alarm is due: time goes on to it."""
+        """Move time on to this voter's alarm, which rings."""
         self.now = max(self.now, self[name].alarm_at)
         self[name].alarm(self.now)
         self.settle_duties(name)
@@ -253,7 +253,8 @@ def drawn_run(seed: int, *, kind: type[Raft] = Raft, steps: int = 300) -> Drawn:
 
 
 def may_lose(world: Parliament) -> bool:
-    """Never two stores of the same three at once: everybody knows of all that were lost before."""
+    """Whether another store may be lost: only when all voters know of those that were lost
+    before."""
     rafts = [machine.raft for machine in world.machines.values()]
     return all(
         raft is not None and raft.log.stores().get(name) == machine.store
@@ -273,14 +274,14 @@ def alarm_one(world: Parliament, draw: random.Random, up: list[str]) -> None:
 
 
 def stampede(world: Parliament, up: list[str]) -> None:
-    """All that wait for a leader have waited long enough."""
+    """The alarms of all voters that wait for a leader ring together."""
     for name in up:
         if world[name].role != LEADER and world[name].alarm_at < 1 << 62:
             world.alarm(name)
 
 
 def work(world: Parliament, draw: random.Random, name: str, step: int, *, same: bool) -> None:
-    """Of a leader; `same`: the voters stay those that they are."""
+    """A leader proposes something; with `same`, no change of voters."""
     raft = world[name]
     if raft.role != LEADER:
         return

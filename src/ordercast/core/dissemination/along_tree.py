@@ -18,10 +18,10 @@ from ordercast.model.options import NEVER
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.datagrams import Datagram
 from ordercast.wire.dissemination import (
+    DisseminationFrame,
     Heard,
     Many,
-    Passing,
-    Spreading,
+    TreePacket,
     decode_many,
     encode_many,
     frames_for,
@@ -40,7 +40,7 @@ class AlongTree:
         self._reach = Reach(self._times)
         self._stream = 0
         self._probe_at = NEVER
-        self._frames: list[tuple[Site, Spreading]] = []
+        self._frames: list[tuple[Site, DisseminationFrame]] = []
         self._packets: list[tuple[Site, list[InEpoch]]] = []
         self._wrong: list[tuple[Site, str]] = []
 
@@ -60,10 +60,10 @@ class AlongTree:
         packets, rest = self._fanout.split(now, sends, self._reach.reached(now))
         for many in packets:
             self.counts["packets_sent"] += 1
-            self._pass(Passing(self.epoch, self.site, self._stream, encode_many(many)), many)
+            self._pass(TreePacket(self.epoch, self.site, self._stream, encode_many(many)), many)
         return rest
 
-    def _pass(self, frame: Passing, many: Many) -> None:
+    def _pass(self, frame: TreePacket, many: Many) -> None:
         wanted = {head.site: None for head in many.heads}
         for child, below in branches(frame.origin, self.sites, self.site).items():
             if any(site in wanted for site in below):
@@ -71,7 +71,7 @@ class AlongTree:
                 self.counts["packets_passed"] += 1
 
     def receive(self, now: int, peer: Site, frame: WireFrame) -> bool:
-        if type(frame) is Passing:
+        if type(frame) is TreePacket:
             self._take(peer, frame)
         elif type(frame) is Heard:
             if frame.stream == self._stream:
@@ -80,7 +80,7 @@ class AlongTree:
             return False
         return True
 
-    def _take(self, peer: Site, frame: Passing) -> None:
+    def _take(self, peer: Site, frame: TreePacket) -> None:
         if frame.epoch != self.epoch or parent_in(frame.origin, self.sites, self.site) != peer:
             self.counts["not_of_the_tree"] += 1  # one of us has not heard of the epoch yet
             return
@@ -121,7 +121,7 @@ class AlongTree:
     def drain(self, now: int) -> WayBox:
         if self._probe_at <= now:
             self._probe_at = now + self._times.beat_most
-            probe = Passing(self.epoch, self.site, self._stream, b"")
+            probe = TreePacket(self.epoch, self.site, self._stream, b"")
             for child in branches(self.site, self.sites, self.site):
                 self._frames.append((child, probe))
         box = WayBox(self._frames, [], self._packets, self._wrong, self._probe_at)

@@ -16,9 +16,9 @@ from ordercast.model.groups import Site
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.datagrams import Datagram
 from ordercast.wire.dissemination import (
+    DisseminationFrame,
     Heard,
     Keyed,
-    Spreading,
     decode_many,
     encode_many,
     frames_for,
@@ -40,7 +40,7 @@ class ByStreams:
         self.sites: tuple[Site, ...] = ()  # who is told our key
         self.keys: dict[int, bytes] = {}  # by stream: our own, and those we were told
         self._fanout = Fanout(self.multicast.limits.packet_bytes)
-        self._frames: list[tuple[Site, Spreading]] = []
+        self._frames: list[tuple[Site, DisseminationFrame]] = []
 
     def differs(self, epoch: int, sites: tuple[Site, ...]) -> bool:
         return (epoch, sites) != (self.epoch, self.sites)

@@ -10,14 +10,13 @@ So does what rides with data that is shared: it is for one peer, and stays on on
 from collections.abc import Container, Sequence
 from typing import TypeAlias
 
-from ordercast.core.weights import weight_of
 from ordercast.model.groups import Site
-from ordercast.model.messages import Batch
+from ordercast.model.limits import ITEMS
 from ordercast.model.options import SECOND
 from ordercast.wire.dissemination import Head, Many
 from ordercast.wire.epochs import InEpoch, SiteFrame
-from ordercast.wire.frames import CONTROL, Data, Item, Relay
-from ordercast.wire.limits import ITEMS
+from ordercast.wire.frames import CONTROL, Data, Item
+from ordercast.wire.items import total_weight
 
 Sends: TypeAlias = Sequence[tuple[Site, SiteFrame]]
 _Lane: TypeAlias = tuple[Site, int, int]  # peer, epoch, lane
@@ -47,7 +46,7 @@ class Fanout:
             before = self._sent.get(lane, 0)
             again = data.number <= before
             self._sent[lane] = max(before, data.number + len(data.items) - 1)
-            if again or peer not in reached or sum(map(weight_of, data.items)) > self._most:
+            if again or peer not in reached or total_weight(data.items) > self._most:
                 rest.append((peer, frame))
                 continue
             count = had[lane] = had.get(lane, -1) + 1
@@ -90,7 +89,7 @@ class Fanout:
                 rest.append((peer, InEpoch(epoch, data)))
                 continue
             going.append((peer, data, mine_too))
-        fits = len(items) <= ITEMS and sum(map(weight_of, items)) <= self._most
+        fits = len(items) <= ITEMS and total_weight(items) <= self._most
         if not going or not fits:
             rest.extend((peer, InEpoch(epoch, data)) for peer, data, _ in going)
             return
@@ -128,7 +127,7 @@ def _many(epoch: int, items: list[Item], going: list[tuple[Site, Data, tuple[int
 
 
 def _name(item: Item) -> tuple[object, ...]:
-    batch: Batch | None = item.placed.batch if type(item) is Relay else getattr(item, "batch", None)
+    batch = item.carried()
     if batch is None:
         return (item,)
     return (batch.origin, batch.incarnation, batch.group, batch.seq)

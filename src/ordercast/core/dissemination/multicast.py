@@ -15,7 +15,7 @@ from ordercast.core.dissemination.sending import Sending
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.model.groups import Site
 from ordercast.model.options import NEVER
-from ordercast.wire.datagrams import Ask, Beat, Datagram, Piece
+from ordercast.wire.datagrams import Beat, Datagram, Piece, PieceRequest
 
 
 class Drained(msgspec.Struct):
@@ -106,7 +106,7 @@ class Multicast:
             self._hand_up(source.origin, packets)
             if tell:
                 self._heard.append((source.origin, source.stream))
-        elif type(datagram) is Ask:
+        elif type(datagram) is PieceRequest:
             if datagram.of == self.own.stream:
                 self.own.asked(now, datagram.holes)
             elif (asked := self.streams.get(datagram.of)) is not None:
@@ -126,7 +126,7 @@ class Multicast:
                 holes, packets = source.flush(now, datagrams)
                 self._hand_up(source.origin, packets)
                 if holes:
-                    datagrams.append(Ask(own.stream, own.serial(), source.stream, holes))
+                    datagrams.append(PieceRequest(own.stream, own.serial(), source.stream, holes))
             alarm = min(alarm, source.deadline())
         own.flush(now, datagrams)
         drained = Drained(datagrams, self._packets, self._heard, min(alarm, own.deadline()))

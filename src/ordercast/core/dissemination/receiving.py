@@ -164,7 +164,7 @@ class Receiving:
         return crc32(f"{self._site} {self.next} {self._tries}".encode()) % width
 
     def holes(self) -> Holes:
-        """What to ask for: as much as fits into one Ask."""
+        """What to ask for: as much as fits into one PieceRequest."""
         found: list[tuple[int, int]] = []
         left = self._limits.asked_pieces
         number = self.next

@@ -13,7 +13,7 @@ class StreamLimits:
     others_pieces: int = 512  # of each other stream, for the same
     early_pieces: int = 1_024  # ahead of a hole
     queued_pieces: int = 4_096  # not sent yet: above it the engine is told to wait
-    asked_pieces: int = 256  # in one Ask
+    asked_pieces: int = 256  # in one PieceRequest
     burst_pieces: int = 64  # at once,
     pieces_per_s: int = 32_000  # and on average
     repair_burst: int = 64

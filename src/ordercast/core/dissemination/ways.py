@@ -16,12 +16,12 @@ from ordercast.core.dissemination.fanout import Sends
 from ordercast.model.groups import Site
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.datagrams import Datagram
-from ordercast.wire.dissemination import Spreading
+from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import InEpoch
 
 
 class WayBox(msgspec.Struct):
-    frames: list[tuple[Site, Spreading]]  # over connections
+    frames: list[tuple[Site, DisseminationFrame]]  # over connections
     datagrams: list[Datagram]  # to everyone
     packets: list[tuple[Site, list[InEpoch]]]  # for the engine, as if it came from there
     wrong: list[tuple[Site, str]]  # packets that were refused

@@ -15,7 +15,7 @@ from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
 from ordercast.model.epochs import Flush, Lapse, Open, Stored
 from ordercast.model.groups import Site
-from ordercast.wire.epochs import Fed, Logged, Past, Whole
+from ordercast.wire.epochs import Fed, LogReport, PastNeeded, Whole
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -36,7 +36,7 @@ class Excluding:
 
     def _begin(self, flush: int) -> None:
         self._flush = flush
-        self._reports: dict[Site, Logged] = {}
+        self._reports: dict[Site, LogReport] = {}
         self._whole: dict[Site, None] = {}
         self._chosen: Chosen | None = None
         self._told_at = 0
@@ -48,11 +48,11 @@ class Excluding:
         if self._member.flush.excludes:
             self._fed[peer] = frame
 
-    def receive(self, peer: Site, frame: Logged | Whole) -> None:
+    def receive(self, peer: Site, frame: LogReport | Whole) -> None:
         flush = self._member.layout.flushing
         if flush is None or frame.flush != self._flush or peer not in flush.members:
             return
-        if isinstance(frame, Logged):
+        if isinstance(frame, LogReport):
             self._reports[peer] = frame
         else:
             self._whole[peer] = None
@@ -204,9 +204,9 @@ class Excluding:
             self._told_at = now + self._raft.times.beat
             for site in flush.members:
                 if site == member.name:
-                    member.flush.receive(site, Past(flush.number, self._chosen.needs[site]))
+                    member.flush.receive(site, PastNeeded(flush.number, self._chosen.needs[site]))
                 elif site not in self._whole:
-                    member.say(site, Past(flush.number, self._chosen.needs[site]))
+                    member.say(site, PastNeeded(flush.number, self._chosen.needs[site]))
         if member.name in flush.members and member.flush.is_whole(flush.number):
             self._whole[member.name] = None
 

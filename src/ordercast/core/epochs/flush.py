@@ -24,7 +24,7 @@ from ordercast.model.errors import NotInMajority, PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group, is_implicit
 from ordercast.model.messages import Batch, Placed
-from ordercast.wire.epochs import Fetch, FlushFrame, Logged, Pages, Past, Whole
+from ordercast.wire.epochs import Fetch, FlushFrame, LogReport, Pages, PastNeeded, Whole
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -45,7 +45,7 @@ class Flusher:
         self.slowness = Slowness(member)
         self.parked: list[Batch] = []  # own, to groups that are frozen
         self.confirmed: Confirmed | None = None
-        self._past: Past | None = None  # what the manager last said
+        self._past: PastNeeded | None = None  # what the manager last said
         self._renewing: dict[int, None] = {}  # epochs that were open before this start
         self.got = 0  # batches fetched since the start
         self._replaying = True
@@ -136,7 +136,7 @@ class Flusher:
 
     # --- what is reported -------------------------------------------------------------------------
 
-    def report(self) -> Logged | None:
+    def report(self) -> LogReport | None:
         member = self._member
         flush = member.layout.flushing
         if flush is None or member.name not in flush.members or not self._is_meant(flush):
@@ -154,7 +154,7 @@ class Flusher:
             holds = tuple(place for place in holds if place[0] != tail.epoch)  # not to its end
             counts += [(tail.epoch, g, n, sites) for g, (n, sites) in tail.counts.items()]
             lasts += tail.lasts
-        return Logged(flush.number, tuple(counts), tuple(lasts), holds)
+        return LogReport(flush.number, tuple(counts), tuple(lasts), holds)
 
     def news(self) -> tuple[int, bool, int, Counts, tuple[Site, ...], tuple[Site, ...], int]:
         """What the manager is told at every beat (`wire.epochs.Fed`)."""
@@ -197,7 +197,7 @@ class Flusher:
     # --- fetching ---------------------------------------------------------------------------------
 
     def receive(self, peer: Site, frame: FlushFrame) -> None:
-        if isinstance(frame, (Logged, Whole)):
+        if isinstance(frame, (LogReport, Whole)):
             self._member.manager.excluding.receive(peer, frame)
         elif isinstance(frame, Fetch):
             self._give(peer, frame)
@@ -221,7 +221,7 @@ class Flusher:
         if not any(need[4] for need in lacking):
             self._confirm(past)
 
-    def _confirm(self, past: Past) -> None:
+    def _confirm(self, past: PastNeeded) -> None:
         member = self._member
         if self.confirmed is None or self.confirmed.flush != past.flush:
             flush = member.layout.flushing

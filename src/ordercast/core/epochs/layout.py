@@ -12,8 +12,7 @@ from typing import TypeAlias
 from ordercast.core.order.fit import require_fit
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.structure import Structure
-from ordercast.forest.forest import Forest
-from ordercast.forest.joined import under_one_root
+from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star
 from ordercast.model.epochs import Edit, UseBuilder, UseProtocol
 from ordercast.model.errors import (
@@ -24,8 +23,8 @@ from ordercast.model.errors import (
     UnknownGroup,
 )
 from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.limits import MEMBERS
 from ordercast.model.names import nearest
-from ordercast.wire.limits import MEMBERS
 
 Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
 """(the groups of one domain, builder, protocol) -> its forest, the same at every site."""

@@ -25,10 +25,10 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import RECORDS
 from ordercast.model.options import NEVER
-from ordercast.wire.epochs import Ask, Fed, Feed
-from ordercast.wire.fitting import fitting
-from ordercast.wire.limits import RECORDS
+from ordercast.wire.epochs import ChangeRequest, Fed, Feed
+from ordercast.wire.voting import fitting
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -57,7 +57,7 @@ class Manager:
     def leads(self) -> bool:
         return self._raft.role == LEADER
 
-    def ask(self, frame: Ask) -> None:
+    def ask(self, frame: ChangeRequest) -> None:
         layout = self._member.layout
         room = len(self._wanted) < RECORDS or frame.change in self._wanted  # who asked asks again
         if self.leads and room and frame.change not in layout.outcomes:

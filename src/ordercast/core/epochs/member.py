@@ -50,8 +50,15 @@ from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, DeliveredBatch, Requests
 from ordercast.model.options import MILLISECOND, NEVER, Options
-from ordercast.wire.epoch_checks import check_change
-from ordercast.wire.epochs import Ask, Fed, Feed, FlushFrame, InEpoch, SiteFrame
+from ordercast.wire.epochs import (
+    ChangeRequest,
+    Fed,
+    Feed,
+    FlushFrame,
+    InEpoch,
+    SiteFrame,
+    check_change,
+)
 from ordercast.wire.voting import Install, Voting
 
 _LONELY = 1_000 * MILLISECOND
@@ -215,14 +222,14 @@ class Member:
             self._mistakes.setdefault(peer, str(mistake))
 
     def _receive(
-        self, now: int, peer: SiteName, frame: Feed | Fed | Ask | FlushFrame | Voting
+        self, now: int, peer: SiteName, frame: Feed | Fed | ChangeRequest | FlushFrame | Voting
     ) -> None:
         if isinstance(frame, Feed):
             if self.believes(peer) or self.name not in self.layout.roster:
                 self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
-        elif isinstance(frame, Ask):
+        elif isinstance(frame, ChangeRequest):
             self.manager.ask(frame)
         elif isinstance(frame, FlushFrame):
             self.flush.receive(peer, frame)

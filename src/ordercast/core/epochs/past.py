@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ordercast.core.epochs.layout import ALL, Flushing, Layout
 from ordercast.model.epochs import Counts, Included
 from ordercast.model.groups import Group, Site
-from ordercast.wire.epochs import Logged, Need
+from ordercast.wire.epochs import LogReport, Need
 
 Place: TypeAlias = tuple[int, Group]
 
@@ -25,7 +25,7 @@ class Chosen:
     lasts: Included
 
 
-def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
+def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
     flush = layout.flushing
     assert flush is not None
     found = _longest(layout, flush, reports)
@@ -72,7 +72,7 @@ def choose(layout: Layout, reports: Mapping[Site, Logged]) -> Chosen:
 def _left(
     layout: Layout,
     flush: Flushing,
-    reports: Mapping[Site, Logged],
+    reports: Mapping[Site, LogReport],
     place: Place,
     members: Iterable[Site],
 ) -> tuple[int, Site]:
@@ -89,7 +89,7 @@ def _left(
 def _is_asked_for(
     layout: Layout,
     flush: Flushing,
-    reports: Mapping[Site, Logged],
+    reports: Mapping[Site, LogReport],
     epoch: int,
     members: Iterable[Site],
 ) -> bool:
@@ -109,7 +109,7 @@ def _is_lost(layout: Layout, flush: Flushing, epoch: int, members: Iterable[Site
 Found: TypeAlias = dict[Place, tuple[int, tuple[Site, ...], Site]]
 
 
-def _longest(layout: Layout, flush: Flushing, reports: Mapping[Site, Logged]) -> Found:
+def _longest(layout: Layout, flush: Flushing, reports: Mapping[Site, LogReport]) -> Found:
     found: Found = {}
     for epoch in flush.epochs:
         for group, members in layout.domains[epoch].structure.groups.items():
@@ -172,7 +172,7 @@ def _will_be_missed(
     return any(site in flush.absent for site in members or layout.groups.get(group, ()))
 
 
-def _lasts(layout: Layout, flush: Flushing, reports: Mapping[Site, Logged]) -> Included:
+def _lasts(layout: Layout, flush: Flushing, reports: Mapping[Site, LogReport]) -> Included:
     lasts: dict[tuple[Site, int, Group], int] = {}
     for site in sorted(reports):
         told = {

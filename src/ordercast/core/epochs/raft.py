@@ -27,8 +27,7 @@ from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, 
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND, NEVER
-from ordercast.wire.fitting import fitting
-from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting
+from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting, fitting
 
 _ENTRIES = 64  # in one frame
 

@@ -7,9 +7,9 @@ from ordercast.core.outbox import Receipt
 from ordercast.model.errors import NotInMajority
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import BATCH_MESSAGES
 from ordercast.model.messages import Batch
 from ordercast.model.options import Options
-from ordercast.wire.limits import BATCH_MESSAGES
 
 if TYPE_CHECKING:
     from ordercast.core.engine import Engine

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ordercast.core.epochs.layout import Layout
 from ordercast.model.epochs import Edit
 from ordercast.model.options import MILLISECOND, NEVER
-from ordercast.wire.epochs import Ask
+from ordercast.wire.epochs import ChangeRequest
 
 if TYPE_CHECKING:
     from ordercast.core.epochs.member import Member
@@ -37,7 +37,7 @@ class Wishes:
         elif now >= self.alarm_at:
             self.alarm_at = now + _AGAIN
             for change, edits in self.asked.items():
-                frame = Ask(change, edits)
+                frame = ChangeRequest(change, edits)
                 if member.manager.leads:
                     member.manager.ask(frame)
                 for voter in member.layout.voters:

@@ -17,10 +17,10 @@ from ordercast.core.order.interface import Environment
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.frames import DOWN, UP, Final, Item
-from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 from ordercast.wire.tom import MessageName
 
-Request = Swap | Count | Told
+Request = Swap | Count | CountValue
 _HEADER: Any = Follows | Counted
 _REQUEST: Any = Request
 
@@ -84,7 +84,7 @@ class Debts:
                 owed.pop(peer, None)
                 if not owed:
                     del self._headers[name]
-        elif isinstance(item, (Swap, Count, Told)):
+        elif isinstance(item, (Swap, Count, CountValue)):
             self._requests.get(peer, {}).pop(item.number, None)
         elif isinstance(item, Final):
             self._answers.pop((peer, (item.incarnation, item.group, item.seq)), None)

@@ -46,7 +46,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import UP, Final, Item, Offer
-from ordercast.wire.swap import Count, Counted, Follows, Reached, Swap, Told
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Reached, Swap
 from ordercast.wire.tom import MessageName
 
 
@@ -164,7 +164,7 @@ class Reduction(Domainwide, ABC):
             elif isinstance(step, SendCount):
                 self.debts.say(step.peer, Count(0, step.count))
             else:
-                self.debts.say(step.peer, Told(0, step.name, step.value))
+                self.debts.say(step.peer, CountValue(0, step.name, step.value))
 
     def _reveal(self, header: Header) -> None:
         """The multicast: to all of the domain, the body to members."""
@@ -208,7 +208,7 @@ class Reduction(Domainwide, ABC):
                     raise PeerMistake(f"a request issued by {item.issuer!r}, of another domain")
             elif item.count > self._most:
                 raise PeerMistake(f"it asks for {item.count} places at once")
-        elif type(item) is Told:
+        elif type(item) is CountValue:
             check_ahead(item.value, self.chain.number, "place")
         else:
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
@@ -241,12 +241,12 @@ class Reduction(Domainwide, ABC):
         elif type(item) is Reached:
             self._reached[peer] = max(self._reached[peer], item.place)
             self._look_at_open()
-        elif isinstance(item, (Swap, Count, Told)) and self.debts.is_news(peer, item.number):
+        elif isinstance(item, (Swap, Count, CountValue)) and self.debts.is_news(peer, item.number):
             if self.environment.resumes:
                 self.environment.persist(Heard(peer, item))
             self._request(peer, item)
 
-    def _request(self, peer: Site, item: Swap | Count | Told) -> None:
+    def _request(self, peer: Site, item: Swap | Count | CountValue) -> None:
         if isinstance(item, Swap):
             steps = self.swaps.receive(peer, Ask(item.batch, item.last, item.issuer))
         elif isinstance(item, Count):
@@ -379,7 +379,7 @@ class Reduction(Domainwide, ABC):
             self._hear_again(record.peer, record.item)
 
     def _hear_again(
-        self, peer: Site, item: Swap | Count | Told | Follows | Counted | Offer
+        self, peer: Site, item: Swap | Count | CountValue | Follows | Counted | Offer
     ) -> None:
         if isinstance(item, (Follows, Counted)):
             if not self.chain.has(item.batch):

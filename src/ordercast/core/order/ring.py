@@ -36,7 +36,7 @@ from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.wire.frames import DOWN, UP, Final, Item, Offer
-from ordercast.wire.ring import Call, Header, Missing, Numbered, Token
+from ordercast.wire.ring import Call, Header, Numbered, RepairRange, Token
 
 AHEAD = 4_096  # numbers that are given and have not passed everywhere
 FIRST_REST = MILLISECOND  # at each site in the second idle rotation; doubles
@@ -290,7 +290,7 @@ class Ring(Domainwide):
             self.environment.persist(Visited(replace(sent, missing=()), False, self._passed))
         self.environment.send(self._after, UP, sent)
 
-    def _missing(self, now: int, number: int) -> list[Missing]:
+    def _missing(self, now: int, number: int) -> list[RepairRange]:
         """What this site asks for: holes that it has had for some time, and for a rotation."""
         seen, self._seen = self._seen, number
         if self._passed >= seen or self._passed + 1 in self._entries:

@@ -38,7 +38,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
 from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.wire.frames import CONTROL, DOWN, UP, Item, Relay, Submit
-from ordercast.wire.tom import Bid, Body, Fetch, MessageName
+from ordercast.wire.tom import Bid, Body, BodyRequest, MessageName
 
 FETCH_AFTER, BID_AFTER = 200 * MILLISECOND, 500 * MILLISECOND
 FETCH_AT_MOST = 4 * SECOND
@@ -136,7 +136,7 @@ class Tom(Propagation):
             else:
                 self.environment.check_incarnation(batch)
             check_whole(batch)
-        elif type(item) is not Fetch:
+        elif type(item) is not BodyRequest:
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
         elif len(item.wanted) > MOST_FETCHED:
             raise PeerMistake(f"it fetches {len(item.wanted)} bodies at once")
@@ -165,7 +165,7 @@ class Tom(Propagation):
         elif type(item) is Body:
             if peer == item.batch.origin or name_of(item.batch) in self._missing:
                 self._keep(item.batch)
-        elif type(item) is Fetch:
+        elif type(item) is BodyRequest:
             for name in item.wanted:
                 batch = self._bodies_here.get(name)
                 if batch is not None:
@@ -301,7 +301,7 @@ class Tom(Propagation):
                 names.append(name)
         self._fetched = {name: None for names in wanted.values() for name in names}
         for node, names in wanted.items():
-            self.environment.send(node, CONTROL, Fetch(tuple(names)))
+            self.environment.send(node, CONTROL, BodyRequest(tuple(names)))
 
     def _bid_again(self) -> None:
         """Where the oldest own batch without a place is the same as before, bids may be lost: send

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ordercast.core.stability.arrays import LogArray, LogCounts
 from ordercast.core.stability.rounds import Ack, Info, Message, Start
 from ordercast.model.groups import Site
-from ordercast.wire.limits import VECTOR_ENTRIES
+from ordercast.model.limits import VECTOR_ENTRIES
 from ordercast.wire.stability import RoundAck, RoundInfo, RoundItem, RoundStart
 
 Kind: TypeAlias = type[Any]

@@ -15,7 +15,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.options import NEVER, Options
-from ordercast.wire.frames import Item, Report
+from ordercast.wire.frames import DurableCounts, Item
 
 _NOTHING = (0, 0)
 
@@ -90,7 +90,7 @@ class Plain:
 
     def receive(self, peer: Site, item: Item) -> list[Group]:
         news: list[Group] = []
-        if type(item) is Report:
+        if type(item) is DurableCounts:
             for group, _, _ in item.counts:
                 self._check(peer, group)
             for group, logged, settled in item.counts:
@@ -194,7 +194,7 @@ class Plain:
                 for member in self._members[group]
             )
             for member in asked:
-                self.send(member, Report(()))
+                self.send(member, DurableCounts(()))
             return
         shared = [group for group in mine if peer in self._listeners[group]]
         if shared:
@@ -232,8 +232,8 @@ class Plain:
         for peer, shared in by_peer.items():
             self.send(peer, self._report(shared))
 
-    def _report(self, groups: Sequence[Group]) -> Report:
-        return Report(tuple((group, *self._mine[group]) for group in groups))
+    def _report(self, groups: Sequence[Group]) -> DurableCounts:
+        return DurableCounts(tuple((group, *self._mine[group]) for group in groups))
 
     def patience(self) -> int:
         return 0  # what may wait has waited here

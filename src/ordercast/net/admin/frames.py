@@ -1,9 +1,9 @@
-"""What a client and a daemon say to each other over the admin socket, and how it is framed.
+"""The frames between a client and a daemon over the admin socket, and their encoding.
 
 A frame is four bytes of length, big-endian, and a msgpack array whose first element is its kind.
-Everything has a limit; the first frame of a client is `Hello`, and the daemon's answer `Welcome`.
-Requests are answered by id, sends by their number: the numbers of a client grow by one, and a
-client that connects again repeats those that were not yet accepted, marked `again`.
+Everything has a limit. The first frame of a client is `ClientHello`; the daemon answers `Welcome`.
+Requests are answered by id, sends by their number. The numbers of a client grow by one. A client
+that connects again repeats the sends that were not yet accepted, marked `again`.
 """
 
 import asyncio
@@ -19,22 +19,20 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.model import errors
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error, FrameError
+from ordercast.model.fields import Natural, Ordinal, Packed
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import CLIENT_BYTES, Placed
-from ordercast.wire.limits import (
+from ordercast.model.limits import (
     BATCH_MESSAGES,
     BODY_BYTES,
-    LARGEST_NUMBER,
     MEMBERS,
     RECORDS,
 )
+from ordercast.model.messages import CLIENT_BYTES, Placed
 
 VERSION = 4
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
 
-Number: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
 Name: TypeAlias = Annotated[str, Meta(max_length=64)]
 ClientId: TypeAlias = Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=CLIENT_BYTES)]
 Text: TypeAlias = Annotated[str, Meta(max_length=2_000)]
@@ -43,96 +41,92 @@ ACCEPTED, ORDERED, STABLE = 1, 2, 3
 STAGES = ("", "accepted", "ordered", "stable")
 
 
-class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    pass
-
-
 # --- of the client --------------------------------------------------------------------------------
 
 
-class Hello(_Frame, frozen=True, tag=1):
+class ClientHello(Packed, frozen=True, tag=1):
     version: int
     cluster: Name
     site: Name
     client: ClientId
 
 
-class Send(_Frame, frozen=True, tag=2):
+class Send(Packed, frozen=True, tag=2):
     """A batch for a group, or (then the group is "") for listed sites; `body` is packed.
 
     The client knows that its sends up to the number `answered` are accepted.
     """
 
-    number: Number
+    number: Ordinal
     group: Name
     sites: Annotated[tuple[Name, ...], Meta(max_length=MEMBERS)]
     count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
     body: Annotated[bytes, Meta(max_length=BODY_BYTES)]
     again: bool
-    answered: Count
+    answered: Natural
 
 
-class Watch(_Frame, frozen=True, tag=3):
+class Watch(Packed, frozen=True, tag=3):
     """Tell what becomes of this client's messages, accepted on an earlier connection."""
 
-    number: Number
+    number: Ordinal
     group: Name
-    seq: Number
+    seq: Ordinal
     count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
 
 
-class Subscribe(_Frame, frozen=True, tag=4):
+class Subscribe(Packed, frozen=True, tag=4):
     """Deliveries from `start` on; None: from the first that is not confirmed. `observe`: for
     somebody who looks on, whom nobody waits for. `attempt`: of what the client had before, or 0."""
 
-    id: Number
-    start: Number | None
+    id: Ordinal
+    start: Ordinal | None
     observe: bool
-    attempt: Count = 0
+    attempt: Natural = 0
 
 
-class Grant(_Frame, frozen=True, tag=5):
+class Grant(Packed, frozen=True, tag=5):
     """So much more may be sent to the subscription; it has read everything up to `read`."""
 
-    id: Number
-    messages: Count
-    bytes: Count
-    read: Count
+    id: Ordinal
+    messages: Natural
+    bytes: Natural
+    read: Natural
 
 
-class Unsubscribe(_Frame, frozen=True, tag=6):
-    id: Number
+class Unsubscribe(Packed, frozen=True, tag=6):
+    id: Ordinal
 
 
-class Confirm(_Frame, frozen=True, tag=7):
+class Confirm(Packed, frozen=True, tag=7):
     """`attempt`: that the application has come to, or 0."""
 
-    id: Number
-    position: Count
-    attempt: Count = 0
+    id: Ordinal
+    position: Natural
+    attempt: Natural = 0
 
 
-class Status(_Frame, frozen=True, tag=8):
-    id: Number
+class StatusRequest(Packed, frozen=True, tag=8):
+    id: Ordinal
 
 
-class Change(_Frame, frozen=True, tag=9):
+class Change(Packed, frozen=True, tag=9):
     """Change the cluster; repeated on a new connection under the same name, so it is done once."""
 
-    id: Number
+    id: Ordinal
     name: Text
     edits: Annotated[tuple[Edit, ...], Meta(min_length=1, max_length=RECORDS)]
 
 
-Request: TypeAlias = (
-    Hello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | Status | Change
+ClientFrame: TypeAlias = (
+    ClientHello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | StatusRequest | Change
 )
 
 
 # --- of the daemon --------------------------------------------------------------------------------
 
 
-class Places(_Frame, frozen=True, tag=9):
+class Targets(Packed, frozen=True, tag=9):
     """Whom this site can send to, now: the roster, the groups, and the sites of each domain. In
     the welcome, and again whenever it has changed."""
 
@@ -141,7 +135,7 @@ class Places(_Frame, frozen=True, tag=9):
     domains: tuple[tuple[Site, ...], ...]
 
 
-class Welcome(_Frame, frozen=True, tag=1):
+class Welcome(Packed, frozen=True, tag=1):
     """`messages` and `bytes`: how much a client may have under way that is not yet accepted."""
 
     version: int
@@ -150,10 +144,10 @@ class Welcome(_Frame, frozen=True, tag=1):
     incarnation: int
     messages: int
     bytes: int
-    places: Places
+    targets: Targets
 
 
-class Refused(_Frame, frozen=True, tag=2):
+class DaemonRefusal(Packed, frozen=True, tag=2):
     """The last frame of a connection that the daemon closes, and why; `final`: it would be the
     same next time."""
 
@@ -161,13 +155,13 @@ class Refused(_Frame, frozen=True, tag=2):
     final: bool
 
 
-class Stages(_Frame, frozen=True, tag=3):
+class StagesReached(Packed, frozen=True, tag=3):
     """(number, stage, group, first seq) of this client's sends, in the order they got there."""
 
     reached: tuple[tuple[int, int, Group, int], ...]
 
 
-class Rejected(_Frame, frozen=True, tag=4):
+class Rejected(Packed, frozen=True, tag=4):
     """A send that was not accepted and never will be."""
 
     number: int
@@ -175,14 +169,14 @@ class Rejected(_Frame, frozen=True, tag=4):
     reason: Text
 
 
-class Batches(_Frame, frozen=True, tag=5):
+class SubscribedBatches(Packed, frozen=True, tag=5):
     """(position, epoch, batch, attempt) for a subscription."""
 
     id: int
     batches: tuple[tuple[int, int, Placed, int], ...]
 
 
-class Shed(_Frame, frozen=True, tag=8):
+class Shed(Packed, frozen=True, tag=8):
     """In place of a batch: so many messages that this site's application will not get."""
 
     id: int
@@ -195,28 +189,28 @@ class Shed(_Frame, frozen=True, tag=8):
     count: int
 
 
-class Opened(_Frame, frozen=True, tag=10):
+class Opened(Packed, frozen=True, tag=10):
     """Between two batches of a subscription: what follows is of another epoch."""
 
     id: int
     opened: EpochOpened
 
 
-class Rolled(_Frame, frozen=True, tag=11):
+class Rolled(Packed, frozen=True, tag=11):
     """What was sent to a subscription behind a position never happened."""
 
     id: int
     rolled: Rollback
 
 
-class Answer(_Frame, frozen=True, tag=6):
+class Answer(Packed, frozen=True, tag=6):
     """To a Confirm or a Change (empty), or a Status (JSON)."""
 
     id: int
     body: bytes
 
 
-class Failed(_Frame, frozen=True, tag=7):
+class Failed(Packed, frozen=True, tag=7):
     """What a request with this id, or a subscription, ended with."""
 
     id: int
@@ -224,27 +218,27 @@ class Failed(_Frame, frozen=True, tag=7):
     reason: Text
 
 
-Reply: TypeAlias = (
+DaemonFrame: TypeAlias = (
     Welcome
-    | Refused
-    | Stages
+    | DaemonRefusal
+    | StagesReached
     | Rejected
-    | Batches
+    | SubscribedBatches
     | Shed
     | Answer
     | Failed
-    | Places
+    | Targets
     | Opened
     | Rolled
 )
 
 _encoder = msgspec.msgpack.Encoder()
-decode_request = msgspec.msgpack.Decoder(Request).decode
-decode_reply = msgspec.msgpack.Decoder(Reply).decode
+decode_request = msgspec.msgpack.Decoder(ClientFrame).decode
+decode_reply = msgspec.msgpack.Decoder(DaemonFrame).decode
 _HEAD = struct.Struct(">I")
 
 
-def frame_of(message: Request | Reply) -> bytes:
+def frame_of(message: ClientFrame | DaemonFrame) -> bytes:
     body = _encoder.encode(message)
     if len(body) > FRAME_BYTES:
         raise FrameError(f"a frame of {len(body)} bytes; the limit is {FRAME_BYTES}")
@@ -319,7 +313,7 @@ class Wire(asyncio.Protocol):
         self.transport = None
         self._on_lost(self)
 
-    def send(self, message: Request | Reply) -> None:
+    def send(self, message: ClientFrame | DaemonFrame) -> None:
         if self.closed:
             return
         data = frame_of(message)

@@ -7,7 +7,7 @@ from itertools import chain
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error, FrameError, NotInMajority
 from ordercast.net.site.standing import Standing
-from ordercast.wire.epoch_checks import check_change
+from ordercast.wire.epochs import check_change
 
 _ASKED = "the change was asked for, and may be done"
 

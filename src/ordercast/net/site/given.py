@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from ordercast.model.errors import ConfigError, TooLarge
-from ordercast.wire.limits import BATCH_MESSAGES, BODY_BYTES
+from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 
 OVERHEAD = 5  # bytes that packing adds to a payload, at most
 _ONLY_BYTES = {bytes}

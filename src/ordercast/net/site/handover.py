@@ -17,11 +17,10 @@ from pathlib import Path
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import ConfigError, Error, TooLarge
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import PIECE_BYTES
 from ordercast.net.site.snapshot_file import Snapshot, read_snapshot, write_snapshot
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.handover import Handover as HandoverFrame
-from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
-from ordercast.wire.limits import PIECE_BYTES
+from ordercast.wire.handover import HandoverFrame, NoSnapshot, SnapshotPiece, SnapshotWanted
 
 STATE_BYTES = 1 << 30  # of one group
 AGAIN_S = 0.25  # without an answer

@@ -1,4 +1,4 @@
-"""What the driver makes of what the parts say at their borders.
+"""The driver joins what the parts tell about their borders.
 
 Positions: ranges without holes are put together. FIFO: the highest so far is carried into the next
 part. Order: when messages cross cuts, the parts are contracted to what reaches what, and tangles
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from ordercast.pipeline.audits.by_part import Carry, Crossing, Hubs
+from ordercast.pipeline.audits.evidence import Total
 from ordercast.pipeline.audits.facts import SiteLog
-from ordercast.pipeline.audits.findings import Total
 from ordercast.pipeline.audits.numbers import Ints
-from ordercast.pipeline.audits.places import Places, starts
+from ordercast.pipeline.audits.places import PlaceColumns, starts
 from ordercast.pipeline.audits.tangles import components, sort_orders
 
 
 def carries(total: Total) -> dict[int, Carry]:
-    """Per part, the families that go back behind where they had been: nearly always none."""
+    """Per part, the families whose messages go back behind an earlier part: nearly always none."""
     part, key, first, top, position = total.table("fifo_border", 5)
     found: dict[int, list[tuple[int, int, int]]] = {}
     order = np.lexsort((part, key))
@@ -37,7 +37,7 @@ def carries(total: Total) -> dict[int, Carry]:
 
 
 def position_faults(total: Total, logs: Mapping[int, SiteLog]) -> dict[int, tuple[int, bool]]:
-    """Sites whose positions have a hole or a double: (the first such, whether it is a double)."""
+    """Sites with a missing or doubled position: (the first one, whether it is doubled)."""
     site, low, high = total.table("ranges", 3)
     order = np.lexsort((low, site))
     doubled = dict(
@@ -57,7 +57,7 @@ def position_faults(total: Total, logs: Mapping[int, SiteLog]) -> dict[int, tupl
 
 
 def _first_hole(ranges: list[tuple[int, int]], log: SiteLog) -> int | None:
-    """The first position with nothing before it; `check.positions` on ranges."""
+    """The first position whose predecessor is missing."""
     delivered: list[list[int]] = []
     for low, high in ranges:
         if delivered and low <= delivered[-1][1] + 1:
@@ -82,7 +82,7 @@ def _first_hole(ranges: list[tuple[int, int]], log: SiteLog) -> int | None:
 
 
 def hubs(total: Total, crossing: Crossing) -> tuple[dict[int, Hubs], Crossing, Ints]:
-    """Tangles over several parts: per part, what belongs to them; and the messages that make them.
+    """Tangles over several parts: per part, its borders and messages in them; and all messages.
 
     The nodes are crossing messages and borders: the exit of a site from a part is its entry to the
     next part in which it has rows.
@@ -140,4 +140,4 @@ def hubs(total: Total, crossing: Crossing) -> tuple[dict[int, Hubs], Crossing, I
 def read_crossing(total: Total) -> Crossing:
     part, site, *place = total.table("crossing", 6)
     order = np.lexsort((*place[::-1], site))
-    return Crossing(part[order], sort_orders(site, Places(*place)))
+    return Crossing(part[order], sort_orders(site, PlaceColumns(*place)))

@@ -1,31 +1,31 @@
-"""What can be judged of messages alone: integrity, agreement, lost; and which parts they are in.
+"""The checks that need only the rows of a message: integrity, agreement and lost.
 
-Each function sees all rows of its messages. Agreement and loss sometimes turn on the rest of the
-history (what a member delivered afterwards, what lies above its base): where they do, and nobody
-has looked yet (`known` is None), the pair stays open and `survey` says what to look for.
+Each function sees all rows of its messages. Agreement and loss sometimes depend on other messages:
+on what a member delivered later, or on what lies above its base. As long as that is not known
+(`known` is None) the pair stays open, and the evidence says what to look for.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.facts import Facts, is_in
-from ordercast.pipeline.audits.findings import Finding
 from ordercast.pipeline.audits.listing import IN_TWO_EPOCHS, Listing
 from ordercast.pipeline.audits.numbers import Bools, Ints, StreamArrays
 from ordercast.pipeline.audits.places import spread, starts
-from ordercast.pipeline.audits.rows import Deliveries, Sends
-from ordercast.pipeline.audits.survey import Known
+from ordercast.pipeline.audits.rows import DeliveryRows, SendRows
+from ordercast.pipeline.audits.survey import Surveyed
 
 ENDED, LATER_EPOCH, LATER_MESSAGE = 0, 1, 2
 
 
 def judge_integrity(
-    deliveries: Deliveries,
-    sends: Sends,
+    deliveries: DeliveryRows,
+    sends: SendRows,
     streams: StreamArrays,
     sites_run: Ints,
-    finding: Finding,
+    evidence: Evidence,
     listing: Listing | None,
 ) -> None:
     """Bad rows, and messages in two epochs."""
@@ -40,7 +40,7 @@ def judge_integrity(
     )
     bad = np.flatnonzero(faults.any(axis=0))
     split = _in_two_epochs(deliveries)
-    check = finding.check("integrity")
+    check = evidence.check("integrity")
     key = shown = None
     if len(bad):
         order = np.lexsort((*deliveries.place.take(bad)[::-1], deliveries.site[bad]))
@@ -71,7 +71,7 @@ def judge_integrity(
         listing.add("integrity", len(split), message=deliveries.messages[split], reason=two)
 
 
-def _other_digest(deliveries: Deliveries, sends: Sends, was_sent: Bools, at: Ints) -> Bools:
+def _other_digest(deliveries: DeliveryRows, sends: SendRows, was_sent: Bools, at: Ints) -> Bools:
     if not len(sends.message):
         return np.zeros(len(deliveries), bool)
     sent = at[deliveries.index]
@@ -90,7 +90,7 @@ def _sorted(keys: dict[int, set[int | None]]) -> Ints:
     return np.array(sorted(keys), np.int64)
 
 
-def _in_two_epochs(deliveries: Deliveries) -> Ints:
+def _in_two_epochs(deliveries: DeliveryRows) -> Ints:
     rows = np.flatnonzero(deliveries.agreed)
     if not len(rows):
         return rows
@@ -101,14 +101,14 @@ def _in_two_epochs(deliveries: Deliveries) -> Ints:
     return found
 
 
-def _rows_of_message(deliveries: Deliveries, index: int) -> Ints:
+def _rows_of_message(deliveries: DeliveryRows, index: int) -> Ints:
     start = deliveries.message_starts[index]
     more = deliveries.message_starts[index + 1 : index + 2]
     return np.arange(start, more[0] if len(more) else len(deliveries))
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingPairs:
     """Messages that some member delivered, with their epoch, and each member that did not."""
 
     index: Ints  # of the message
@@ -117,11 +117,11 @@ class Missing:
     member: Ints
 
 
-def find_missing(deliveries: Deliveries, facts: Facts) -> Missing:
+def find_missing(deliveries: DeliveryRows, facts: Facts) -> MissingPairs:
     rows = np.flatnonzero(deliveries.first & deliveries.member)
     if not len(rows):
         empty = np.empty(0, np.int64)
-        return Missing(empty, empty, empty, empty)
+        return MissingPairs(empty, empty, empty, empty)
     begins = starts(deliveries.index[rows])
     index = deliveries.index[rows[begins]]
     epoch = np.minimum.reduceat(deliveries.place.epoch[rows], begins)
@@ -138,18 +138,18 @@ def find_missing(deliveries: Deliveries, facts: Facts) -> Missing:
     index, epoch, pair = index[lacking][owner], epoch[lacking][owner], pair[lacking][owner]
     have = deliveries.keys[deliveries.first | ~deliveries.agreed]
     absent = ~is_in(deliveries.messages[index] * facts.sites + members, have)
-    return Missing(index[absent], epoch[absent], pair[absent], members[absent])
+    return MissingPairs(index[absent], epoch[absent], pair[absent], members[absent])
 
 
 def judge_agreement(
-    deliveries: Deliveries,
+    deliveries: DeliveryRows,
     facts: Facts,
     streams: StreamArrays,
-    known: Known | None,
-    finding: Finding,
+    known: Surveyed | None,
+    evidence: Evidence,
     listing: Listing | None,
 ) -> None:
-    """Missing pairs whose place the member has passed."""
+    """Count the missing pairs whose place in the order the member has passed."""
     missing = find_missing(deliveries, facts)
     messages = deliveries.messages[missing.index]
     excused = is_in(messages * facts.sites + missing.member, facts.gap_keys)
@@ -160,7 +160,7 @@ def judge_agreement(
         open_ = ~excused & (open_ | (reason < 0))
         groups = deliveries.group[missing.index[open_]]
         wanted = np.unique(missing.member[open_] * facts.groups + groups)
-        finding.table("open", wanted)
+        evidence.table("open", wanted)
         due = np.flatnonzero(~excused & ~open_)
         pending = 0
     else:
@@ -171,7 +171,7 @@ def judge_agreement(
         reason[rows[passed]] = LATER_MESSAGE
         due = np.flatnonzero(~excused & (reason >= 0))
         pending = len(rows) - int(np.count_nonzero(passed))
-    finding.count("pending", pending)
+    evidence.count("pending", pending)
     key = shown = None
     if len(due):
         rank, seq = streams.id_order(messages[due])
@@ -183,7 +183,7 @@ def judge_agreement(
         own = own[deliveries.first[own] & facts.are_members(pairs, deliveries.site[own])]
         there = [int(deliveries.site[own[0]]), int(deliveries.place.position[own[0]])]
         shown = [int(messages[one]), int(missing.member[one]), *there, int(reason[one])]
-    finding.check("agreement").see(len(due), key, shown or [])
+    evidence.check("agreement").see(len(due), key, shown or [])
     if listing is not None:
         listing.add(
             "agreement",
@@ -196,9 +196,9 @@ def judge_agreement(
 
 
 def _below_bases(
-    deliveries: Deliveries, facts: Facts, missing: Missing, known: Known | None
+    deliveries: DeliveryRows, facts: Facts, missing: MissingPairs, known: Surveyed | None
 ) -> tuple[Bools, Bools]:
-    """Which pairs lie below a base of the member; and for which that is open until looked at."""
+    """Which pairs lie below a base of the member, and for which that is not known yet."""
     below = np.zeros(len(missing.member), bool)
     open_ = np.zeros(len(missing.member), bool)
     bases = np.flatnonzero(np.isin(facts.base_site, missing.member))
@@ -219,7 +219,7 @@ def _below_bases(
     return below, open_
 
 
-def _deliverers(deliveries: Deliveries, missing: Missing, rows: Ints) -> tuple[Ints, Ints]:
+def _deliverers(deliveries: DeliveryRows, missing: MissingPairs, rows: Ints) -> tuple[Ints, Ints]:
     """For each of the pairs, all rows of its message: (which of `rows`, the row)."""
     begins = deliveries.message_starts[missing.index[rows]]
     ends = np.append(deliveries.message_starts, len(deliveries))[missing.index[rows] + 1]
@@ -230,7 +230,12 @@ def _deliverers(deliveries: Deliveries, missing: Missing, rows: Ints) -> tuple[I
 
 
 def _shown_above(
-    deliveries: Deliveries, facts: Facts, missing: Missing, rows: Ints, base: int, known: Known
+    deliveries: DeliveryRows,
+    facts: Facts,
+    missing: MissingPairs,
+    rows: Ints,
+    base: int,
+    known: Surveyed,
 ) -> Bools:
     """Whether some site delivered, before the message, what the member has above its base."""
     owner, found = _deliverers(deliveries, missing, rows)
@@ -242,9 +247,9 @@ def _shown_above(
 
 
 def _went_on(
-    deliveries: Deliveries, facts: Facts, missing: Missing, rows: Ints, known: Known
+    deliveries: DeliveryRows, facts: Facts, missing: MissingPairs, rows: Ints, known: Surveyed
 ) -> Bools:
-    """Whether some member delivered, after the message, one of the group that the other has too."""
+    """Whether some member delivered, after the message, another of the group that both have."""
     owner, found = _deliverers(deliveries, missing, rows)
     inside = facts.are_members(missing.pair[rows][owner], deliveries.site[found])
     owner, found = owner[inside], found[inside]
@@ -258,12 +263,12 @@ def _went_on(
 
 
 def judge_lost(
-    deliveries: Deliveries,
-    sends: Sends,
+    deliveries: DeliveryRows,
+    sends: SendRows,
     facts: Facts,
     streams: StreamArrays,
-    known: Known | None,
-    finding: Finding,
+    known: Surveyed | None,
+    evidence: Evidence,
     listing: Listing | None,
 ) -> None:
     """Messages delivered nowhere that some member should have."""
@@ -283,7 +288,7 @@ def judge_lost(
             continue
         based = [site for site in end.everyone if is_based[site]]
         if based and known is None:
-            finding.table("open_lost", np.zeros(1, np.int64))
+            evidence.table("open_lost", np.zeros(1, np.int64))
             continue
         member: int | None = end.ended[0]
         if based or gap:
@@ -302,7 +307,7 @@ def judge_lost(
             pending += 1
         else:
             lost.append((row, member))
-    finding.count("pending", pending)
+    evidence.count("pending", pending)
     rows, members = np.array(lost, np.int64).reshape(-1, 2).T
     key = shown = None
     if len(rows):
@@ -310,7 +315,7 @@ def judge_lost(
         least = int(np.lexsort((seq, rank))[0])
         key = [int(rank[least]), int(seq[least])]
         shown = [int(sends.message[rows[least]]), int(members[least])]
-    finding.check("lost").see(len(rows), key, shown or [])
+    evidence.check("lost").see(len(rows), key, shown or [])
     if listing is not None:
         listing.add("lost", len(rows), site=members, message=sends.message[rows])
 

@@ -1,8 +1,8 @@
-"""What is judged along the sites' orders, one part at a time: FIFO, positions, the order checks.
+"""The checks that follow the sites' orders, one part at a time: FIFO, positions, order.
 
-A part holds, of every site, the rows between two cuts. What a part cannot tell alone it says at its
-borders: which positions it has, how far each family has come; and, when messages cross cuts, what
-reaches what (docs/audit.md).
+A part holds the rows of every site between two cuts. For the driver it tells its borders: which
+positions it has, how far each family has come, and, when messages cross cuts, which border or
+message reaches which (docs/audit.md).
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order
 
+from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.facts import Facts
-from ordercast.pipeline.audits.findings import Finding
 from ordercast.pipeline.audits.numbers import Bools, Columns, Ints, StreamArrays
-from ordercast.pipeline.audits.places import Places, starts
+from ordercast.pipeline.audits.places import PlaceColumns, starts
 from ordercast.pipeline.audits.survey import families
 from ordercast.pipeline.audits.tangles import (
     Orders,
@@ -27,7 +27,7 @@ from ordercast.pipeline.audits.tangles import (
 
 FIRST, CROSSES, SEND = 1, 2, 4  # flags of a row
 MOST_LOOKED = 1_000_000  # messages looked at in a part's search for a shortest cycle
-MOST_KNOT_ROWS = 20_000  # of a tangle over several parts, shown to the driver by each
+MOST_KNOT_ROWS = 20_000  # of a tangle over several parts that each part shows to the driver
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PartRows:
     """Live rows by site and place."""
 
     site: Ints
-    place: Places
+    place: PlaceColumns
     flag: Ints
     family: Ints
 
@@ -80,7 +80,7 @@ def read_part(columns: Columns, streams: StreamArrays) -> PartRows:
         order = np.lexsort((*rest, position, site))
     rows = rows[order]
     names = ("position", "attempt", "epoch", "message")
-    place = Places(*(columns[name][rows] for name in names))
+    place = PlaceColumns(*(columns[name][rows] for name in names))
     family = streams.family[streams.of(place.message)]
     return PartRows(site[order], place, columns["flag"][rows], family)
 
@@ -91,9 +91,9 @@ def judge_fifo(
     part: int,
     carry: Carry | None,
     tell_border: bool,
-    finding: Finding,
+    evidence: Evidence,
 ) -> Ints:
-    """Rows below one delivered before at their site for the same family."""
+    """Rows whose site has delivered a later message of the same family before."""
     if not len(rows.site):
         return np.empty(0, np.int64)
     keys = rows.site * families(streams.family) + rows.family
@@ -119,7 +119,7 @@ def judge_fifo(
         # The last row with the highest message; equal ones are repeats and stand together.
         is_top = rank == top[segment]
         last = np.maximum.reduceat(np.where(is_top, np.arange(len(keys)), -1), begins)
-        finding.table(
+        evidence.table(
             "fifo_border",
             np.full(len(begins), part),
             keys[begins],
@@ -134,12 +134,12 @@ def judge_fifo(
         place = [int(column[row]) for column in rows.place]
         key = [int(rows.site[row]), *place]
         shown = [*key, *_after(rows, row, carry, families(streams.family))]
-    finding.check("fifo").see(len(bad), key, shown or [])
+    evidence.check("fifo").see(len(bad), key, shown or [])
     return bad
 
 
 def _after(rows: PartRows, row: int, carry: Carry | None, count: int) -> list[int]:
-    """Position and message of the highest before a row: the last one, if it came twice."""
+    """Position and message of the highest delivery before a row; of two equal ones, the last."""
     own = np.flatnonzero(
         (rows.site[:row] == rows.site[row]) & (rows.family[:row] == rows.family[row])
     )
@@ -156,7 +156,7 @@ def _after(rows: PartRows, row: int, carry: Carry | None, count: int) -> list[in
     return [position, message]
 
 
-def tell_positions(rows: PartRows, facts: Facts, finding: Finding) -> None:
+def tell_positions(rows: PartRows, facts: Facts, evidence: Evidence) -> None:
     """Each site's positions as ranges without holes, and the first that is there twice.
 
     No more ranges are told than gaps and bases could explain, and a few: enough to find the first
@@ -168,7 +168,7 @@ def tell_positions(rows: PartRows, facts: Facts, finding: Finding) -> None:
     same = site[1:] == site[:-1]
     twice = np.flatnonzero(same & (position[1:] == position[:-1])) + 1
     twice = twice[starts(site[twice])]
-    finding.table("twice", site[twice], position[twice])
+    evidence.table("twice", site[twice], position[twice])
     begins = np.flatnonzero(np.concatenate(([True], ~same | (position[1:] > position[:-1] + 1))))
     ends = np.append(begins[1:], len(site)) - 1
     sites = site[begins]
@@ -176,7 +176,7 @@ def tell_positions(rows: PartRows, facts: Facts, finding: Finding) -> None:
     nth = np.arange(len(begins)) - np.repeat(of_site, np.diff(np.append(of_site, len(begins))))
     allowed = np.array([facts.gap_counts.get(int(s), 0) + 3 for s in sites[of_site]], np.int64)
     told = nth <= np.repeat(allowed, np.diff(np.append(of_site, len(begins))))
-    finding.table("ranges", sites[told], position[begins[told]], position[ends[told]])
+    evidence.table("ranges", sites[told], position[begins[told]], position[ends[told]])
 
 
 def judge_order(
@@ -186,7 +186,7 @@ def judge_order(
     part: int,
     hubs: Hubs | None,
     crossing: Crossing | None,
-    finding: Finding,
+    evidence: Evidence,
 ) -> Ints:
     """Messages on a cycle, pairs of sites that disagree, and the shortest cycle seen here.
 
@@ -200,23 +200,23 @@ def judge_order(
     labels, hub_of = _label(orders, node, messages, hubs)
     sizes = np.bincount(labels[: len(messages)], minlength=1)
     tangled = (sizes[labels[: len(messages)]] > 1) | (hub_of[labels[: len(messages)]] >= 0)
-    finding.check("acyclic_order").count += int(np.count_nonzero(tangled & ~crosses))
-    finding.table("tangled_crossing", messages[tangled & crosses])
+    evidence.check("acyclic_order").count += int(np.count_nonzero(tangled & ~crosses))
+    evidence.table("tangled_crossing", messages[tangled & crosses])
     listed: Ints = messages[tangled & ~crosses]
     if not tangled.any() and crossing is None:
         return listed
     inside = np.flatnonzero(tangled[node])
     own = orders.take(inside)
-    _judge_pairs(own, part, crossing, finding)
+    _judge_pairs(own, part, crossing, evidence)
     knots = labels[node[inside]]
     wide = np.flatnonzero(hub_of[knots] >= 0)
     if len(wide):
-        _tell_knot(own, hub_of[knots], _shared(own, crosses[node[inside]], wide), finding)
+        _tell_knot(own, hub_of[knots], _shared(own, crosses[node[inside]], wide), evidence)
     local = np.flatnonzero(hub_of[knots] < 0)
-    if len(local) and "inversions" not in finding.tables:
+    if len(local) and "inversions" not in evidence.tables:
         cycle, stopped = shortest_cycle(own.take(local), knots[local], streams, MOST_LOOKED)
-        finding.count("stopped", int(stopped))
-        show_cycle(own, cycle, sites_run, finding)
+        evidence.count("stopped", int(stopped))
+        show_cycle(own, cycle, sites_run, evidence)
     return listed
 
 
@@ -247,21 +247,21 @@ def _label(orders: Orders, node: Ints, messages: Ints, hubs: Hubs | None) -> tup
     return labels, hub_of
 
 
-def _judge_pairs(own: Orders, part: int, crossing: Crossing | None, finding: Finding) -> None:
+def _judge_pairs(own: Orders, part: int, crossing: Crossing | None, evidence: Evidence) -> None:
     """Crossing messages stand where they are at each site, before or after everything here."""
     if crossing is not None:
         here = np.isin(crossing.orders.site, own.site) & (crossing.part != part)
         more = crossing.orders.take(np.flatnonzero(here))
         columns = zip(own.place, more.place, strict=True)
-        place = Places(*(np.concatenate(pair) for pair in columns))
+        place = PlaceColumns(*(np.concatenate(pair) for pair in columns))
         own = sort_orders(np.concatenate([own.site, more.site]), place)
-    tell_inversions(own, finding)
+    tell_inversions(own, evidence)
 
 
-def tell_inversions(orders: Orders, finding: Finding) -> None:
+def tell_inversions(orders: Orders, evidence: Evidence) -> None:
     found = find_inversions(orders)
     (one, one_after), (other, other_after) = found.one, found.other
-    finding.table(
+    evidence.table(
         "inversions",
         orders.site[one],
         orders.site[other],
@@ -271,22 +271,22 @@ def tell_inversions(orders: Orders, finding: Finding) -> None:
     )
 
 
-def _tell_knot(own: Orders, hubs: Ints, rows: Ints, finding: Finding) -> None:
+def _tell_knot(own: Orders, hubs: Ints, rows: Ints, evidence: Evidence) -> None:
     """Rows of tangles over several parts; the driver looks for a cycle in them."""
     if len(rows) > MOST_KNOT_ROWS:
-        finding.count("stopped", 1)
+        evidence.count("stopped", 1)
         rows = rows[:MOST_KNOT_ROWS]
-    finding.table("knot", hubs[rows], own.site[rows], *own.place.take(rows))
+    evidence.table("knot", hubs[rows], own.site[rows], *own.place.take(rows))
 
 
 def _shared(own: Orders, crosses: Bools, rows: Ints) -> Ints:
-    """A message that one site alone has is on no shortest cycle: its neighbours do without it."""
+    """Drop messages that only one site has: no shortest cycle needs them."""
     _, node, count = np.unique(own.place.message, return_inverse=True, return_counts=True)
     return rows[(count[node[rows]] > 1) | crosses[rows]]
 
 
 def show_cycle(
-    orders: Orders, cycle: list[tuple[int, int]], sites_run: Ints, finding: Finding
+    orders: Orders, cycle: list[tuple[int, int]], sites_run: Ints, evidence: Evidence
 ) -> None:
     if not cycle:
         return
@@ -298,10 +298,10 @@ def show_cycle(
         ]
         shown.append([message, site, *at])
     run = int(sites_run[cycle[0][1]])
-    finding.check("acyclic_order").see(0, [len(cycle), run, *(m for m, _ in cycle)], shown)
+    evidence.check("acyclic_order").see(0, [len(cycle), run, *(m for m, _ in cycle)], shown)
 
 
-def tell_reach(rows: PartRows, part: int, finding: Finding) -> None:
+def tell_reach(rows: PartRows, part: int, evidence: Evidence) -> None:
     """What reaches what: from each site's entry and each crossing message to exits and others.
 
     Sites are coded as they are, a crossing message as -1 - message.
@@ -333,7 +333,9 @@ def tell_reach(rows: PartRows, part: int, finding: Finding) -> None:
             reached = reached[reached != start]
         found_from.append(np.full(len(reached), name))
         found_to.append(code[reached])
-    finding.table("entries", np.full(len(sites), part), sites)
+    evidence.table("entries", np.full(len(sites), part), sites)
     if found_from:
         every_from = np.concatenate(found_from)
-        finding.table("reach", np.full(len(every_from), part), every_from, np.concatenate(found_to))
+        evidence.table(
+            "reach", np.full(len(every_from), part), every_from, np.concatenate(found_to)
+        )

@@ -1,9 +1,9 @@
-"""Causal order, part by part, by the checker of `check.causal_order` itself.
+"""Causal order, part by part, by the checker that judges histories in memory.
 
 A part may be judged alone when nothing that happened before its messages lies in a later part
 (docs/audit.md): no message crosses a cut, no send knew of what comes after its part, and the sends
-of every origin are in parts in the order in which they were sent. What the driver needs to see that
-is told here; where it fails, the parts between are judged as one.
+of every origin are in parts in the order in which they were sent. The driver decides this from the
+evidence; where it fails, the parts between are judged as one.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from ordercast.history.rows import Delivered, History, Sent
 from ordercast.model.messages import MessageId
 from ordercast.pipeline.audits.by_part import FIRST, SEND
 from ordercast.pipeline.audits.cuts import Cuts
-from ordercast.pipeline.audits.findings import Finding, Total
+from ordercast.pipeline.audits.evidence import Evidence, Total
 from ordercast.pipeline.audits.numbers import Columns, Ints, StreamArrays
-from ordercast.pipeline.audits.places import Places, first_places, last_places
+from ordercast.pipeline.audits.places import PlaceColumns, first_places, last_places
 
 
-def judge_causal(columns: Columns, streams: StreamArrays, finding: Finding) -> list[list[int]]:
-    """First deliveries that come before one that happened before them.
+def judge_causal(columns: Columns, streams: StreamArrays, evidence: Evidence) -> list[list[int]]:
+    """First deliveries that stand before a message that happened before them.
 
     Each as (site, position, message, position and message of the one that should be first).
     """
@@ -37,7 +37,7 @@ def judge_causal(columns: Columns, streams: StreamArrays, finding: Finding) -> l
             where += [position, number[view.messages[one.order[place]]]]
         shown.append(where)
     least = min(shown, default=None)
-    finding.check("causal_order").see(len(shown), least, least or [])
+    evidence.check("causal_order").see(len(shown), least, least or [])
     return shown
 
 
@@ -75,29 +75,29 @@ def _name(number: int) -> str:
 
 
 def tell_sends(
-    columns: Columns, streams: StreamArrays, cuts: Cuts, part: int, finding: Finding
+    columns: Columns, streams: StreamArrays, cuts: Cuts, part: int, evidence: Evidence
 ) -> None:
-    """From where to where the sends of each origin, and of each family, go in this part."""
+    """The first and the last send of each origin, and of each family, in this part."""
     rows = np.flatnonzero(columns["flag"] & SEND)
     if not len(rows):
         return
     origin, position = columns["site"][rows], columns["position"][rows]
     stream = streams.of(columns["message"][rows])
-    time = Places(
+    time = PlaceColumns(
         streams.incarnation[stream], columns["epoch"][rows], columns["attempt"][rows], position
     )
     first, last = first_places(origin, time), last_places(origin, time)
     here = np.full(len(first.keys), part)
-    finding.table("send_times", here, first.keys, *first.places, *last.places)
+    evidence.table("send_times", here, first.keys, *first.places, *last.places)
     zero = np.zeros(len(rows), np.int64)
-    number = Places(columns["message"][rows], zero, zero, zero)
+    number = PlaceColumns(columns["message"][rows], zero, zero, zero)
     family = streams.family[stream]
     first, last = first_places(family, number), last_places(family, number)
     here = np.full(len(first.keys), part)
-    finding.table("send_numbers", here, first.keys, first.places[0], last.places[0])
+    evidence.table("send_numbers", here, first.keys, first.places[0], last.places[0])
     latest = int(cuts.part_of(origin, position).max())
     if latest > part:
-        finding.table("knew", np.array([part]), np.array([latest]))
+        evidence.table("knew", np.array([part]), np.array([latest]))
 
 
 def ranges_to_merge(total: Total) -> Iterator[tuple[int, int]]:
@@ -110,9 +110,9 @@ def ranges_to_merge(total: Total) -> Iterator[tuple[int, int]]:
 
 
 def _out_of_order(part: Ints, key: Ints, low: Ints, high: Ints) -> Iterator[tuple[int, int]]:
-    """Per key, from the first part that goes beyond where a later part begins to the latter."""
+    """Per key, the range from a part to the later part that begins before it ends."""
     order = np.lexsort((part, key))
-    tops: list[tuple[list[int], int]] = []  # growing: a part that goes beyond all before it
+    tops: list[tuple[list[int], int]] = []  # the ends that grow: each lies beyond all before it
     last_key = -1
     for row in order.tolist():
         if key[row] != last_key:

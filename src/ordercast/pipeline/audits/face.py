@@ -1,6 +1,6 @@
 """`audit`: every check of docs/checks.md on DataFrames, with the caller's session.
 
-The result is that of `check.report`; it neither makes nor stops a session.
+The result is the same as that of the checkers in memory. No session is made or stopped here.
 """
 
 import logging
@@ -15,35 +15,37 @@ import pyarrow as pa
 
 from ordercast.history.rows import EpochRow, Event, GroupRow
 from ordercast.pipeline.audits import verdicts
-from ordercast.pipeline.audits.at_driver import DriverWork, Gathered
+from ordercast.pipeline.audits.cuts import ROWS_PER_PART, share, whole
+from ordercast.pipeline.audits.driver_work import DriverWork, Gathered
+from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.facts import gather
 from ordercast.pipeline.audits.files import RowGroup
-from ordercast.pipeline.audits.findings import Finding
 from ordercast.pipeline.audits.frames import collect, normal
-from ordercast.pipeline.audits.guess import ROWS_PER_PART, share, whole
+from ordercast.pipeline.audits.glossary import Contents, number_names, split_small, translation
 from ordercast.pipeline.audits.listing import DDL, Listing, Namer
-from ordercast.pipeline.audits.names import Contents, legend, number_names, split_small
 from ordercast.pipeline.audits.numbers import Numbers
-from ordercast.pipeline.audits.on_spark import (
+from ordercast.pipeline.audits.rows import DELIVERED, SENT
+from ordercast.pipeline.audits.spark_work import (
     Divided,
     SparkWork,
     divide_files,
     divide_frames,
 )
-from ordercast.pipeline.audits.plan import Outcome, judge
-from ordercast.pipeline.audits.rows import DELIVERED, SENT
-from ordercast.pipeline.audits.tasks import Task
+from ordercast.pipeline.audits.steps import Judged, judge
+from ordercast.pipeline.audits.tasks import JudgingTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOGGER = logging.getLogger("ordercast.pipeline.audit")
-ROWS_AT_DRIVER = ROWS_PER_PART  # up to so many, of both tables, Spark only reads
+ROWS_AT_DRIVER = (
+    ROWS_PER_PART  # of both tables: up to so many, Spark only reads and the driver judges
+)
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What `ordercast audit` prints; `parts` is into how many parts the history was divided."""
+    """What `ordercast audit` prints; `parts` counts the parts of the history."""
 
     rows: int
     sites: int
@@ -141,7 +143,7 @@ def audit_tables(
         sites_run = np.array([run for run, _ in numbers.sites], np.int64)
         run_rows = contents.rows_by_run(numbers.runs)
         shares = share(run_rows, sites_run, ROWS_PER_PART)
-        names = legend(numbers, glossaries)
+        names = translation(numbers, glossaries)
         work: SparkWork | DriverWork
         if isinstance(divided, Divided):
             LOGGER.info("looking for cuts")
@@ -150,44 +152,44 @@ def audit_tables(
         else:
             work, cuts = DriverWork(divided, names), whole(shares)
         shares_of_requests = -(-contents.asked // ROWS_PER_PART)  # none, if nobody asked
-        task = Task(
+        task = JudgingTask(
             facts, numbers.arrays, sites_run, cuts, causal, request_shares=shares_of_requests
         )
-        outcome = judge(work, task, logs)
+        judged = judge(work, task, logs)
     finally:
         divided.close()
     return AuditResult(
-        **_summary(outcome, numbers, causal),
+        **_summary(judged, numbers, causal),
         seconds=time.perf_counter() - begun,
-        list_violations=lambda: _violations(spark, work, outcome, numbers),
+        list_violations=lambda: _violations(spark, work, judged, numbers),
     )
 
 
-def _summary(outcome: Outcome, numbers: Numbers, causal: bool) -> dict[str, Any]:
-    counts = outcome.total.counts
+def _summary(judged: Judged, numbers: Numbers, causal: bool) -> dict[str, Any]:
+    counts = judged.total.counts
     return {
         "rows": counts.get("rows", 0),
         "sites": len(numbers.sites),
         "messages": counts.get("messages", 0),
         "runs": len(numbers.runs),
-        "checks": verdicts.counts(outcome, causal),
+        "checks": verdicts.counts(judged, causal),
         "informative": {n: counts.get(n, 0) for n in ("pending", "unagreed", "annulled")},
-        "truncated": ["acyclic_order"] if outcome.stopped else [],
-        "witnesses": verdicts.witnesses(outcome, numbers, causal),
-        "parts": outcome.task.cuts.parts,
+        "truncated": ["acyclic_order"] if judged.stopped else [],
+        "witnesses": verdicts.witnesses(judged, numbers, causal),
+        "parts": judged.task.cuts.parts,
     }
 
 
 def _violations(
-    spark: "SparkSession", work: SparkWork | DriverWork, outcome: Outcome, numbers: Numbers
+    spark: "SparkSession", work: SparkWork | DriverWork, judged: Judged, numbers: Numbers
 ) -> "DataFrame":
-    """A plan that judges once more when it is read, and lists; some rows the driver knows."""
+    """Rows that the driver knows, and a plan that judges again, and lists, when it is read."""
 
     def as_frame(listed: "DataFrame | pa.Table") -> "DataFrame":
         return spark.createDataFrame(listed, DDL) if isinstance(listed, pa.Table) else listed
 
     listing = Listing()
-    one, other, message, _, position, *_ = outcome.inversions
+    one, other, message, _, position, *_ = judged.inversions
     listing.add(
         "pairwise_order",
         len(one),
@@ -196,20 +198,20 @@ def _violations(
         message=message,
         position=position,
     )
-    faults = sorted((site, at) for site, (at, _) in outcome.position_faults.items())
+    faults = sorted((site, at) for site, (at, _) in judged.position_faults.items())
     sites, positions = np.array(faults, np.int64).reshape(-1, 2).T
     listing.add("positions", len(sites), site=sites, position=positions)
-    tangled = outcome.tangled_crossing
+    tangled = judged.tangled_crossing
     listing.add("acyclic_order", len(tangled), message=tangled)
-    finding = Finding()
-    listing.tell(finding)
+    evidence = Evidence()
+    listing.tell(evidence)
     namer = Namer(numbers)
-    found = as_frame(pa.Table.from_batches([namer.rows(finding)]))
-    if not any(verdicts.counts(outcome, causal=True).values()):
+    found = as_frame(pa.Table.from_batches([namer.rows(evidence)]))
+    if not any(verdicts.counts(judged, causal=True).values()):
         return found
-    listed = work.list_violations(replace(outcome.task, lists=True), namer)
+    listed = work.list_violations(replace(judged.task, lists=True), namer)
     found = found.unionAll(as_frame(listed))
-    if outcome.causal_task is not None:
-        listed = work.list_violations(replace(outcome.causal_task, lists=True), namer)
+    if judged.causal_task is not None:
+        listed = work.list_violations(replace(judged.causal_task, lists=True), namer)
         found = found.unionAll(as_frame(listed).where("check = 'causal_order'"))
     return found

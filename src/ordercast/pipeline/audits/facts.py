@@ -1,7 +1,7 @@
-"""What the small tables tell (groups, events, epochs), as arrays that travel to the workers.
+"""The facts of the small tables (groups, events, epochs), as arrays that travel to the workers.
 
-The meaning of every event is that of `check.view`, which reads them here too: one definition for
-both engines.
+The checkers in memory and this engine read events by the same class, so there is one definition of
+their meaning.
 """
 
 from collections import defaultdict

@@ -48,7 +48,7 @@ def unreadable(path: str | Path, error: Exception) -> ConfigError:
 
 
 def check_file(path: Path, table: Table) -> tuple[set[str], list[RowGroup]]:
-    """The names of the file's columns, once it is clear that it has ours, and its row groups."""
+    """Check that the file has our columns; the names of its columns, and its row groups."""
     try:
         footer = pq.read_metadata(path)
         schema = footer.schema.to_arrow_schema()

@@ -1,6 +1,6 @@
-"""The tables of a history as DataFrames: are they what docs/history.md says, and reading them.
+"""The tables of a history as DataFrames: reading them, and checking them against docs/history.md.
 
-What is wrong with a caller's table is told in one line, before anything runs where that can be.
+A mistake in a table is told in one line, and before anything runs where that is possible.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -89,7 +89,7 @@ def collect(table: str, frame: "DataFrame | None", kind: type[AnyRow]) -> list[A
 
 
 @dataclass(frozen=True)
-class Place:
+class HistoryPlace:
     """Where a history is, and what is known of it before Spark reads it."""
 
     uri: str
@@ -97,7 +97,7 @@ class Place:
     groups: Sequence[RowGroup] | None = None  # of deliveries and sent, in a folder
 
 
-def read_frames(spark: "SparkSession", place: Place) -> dict[str, "DataFrame"]:
+def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFrame"]:
     """The five tables of a folder, or of any place that Spark can read."""
     frames = {}
     for name, table in TABLES.items():
@@ -113,16 +113,16 @@ def read_frames(spark: "SparkSession", place: Place) -> dict[str, "DataFrame"]:
     return frames
 
 
-def check_place(history: str) -> Place:
+def check_place(history: str) -> HistoryPlace:
     """For a folder, after a look into every file: Spark would read a column that is missing from
     one as null."""
     if "://" in history:
         every = {name: [column.name for column in table.columns] for name, table in TABLES.items()}
-        return Place(history, every)
+        return HistoryPlace(history, every)
     return _check_folder(Path(history))
 
 
-def _check_folder(folder: Path) -> Place:
+def _check_folder(folder: Path) -> HistoryPlace:
     if not folder.exists():
         raise ConfigError(f"{folder}: there is no such folder")
     if not folder.is_dir():
@@ -146,4 +146,4 @@ def _check_folder(folder: Path) -> Place:
         columns[name] = set().union(*(names for names, _ in checked))
         if name in ("deliveries", "sent"):
             groups += [group for _, own in checked for group in own]
-    return Place(str(folder), columns, groups)
+    return HistoryPlace(str(folder), columns, groups)

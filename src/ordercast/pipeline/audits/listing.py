@@ -10,7 +10,7 @@ import pyarrow as pa
 from ordercast.check import agreement
 from ordercast.check.integrity import NEVER_SENT, NOT_A_MEMBER, OTHER_DIGEST, REPEATED
 from ordercast.check.report import CHECKS, ON_REQUEST
-from ordercast.pipeline.audits.findings import Finding
+from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.numbers import Ints, Numbers
 
 NAMES = (*CHECKS, *ON_REQUEST)
@@ -61,9 +61,9 @@ class Listing:
         known = {"check": np.full(count, NAMES.index(check)), **columns}
         self._pieces.append([known.get(name, np.full(count, NONE)) for name in _COLUMNS])
 
-    def tell(self, finding: Finding) -> None:
+    def tell(self, evidence: Evidence) -> None:
         if self._pieces:
-            finding.table("violations", *map(np.concatenate, zip(*self._pieces, strict=True)))
+            evidence.table("violations", *map(np.concatenate, zip(*self._pieces, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Namer:
 
     numbers: Numbers
 
-    def rows(self, finding: Finding) -> pa.RecordBatch:
-        packed = finding.tables.get("violations", [b""] * len(_COLUMNS))
+    def rows(self, evidence: Evidence) -> pa.RecordBatch:
+        packed = evidence.tables.get("violations", [b""] * len(_COLUMNS))
         columns = (np.frombuffer(piece, np.int64).tolist() for piece in packed)
-        named = [self._row(row, finding.names) for row in zip(*columns, strict=True)]
+        named = [self._row(row, evidence.names) for row in zip(*columns, strict=True)]
         return pa.RecordBatch.from_pylist(named, schema=SCHEMA)
 
     def _row(self, row: Sequence[int], names: Sequence[str]) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 Sites are numbered by (run, name). Messages are numbered by (run, group, origin, incarnation, seq):
 a *stream* is one incarnation of an origin sending to a group, its seqs are consecutive numbers; a
 *family* is all its incarnations. So within a family numbers grow with (incarnation, seq), which is
-what FIFO compares, and rows at one place of a site are tied by number as they are by name. Nothing
-else needs to know about runs: what is in different runs has different numbers.
+what FIFO compares, and ties between rows at one place of a site are broken by number as by name.
+Nothing else needs to know about runs: what is in different runs has different numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 _ROOM = 1 << 62  # (message, site) pairs are single integers below this
 
 
-class Stream(NamedTuple):
+class StreamSpan(NamedTuple):
     """One incarnation of an origin sending to a group, and which seqs of it appear."""
 
     run: int
@@ -64,7 +64,7 @@ class Numbers:
     runs: Sequence[Run]
     sites: Sequence[tuple[int, str]]
     groups: Sequence[tuple[int, str]]
-    streams: Sequence[Stream]
+    streams: Sequence[StreamSpan]
     arrays: StreamArrays
 
     @cached_property
@@ -79,7 +79,7 @@ class Numbers:
     def _stream_number(self) -> dict[tuple[int, str, str, int], int]:
         return {stream[:4]: number for number, stream in enumerate(self.streams)}
 
-    def stream_of(self, message: int) -> tuple[int, Stream]:
+    def stream_of(self, message: int) -> tuple[int, StreamSpan]:
         number = int(self.arrays.of(np.array([message], np.int64))[0])
         return number, self.streams[number]
 
@@ -110,7 +110,7 @@ def number(
     runs: Sequence[Run],
     sites: Iterable[tuple[int, str]],
     groups: Iterable[tuple[int, str]],
-    streams: Iterable[Stream],
+    streams: Iterable[StreamSpan],
 ) -> Numbers:
     """`sites` and `groups` may repeat; `streams` may name a stream several times."""
     joined = _join(streams)
@@ -120,8 +120,8 @@ def number(
     return Numbers(runs, all_sites, all_groups, joined, _arrays(all_sites, all_groups, joined))
 
 
-def _join(streams: Iterable[Stream]) -> list[Stream]:
-    found: dict[tuple[int, str, str, int], Stream] = {}
+def _join(streams: Iterable[StreamSpan]) -> list[StreamSpan]:
+    found: dict[tuple[int, str, str, int], StreamSpan] = {}
     for stream in streams:
         known = found.get(stream[:4])
         if known is not None:
@@ -134,7 +134,7 @@ def _join(streams: Iterable[Stream]) -> list[Stream]:
 def _arrays(
     sites: Sequence[tuple[int, str]],
     groups: Sequence[tuple[int, str]],
-    streams: Sequence[Stream],
+    streams: Sequence[StreamSpan],
 ) -> StreamArrays:
     lengths = [stream.last_seq - stream.first_seq + 1 for stream in streams]
     if sum(lengths) >= _ROOM // (len(sites) + 1):

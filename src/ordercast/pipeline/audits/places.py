@@ -12,16 +12,16 @@ import numpy as np
 from ordercast.pipeline.audits.numbers import Bools, Ints
 
 
-class Places(NamedTuple):
+class PlaceColumns(NamedTuple):
     position: Ints
     attempt: Ints
     epoch: Ints
     message: Ints
 
-    def take(self, rows: Ints | Bools) -> "Places":
-        return Places(*(column[rows] for column in self))
+    def take(self, rows: Ints | Bools) -> "PlaceColumns":
+        return PlaceColumns(*(column[rows] for column in self))
 
-    def before(self, other: "Places") -> Bools:
+    def before(self, other: "PlaceColumns") -> Bools:
         """Row by row, whether this place comes before the other one."""
         before = np.zeros(len(self.position), bool)
         equal = np.ones(len(self.position), bool)
@@ -31,20 +31,20 @@ class Places(NamedTuple):
         return before
 
 
-NO_PLACES = Places(*(np.empty(0, np.int64) for _ in range(4)))
+NO_PLACES = PlaceColumns(*(np.empty(0, np.int64) for _ in range(4)))
 
 
 class Extremes(NamedTuple):
     """The first or the last place for each of some keys, which are sorted."""
 
     keys: Ints
-    places: Places
+    places: PlaceColumns
 
-    def look_up(self, keys: Ints) -> tuple[Bools, Places]:
-        """Which keys are known, and their places (anything where they are not)."""
+    def look_up(self, keys: Ints) -> tuple[Bools, PlaceColumns]:
+        """Which keys are known, and their places (undefined for the others)."""
         if not len(self.keys):
             zeros = np.zeros(len(keys), np.int64)
-            return np.zeros(len(keys), bool), Places(zeros, zeros, zeros, zeros)
+            return np.zeros(len(keys), bool), PlaceColumns(zeros, zeros, zeros, zeros)
         found = np.searchsorted(self.keys, keys)
         found[found == len(self.keys)] = 0
         return np.asarray(self.keys[found] == keys), self.places.take(found)
@@ -53,13 +53,13 @@ class Extremes(NamedTuple):
 NO_EXTREMES = Extremes(np.empty(0, np.int64), NO_PLACES)
 
 
-def first_places(keys: Ints, places: Places) -> Extremes:
+def first_places(keys: Ints, places: PlaceColumns) -> Extremes:
     order = np.lexsort((*places[::-1], keys))
     keys = keys[order]
     return Extremes(keys[starts(keys)], places.take(order[starts(keys)]))
 
 
-def last_places(keys: Ints, places: Places) -> Extremes:
+def last_places(keys: Ints, places: PlaceColumns) -> Extremes:
     order = np.lexsort((*places[::-1], keys))
     keys = keys[order]
     ends = np.append(starts(keys)[1:], len(keys)) - 1 if len(keys) else starts(keys)

@@ -10,17 +10,17 @@ import numpy as np
 
 from ordercast.pipeline.audits.facts import Facts
 from ordercast.pipeline.audits.numbers import Bools, Columns, Ints, StreamArrays
-from ordercast.pipeline.audits.places import Places, starts
+from ordercast.pipeline.audits.places import PlaceColumns, starts
 
 DELIVERED, SENT = 0, 1
 
 
 @dataclass(frozen=True)
-class Deliveries:
+class DeliveryRows:
     """Live rows by (message, site, place); `messages` are the distinct ones."""
 
     site: Ints
-    place: Places
+    place: PlaceColumns
     digest: Ints
     has_digest: Bools
     keys: Ints  # message * sites + site
@@ -29,7 +29,7 @@ class Deliveries:
     index: Ints  # per row, its message in `messages`
     stream: Ints  # per message
     group: Ints  # per message
-    pair: Ints  # per row: its group in its epoch, -1 where there is no such
+    pair: Ints  # per row: its group in its epoch, -1 where there is none
     member: Bools  # per row: its site is a nominal member then
     repeated: Bools
     agreed: Bools
@@ -41,7 +41,7 @@ class Deliveries:
 
 
 @dataclass(frozen=True)
-class Sends:
+class SendRows:
     """Accepted messages, each once; of several rows the smallest by (time, attempt, position)."""
 
     message: Ints
@@ -54,7 +54,7 @@ class Sends:
     other_digests: dict[int, set[int | None]]  # of ids that appear twice, by message
 
     def find(self, messages: Ints) -> tuple[Bools, Ints]:
-        """Which of these were sent, and where they are here (anything where they were not)."""
+        """Which of these were sent, and their places here (undefined for the others)."""
         if not len(self.message):
             return np.zeros(len(messages), bool), np.zeros(len(messages), np.int64)
         found = np.searchsorted(self.message, messages)
@@ -62,7 +62,7 @@ class Sends:
         return np.asarray(self.message[found] == messages), found
 
 
-def read_deliveries(columns: Columns, facts: Facts, streams: StreamArrays) -> Deliveries:
+def read_deliveries(columns: Columns, facts: Facts, streams: StreamArrays) -> DeliveryRows:
     rows = np.flatnonzero(columns["kind"] == DELIVERED)
     own = {name: column[rows] for name, column in columns.items()}
     live = is_live(facts, own["site"], own["position"], own["attempt"])
@@ -87,9 +87,9 @@ def read_deliveries(columns: Columns, facts: Facts, streams: StreamArrays) -> De
     group = streams.group[stream]
     pair = _pairs(facts, group, index, own["epoch"])
     agreed = ~is_unagreed(facts, own["site"], own["epoch"])
-    return Deliveries(
+    return DeliveryRows(
         site=own["site"],
-        place=Places(own["position"], own["attempt"], own["epoch"], own["message"]),
+        place=PlaceColumns(own["position"], own["attempt"], own["epoch"], own["message"]),
         digest=own["digest"],
         has_digest=own["has_digest"],
         keys=own["key"],
@@ -144,7 +144,7 @@ def _first(keys: Ints, agreed: Bools) -> Bools:
 
 
 def _pairs(facts: Facts, group: Ints, index: Ints, epochs: Ints) -> Ints:
-    """Looked up once where message and epoch stay the same from row to row."""
+    """Looked up once for neighbouring rows with the same message and epoch."""
     if not len(epochs):
         return np.empty(0, np.int64)
     changes = np.concatenate(([True], (index[1:] != index[:-1]) | (epochs[1:] != epochs[:-1])))
@@ -153,7 +153,7 @@ def _pairs(facts: Facts, group: Ints, index: Ints, epochs: Ints) -> Ints:
     return found
 
 
-def read_sends(columns: Columns) -> Sends:
+def read_sends(columns: Columns) -> SendRows:
     rows = np.flatnonzero(columns["kind"] == SENT)
     own = {name: column[rows] for name, column in columns.items()}
     order = np.lexsort((own["position"], own["attempt"], own["ns"], own["message"]))
@@ -169,7 +169,7 @@ def read_sends(columns: Columns) -> Sends:
                     for row in range(start, end)
                 }
     own = {name: column[kept] for name, column in own.items()}
-    return Sends(
+    return SendRows(
         message=own["message"],
         site=own["site"],
         after_position=own["position"],

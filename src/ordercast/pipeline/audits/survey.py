@@ -1,4 +1,4 @@
-"""What agreement and loss must know of the rest of the history, when it comes to that.
+"""What agreement and loss must know of other messages, where the rows of one do not decide.
 
 For members that lack something and did not close with `end`: how far they went on in each group.
 For bases: what lies above them. Each is an extreme over all messages, so shares are looked through
@@ -10,25 +10,25 @@ from functools import cached_property
 
 import numpy as np
 
+from ordercast.pipeline.audits.evidence import Evidence, Total
 from ordercast.pipeline.audits.facts import Facts, is_in
-from ordercast.pipeline.audits.findings import Finding, Total
 from ordercast.pipeline.audits.numbers import Ints, StreamArrays
 from ordercast.pipeline.audits.places import (
     Extremes,
-    Places,
+    PlaceColumns,
     first_places,
     last_places,
     spread,
     starts,
 )
-from ordercast.pipeline.audits.rows import Deliveries
+from ordercast.pipeline.audits.rows import DeliveryRows
 
 _NONE = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
-class Known:
-    """Put together from all shares.
+class Surveyed:
+    """The survey of all shares.
 
     `last_common`, by (member, other site, group): the place at the other site of the last message
     of the group that both have. `first_above`, by (base, other site): the first place there of
@@ -46,7 +46,7 @@ class Known:
     offsets: Ints
 
     def may_be_below(self, facts: Facts, site: int, message: int) -> bool:
-        """Whether a message that nobody delivered may lie below a base: only FIFO tells."""
+        """Whether a message that nobody delivered may lie below a base, by FIFO order."""
         stream = int(np.searchsorted(self.offsets, message, side="right")) - 1
         for base in np.flatnonzero((facts.base_site == site) & (facts.base_position > 0)):
             key = int(base) * self._families + int(self.family[stream])
@@ -66,25 +66,25 @@ def families(family: Ints) -> int:
 
 
 def survey(
-    deliveries: Deliveries, facts: Facts, streams: StreamArrays, wanted: Ints, finding: Finding
+    deliveries: DeliveryRows, facts: Facts, streams: StreamArrays, wanted: Ints, evidence: Evidence
 ) -> None:
     """`wanted`: (member * groups + group) of members that lack something in the group, sorted."""
     rows = np.flatnonzero(deliveries.first)
     last = np.full(facts.sites, _NONE, np.int64)
     np.maximum.at(last, deliveries.site[rows], deliveries.place.epoch[rows])
     seen = np.flatnonzero(last > _NONE)
-    finding.table("last_epoch", seen, last[seen])
+    evidence.table("last_epoch", seen, last[seen])
     groups = deliveries.group[deliveries.index[rows]]
     asked = rows[is_in(deliveries.site[rows] * facts.groups + groups, wanted)]
     one, other = _with_others(deliveries, asked)
     keys = (deliveries.site[one] * facts.sites + deliveries.site[other]) * facts.groups
     keys += deliveries.group[deliveries.index[one]]
-    _tell(finding, "last_common", last_places(keys, deliveries.place.take(other)))
-    _survey_bases(deliveries, facts, streams, rows, finding)
+    _tell(evidence, "last_common", last_places(keys, deliveries.place.take(other)))
+    _survey_bases(deliveries, facts, streams, rows, evidence)
 
 
 def _survey_bases(
-    deliveries: Deliveries, facts: Facts, streams: StreamArrays, rows: Ints, finding: Finding
+    deliveries: DeliveryRows, facts: Facts, streams: StreamArrays, rows: Ints, evidence: Evidence
 ) -> None:
     family = streams.family[deliveries.stream][deliveries.index]
     count = families(streams.family)
@@ -107,16 +107,16 @@ def _survey_bases(
         heads = order[starts(family[order])]
         lows.append(base * count + family[heads])
         lowest.append(deliveries.place.message[heads])
-    finding.table("first_epoch", np.array(base_keys), np.array(epochs))
+    evidence.table("first_epoch", np.array(base_keys), np.array(epochs))
     if firsts:
         keys = np.concatenate([first.keys for first in firsts])
-        places = Places(*map(np.concatenate, zip(*(f.places for f in firsts), strict=True)))
-        _tell(finding, "first_above", Extremes(keys, places))
+        places = PlaceColumns(*map(np.concatenate, zip(*(f.places for f in firsts), strict=True)))
+        _tell(evidence, "first_above", Extremes(keys, places))
     if lows:
-        finding.table("lowest_above", np.concatenate(lows), np.concatenate(lowest))
+        evidence.table("lowest_above", np.concatenate(lows), np.concatenate(lowest))
 
 
-def _with_others(deliveries: Deliveries, rows: Ints) -> tuple[Ints, Ints]:
+def _with_others(deliveries: DeliveryRows, rows: Ints) -> tuple[Ints, Ints]:
     """Each row beside every first delivery of its message."""
     index = deliveries.index[rows]
     begins = deliveries.message_starts[index]
@@ -127,11 +127,11 @@ def _with_others(deliveries: Deliveries, rows: Ints) -> tuple[Ints, Ints]:
     return rows[owner[kept]], other[kept]
 
 
-def _tell(finding: Finding, name: str, extremes: Extremes) -> None:
-    finding.table(name, extremes.keys, *extremes.places)
+def _tell(evidence: Evidence, name: str, extremes: Extremes) -> None:
+    evidence.table(name, extremes.keys, *extremes.places)
 
 
-def put_together(total: Total, facts: Facts, streams: StreamArrays) -> Known:
+def put_together(total: Total, facts: Facts, streams: StreamArrays) -> Surveyed:
     last_epoch = np.full(facts.sites, _NONE, np.int64)
     sites, epochs = total.table("last_epoch", 2)
     np.maximum.at(last_epoch, sites, epochs)
@@ -140,13 +140,13 @@ def put_together(total: Total, facts: Facts, streams: StreamArrays) -> Known:
     bases, epochs = total.table("first_epoch", 2)
     np.minimum.at(first_epoch, bases, epochs)
     keys, *places = total.table("last_common", 5)
-    last_common = last_places(keys, Places(*places))
+    last_common = last_places(keys, PlaceColumns(*places))
     keys, *places = total.table("first_above", 5)
-    first_above = first_places(keys, Places(*places))
+    first_above = first_places(keys, PlaceColumns(*places))
     keys, lowest = total.table("lowest_above", 2)
     order = np.lexsort((lowest, keys))
     heads = order[starts(keys[order])]
-    return Known(
+    return Surveyed(
         last_epoch=last_epoch,
         first_epoch=first_epoch,
         last_common=last_common,

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ordercast.check.tangles import Knot
 from ordercast.pipeline.audits.numbers import Ints, StreamArrays
-from ordercast.pipeline.audits.places import Places, starts
+from ordercast.pipeline.audits.places import PlaceColumns, starts
 
 Cycle = list[tuple[int, int]]  # (message, the site at which the next one follows it)
 
@@ -22,7 +22,7 @@ class Orders:
     """First deliveries by site and place: what makes the order."""
 
     site: Ints
-    place: Places
+    place: PlaceColumns
 
     def __len__(self) -> int:
         return len(self.site)
@@ -31,7 +31,7 @@ class Orders:
         return Orders(self.site[rows], self.place.take(rows))
 
 
-def sort_orders(site: Ints, place: Places) -> Orders:
+def sort_orders(site: Ints, place: PlaceColumns) -> Orders:
     order = np.lexsort((*place[::-1], site))
     return Orders(site[order], place.take(order))
 
@@ -51,7 +51,7 @@ def components(count: int, source: Ints, target: Ints) -> Ints:
 
 
 def graph(count: int, source: Ints, target: Ints) -> csr_array:
-    """An edge that is named twice counts once: SciPy keeps all of them, which is as good."""
+    """SciPy keeps an edge that is named twice, which does no harm."""
     ones = np.ones(len(source), np.int8)
     return csr_array((ones, (source, target)), shape=(count, count))
 
@@ -100,8 +100,8 @@ def shortest_cycle(
 ) -> tuple[Cycle, bool]:
     """A shortest cycle in the knots of these rows (one number per row), and whether we stopped.
 
-    Where two sites disagree that is a cycle of two and needs no search; so three is the least there
-    can be, and the first cycle of three ends the search.
+    Two sites that disagree are a cycle of two and need no search. So three is the least here,
+    and the first cycle of three ends the search.
     """
     best: Cycle = []
     looked = 0

@@ -1,13 +1,13 @@
-"""The outcome in names: the same objects that `check.report` prints."""
+"""The verdict in names: counts and witnesses as `ordercast audit` prints them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ordercast.check.report import CHECKS, ON_REQUEST
-from ordercast.pipeline.audits.findings import Witnessed
+from ordercast.pipeline.audits.evidence import Witnessed
 from ordercast.pipeline.audits.listing import BECAUSE, REASONS
 from ordercast.pipeline.audits.numbers import Numbers, Run
-from ordercast.pipeline.audits.plan import Outcome
+from ordercast.pipeline.audits.steps import Judged
 
 Witness = dict[str, Any]
 _SPLIT = 1  # a message in two epochs, not a row
@@ -17,26 +17,26 @@ def check_names(causal: bool) -> list[str]:
     return [*CHECKS, *(ON_REQUEST if causal else ())]
 
 
-def counts(outcome: Outcome, causal: bool) -> dict[str, int]:
+def counts(judged: Judged, causal: bool) -> dict[str, int]:
     """How much is wrong, by check."""
-    found = {name: one.count for name, one in outcome.checks.items()}
-    found["pairwise_order"] = len(outcome.inversions[0])
-    found["positions"] = len(outcome.position_faults)
+    found = {name: one.count for name, one in judged.checks.items()}
+    found["pairwise_order"] = len(judged.inversions[0])
+    found["positions"] = len(judged.position_faults)
     return {name: found.get(name, 0) for name in check_names(causal)}
 
 
-def witnesses(outcome: Outcome, numbers: Numbers, causal: bool) -> dict[str, Witness]:
+def witnesses(judged: Judged, numbers: Numbers, causal: bool) -> dict[str, Witness]:
     """The smallest witness of each check that found something."""
     found: dict[str, tuple[Run, Witness]] = {}
     for name, show in _SHOWN.items():
-        one = outcome.checks.get(name, Witnessed())
+        one = judged.checks.get(name, Witnessed())
         if one.key is not None:
             found[name] = show(numbers, one.shown)
-    if len(outcome.inversions[0]):
-        found["pairwise_order"] = _pair(numbers, [int(c[0]) for c in outcome.inversions])
-        found["acyclic_order"] = _two_cycle(numbers, [int(c[0]) for c in outcome.inversions])
-    if outcome.position_faults:
-        found["positions"] = _position(numbers, outcome.position_faults)
+    if len(judged.inversions[0]):
+        found["pairwise_order"] = _pair(numbers, [int(c[0]) for c in judged.inversions])
+        found["acyclic_order"] = _two_cycle(numbers, [int(c[0]) for c in judged.inversions])
+    if judged.position_faults:
+        found["positions"] = _position(numbers, judged.position_faults)
     return {
         name: {"run": found[name][0], **found[name][1]}
         if found[name][0] is not None

@@ -8,12 +8,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ordercast.pipeline.sweeps.subject import Config, Experiment, Measured, Measures, Read, Subject
+from ordercast.model.verb_options import Names, ReadFile, by_name
+from ordercast.pipeline.sweeps.subject import Config, Experiment, Measured, Measures, Subject
 from ordercast.pipeline.sweeps.tables import OPTIONS, table_like, table_of
-from ordercast.pipeline.sweeps.values import flag, name_list, names, one_of, whole
 from ordercast.plan.advice import AUTO, Plan, advise, check_options
-from ordercast.plan.candidates import BUILDERS, NAMED
-from ordercast.plan.objectives import OBJECTIVES
+from ordercast.plan.candidates import BUILDERS
+from ordercast.plan.options import TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PlanRun:
             builder=config.get("builder", AUTO),
             objective=config.get("objective", "delay"),
             branching=config.get("branching"),
-            tie=name_list(config.get("tie", [])),
+            tie=_tie(config),
             rebalance=config.get("rebalance", False),
         )
         took = time.perf_counter() - begun
@@ -60,10 +60,14 @@ def _of_plan(plan: Plan) -> Measures:
     return {name: float(value) for name, value in measures.items()}
 
 
-def _check(config: Config, read: Read) -> None:
+def _tie(config: Config) -> tuple[str, ...]:
+    return Names().read(config.get("tie", []), "tie", str)
+
+
+def _check(config: Config, read: ReadFile) -> None:
     table_like(config, read)
     builder = config.get("builder", AUTO)
-    check_options(builder, "delay", config.get("branching"), name_list(config.get("tie", [])))
+    check_options(builder, "delay", config.get("branching"), _tie(config))
 
 
 def _experiment(files: Mapping[str, str], seconds: bool, _history: bool) -> Experiment:
@@ -71,15 +75,7 @@ def _experiment(files: Mapping[str, str], seconds: bool, _history: bool) -> Expe
 
 
 SUBJECT = Subject(
-    options={
-        **OPTIONS,
-        "builder": one_of(*NAMED, AUTO),
-        "objective": one_of(*OBJECTIVES),
-        "branching": whole(2),
-        "tie": names,
-        "rebalance": flag,
-    },
-    elsewhere={"network": "it is for the advice on protocols, which a sweep of 'sim' runs"},
+    options={**OPTIONS, **by_name(TABLE)},
     measures=(
         "domains", "cyclic", "memberships", "depth_mean", "depth_max", "extra_mean",
         "messages_mean", "load_max", "load_by_rates", "delay_ms", "utilisation",

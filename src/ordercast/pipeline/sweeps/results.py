@@ -15,14 +15,14 @@ from ordercast.history.schema import arrow
 from ordercast.pipeline.sweeps.rounds import Progressed, values_of
 from ordercast.pipeline.sweeps.statistics import estimate
 from ordercast.pipeline.sweeps.store import write_parquet, write_whole
-from ordercast.pipeline.sweeps.tasks import Outcome, Point
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Point
 
 FAILED = "failed"
 _COLUMNS = ("measure", "mean", "ci95", "runs", "error", "seed")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """`mean` and `ci95` are None where there is nothing to average."""
 
     parameters: Mapping[str, Any]
@@ -44,14 +44,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     parameters: Sequence[str] = field(default=())
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> "Results":
+    def of(cls, rows: Sequence[ResultRow]) -> "Results":
         return cls(rows, list(dict.fromkeys(name for row in rows for name in row.parameters)))
 
-    def where(self, **wanted: Any) -> list[Row]:
+    def where(self, **wanted: Any) -> list[ResultRow]:
         """Rows with these parameters; `measure` may be among them."""
         return [
             row
@@ -67,14 +67,14 @@ def results_of(state: Progressed) -> Results:
     return Results.of(rows)
 
 
-def _rows_of(point: Point, runs: Sequence[Outcome]) -> Iterable[Row]:
+def _rows_of(point: Point, runs: Sequence[FinishedRun]) -> Iterable[ResultRow]:
     for measure, values in values_of(runs).items():
         found = estimate(values)
-        yield Row(point.config, measure, found.mean, found.ci95, found.runs)
+        yield ResultRow(point.config, measure, found.mean, found.ci95, found.runs)
     broken = [run for run in runs if run.error]
     if broken:
         first = broken[0]
-        yield Row(point.config, FAILED, None, None, len(broken), first.error, first.seed)
+        yield ResultRow(point.config, FAILED, None, None, len(broken), first.error, first.seed)
 
 
 def write_results(results: Results, folder: Path, name: str) -> list[Path]:
@@ -114,7 +114,7 @@ def read_results(path: Path) -> Results:
     table = parquet().read_table(path)
     names = [name for name in table.column_names if name not in _COLUMNS]
     rows = [
-        Row(
+        ResultRow(
             {name: line[name] for name in names if line[name] is not None},
             *(line[name] for name in _COLUMNS),
         )

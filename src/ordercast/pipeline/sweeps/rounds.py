@@ -14,11 +14,11 @@ import msgspec
 
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.statistics import estimate, runs_wanted
-from ordercast.pipeline.sweeps.tasks import Outcome, Point, Task, failed, tasks_of
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Point, Task, failed, tasks_of
 
 LOGGER = logging.getLogger(__name__)
 
-Runner: TypeAlias = Callable[[Sequence[Task]], list[Outcome]]
+Runner: TypeAlias = Callable[[Sequence[Task]], list[FinishedRun]]
 """Does some runs, on Spark or in this process; one outcome for each, in any order."""
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -32,7 +32,7 @@ _MOST_BYTES = 128 << 20  # of histories in a wave
 
 
 class Keeps(Protocol):
-    def append(self, outcomes: Sequence[Outcome], /) -> None: ...
+    def append(self, outcomes: Sequence[FinishedRun], /) -> None: ...
 
 
 class Progressed:
@@ -41,24 +41,24 @@ class Progressed:
     def __init__(
         self, points: Sequence[Point], repeats: Repeats, least_wave: int | None = None
     ) -> None:
-        """`least_wave`: runs that are done at once, so fewer in a wave would leave some idle."""
+        """`least_wave`: so many runs are done at once; a smaller wave would leave workers idle."""
         self.points = points
         self.repeats = repeats
-        self.ran = 0  # the others were known from before
+        self.ran = 0  # runs done now; the others were known before
         self.least_wave = least_wave or _LEAST_WAVE
         self.wave = self.least_wave  # runs of the next one
         self.under_way = True
-        self._done: dict[str, dict[int, Outcome]] = {point.key: {} for point in points}
+        self._done: dict[str, dict[int, FinishedRun]] = {point.key: {} for point in points}
         self._wanted = {p.key: 1 if p.trouble else repeats.at_least for p in points}
 
-    def add(self, outcomes: Sequence[Outcome]) -> None:
+    def add(self, outcomes: Sequence[FinishedRun]) -> None:
         for outcome in outcomes:
             if outcome.key in self._done:  # a grid may have shrunk since
                 slim = msgspec.structs.replace(outcome, history=b"")  # it is on disk by now
                 self._done[outcome.key][outcome.repetition] = slim
 
-    def runs(self, point: Point) -> list[Outcome]:
-        """Those wanted, in the order of their repetitions, whatever order they were done in."""
+    def runs(self, point: Point) -> list[FinishedRun]:
+        """The wanted runs, in the order of their repetitions."""
         done = self._done[point.key]
         return [done[n] for n in sorted(done) if n <= self._wanted[point.key]]
 
@@ -100,7 +100,7 @@ def run_points(
     seed: int,
     runner: Runner,
     store: Keeps,
-    known: Sequence[Outcome] = (),
+    known: Sequence[FinishedRun] = (),
     progress: Progress | None = None,
 ) -> None:
     """Do all runs that the points need; what is `known` from before is not done again.
@@ -131,7 +131,7 @@ def _run_all(
     while begin < len(waiting):
         wave = waiting[begin : begin + state.wave]
         begun = time.monotonic()
-        # Neighbours cost alike; by their seeds they are mixed, and parts of a wave are alike.
+        # Neighbours cost alike. Sorting by seed mixes them, so that partitions cost alike.
         outcomes = runner(sorted(wave, key=lambda task: task.seed))
         took = time.monotonic() - begun
         outcomes.sort(key=lambda outcome: (outcome.key, outcome.repetition))
@@ -156,7 +156,7 @@ def _next_size(runs: int, took: float, size_bytes: int) -> int:
     return wanted
 
 
-def values_of(runs: Sequence[Outcome]) -> dict[str, list[float]]:
+def values_of(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     """Every measure's values over the runs that went well."""
     values: dict[str, list[float]] = {}
     for run in runs:

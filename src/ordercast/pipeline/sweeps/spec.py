@@ -26,18 +26,17 @@ from typing import Any
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, shown
-from ordercast.pipeline.sweeps.statistics import Bound
+from ordercast.model.verb_options import VerbOption
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.subject import VERBS, Config, subject_of
 
 MOST_POINTS = 100_000
 AT_LEAST, AT_MOST = 10, 1000  # runs of a point, when `until` does not say
 
-# Options of the verbs that are no parameters of a point, and what says it instead.
+# Of every verb, or of none.
 _ELSEWHERE = {
     "seed": "[sweep] seed gives every run its own",
     "history": "write [sweep] history = true",
-    "draw": "it draws a picture",
-    "full": "it shapes the output",
     "json": "it shapes the output",
 }
 
@@ -53,7 +52,7 @@ class Repeats:
 
     at_least: int
     at_most: int
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[Precision, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def parse_spec(text: str, *, source: str) -> SweepSpec:
         repeats=_repeats(sweep, verb, f"{source}: sweep"),
         grid=_grid(_table(data, "grid", source), verb, f"{source}: grid"),
         fixed={
-            option_named(name, verb, f"{source}: fixed"): value
+            _option_named(name, verb, f"{source}: fixed"): value
             for name, value in _table(data, "fixed", source).items()
         },
         history=_flag(sweep, "history", f"{source}: sweep"),
@@ -124,9 +123,9 @@ def _check(spec: SweepSpec) -> None:
     for option, values in spec.grid.items():
         points *= len(values)
         for value in values:
-            subject.options[option](value, f"{spec.source}: grid.{option}", spec.read)
+            _check_value(subject.options[option], value, f"{spec.source}: grid", spec)
     for option, value in spec.fixed.items():
-        subject.options[option](value, f"{spec.source}: fixed.{option}", spec.read)
+        _check_value(subject.options[option], value, f"{spec.source}: fixed", spec)
     if points > MOST_POINTS:
         raise ConfigError(f"{spec.source}: grid: {points:,} points are too many ({MOST_POINTS:,})")
     if spec.history and not subject.has_history:
@@ -165,7 +164,7 @@ def _repeats(sweep: Config, verb: str, where: str) -> Repeats:
     return Repeats(least, max(least, most), tuple(bounds))
 
 
-def _bound(piece: Config, verb: str, where: str) -> Bound:
+def _bound(piece: Config, verb: str, where: str) -> Precision:
     measure = piece.get("measure")
     known = (*subject_of(verb).measures, "seconds")
     if not isinstance(measure, str) or measure not in known:
@@ -176,11 +175,11 @@ def _bound(piece: Config, verb: str, where: str) -> Bound:
             f"{where}: give 'within' (a share of the mean) or 'plus_minus' (a width), one of them"
         )
     if "within" in piece:
-        return Bound(measure, share=_share(piece["within"], f"{where}.within"))
+        return Precision(measure, share=_share(piece["within"], f"{where}.within"))
     width = piece["plus_minus"]
     if isinstance(width, bool) or not isinstance(width, int | float) or not width > 0:
         raise ConfigError(f"{where}.plus_minus: {shown(width)} is not a number above 0")
-    return Bound(measure, width=float(width))
+    return Precision(measure, width=float(width))
 
 
 def _share(value: Any, where: str) -> float:
@@ -204,7 +203,7 @@ def _share(value: Any, where: str) -> float:
 def _grid(data: Config, verb: str, where: str) -> dict[str, tuple[Any, ...]]:
     grid: dict[str, tuple[Any, ...]] = {}
     for name, values in data.items():
-        option = option_named(name, verb, where)
+        option = _option_named(name, verb, where)
         if not isinstance(values, list):
             raise ConfigError(f"{where}.{name}: must be a list of values, not {shown(values)}")
         if not values:
@@ -217,20 +216,21 @@ def _grid(data: Config, verb: str, where: str) -> dict[str, tuple[Any, ...]]:
     return grid
 
 
-def option_named(name: str, verb: str, where: str) -> str:
+def _option_named(name: str, verb: str, where: str) -> str:
     """The option's name as it is used here: `on-failure` is `on_failure`."""
     plain = name.replace("-", "_")
-    if plain in elsewhere(verb):
-        raise ConfigError(f"{where}.{name}: is not swept: {elsewhere(verb)[plain]}")
-    known = subject_of(verb).options
-    if plain not in known:
+    options = subject_of(verb).options
+    why = options[plain].unswept if plain in options else _ELSEWHERE.get(plain, "")
+    if why:
+        raise ConfigError(f"{where}.{name}: is not swept: {why}")
+    if plain not in options:
+        known = [option.name for option in options.values() if not option.unswept]
         raise ConfigError(f"{where}: '{verb}' has no option {shown(name)}{nearest(plain, known)}")
     return plain
 
 
-def elsewhere(verb: str) -> dict[str, str]:
-    """Options of the verb that are not swept, and the reason."""
-    return _ELSEWHERE | dict(subject_of(verb).elsewhere)
+def _check_value(option: VerbOption, value: Any, where: str, spec: SweepSpec) -> None:
+    option.notation.check(value, f"{where}.{option.name}", spec.read)
 
 
 def _table(data: Mapping[str, Any], name: str, source: str) -> dict[str, Any]:

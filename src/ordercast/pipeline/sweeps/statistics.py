@@ -27,7 +27,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Precision:
     """How narrow the interval of a measure must be: a share of its mean, or an absolute width."""
 
     measure: str
@@ -58,7 +58,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, student_t(runs - 1) * math.sqrt(variance / runs), runs)
 
 
-def runs_wanted(estimated: Estimate, bound: Bound, at_most: int) -> int:
+def runs_wanted(estimated: Estimate, bound: Precision, at_most: int) -> int:
     """How many runs in all to try next when the bound does not hold yet.
 
     The width shrinks with the square root of the runs. The spread itself is only estimated, so a

@@ -21,13 +21,13 @@ from ordercast.history.writer import META_FILE, write_table
 from ordercast.model.errors import ConfigError
 from ordercast.model.version import __version__
 from ordercast.pipeline.sweeps.histories import unpack
-from ordercast.pipeline.sweeps.tasks import Outcome
+from ordercast.pipeline.sweeps.tasks import FinishedRun
 
 LAYOUT = 1
 ROWS, HISTORY = "rows", "history"
 
 
-class Store:
+class RunStore:
     """`identity` is what must not change when a sweep is taken up again, as plain JSON data."""
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, history: bool = False) -> None:
@@ -36,8 +36,8 @@ class Store:
         self._history = history
         self._waves = 0
 
-    def open(self) -> list[Outcome]:
-        """Make the folder, or take it up again: the runs that it has."""
+    def open(self) -> list[FinishedRun]:
+        """Make the folder, or take it up again; the runs that are in it."""
         try:
             (self.folder / ROWS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -53,13 +53,13 @@ class Store:
         self._waves = 1 + max((_number(part) for part in parts), default=-1)
         if self._history:
             self._open_history({_number(part) for part in parts})
-        found: dict[tuple[str, int], Outcome] = {}
+        found: dict[tuple[str, int], FinishedRun] = {}
         for part in parts:
             for outcome in _read_part(part):
                 found[outcome.key, outcome.repetition] = outcome  # a later try replaces a failure
         return list(found.values())
 
-    def append(self, outcomes: Sequence[Outcome]) -> None:
+    def append(self, outcomes: Sequence[FinishedRun]) -> None:
         """One wave, all of it or nothing."""
         number = self._waves
         if self._history:
@@ -98,7 +98,7 @@ class Store:
         text = msgspec.json.format(msgspec.json.encode(meta, order="sorted"), indent=1)
         write_whole(folder / META_FILE, text.decode() + "\n")
 
-    def _append_history(self, number: int, outcomes: Iterable[Outcome]) -> None:
+    def _append_history(self, number: int, outcomes: Iterable[FinishedRun]) -> None:
         tables: dict[str, list[Row]] = {name: [] for name in TABLES}
         for outcome in outcomes:
             if outcome.history:
@@ -131,7 +131,7 @@ def _schema() -> Any:
     )
 
 
-def _write(path: Path, outcomes: Sequence[Outcome]) -> None:
+def _write(path: Path, outcomes: Sequence[FinishedRun]) -> None:
     columns = {
         "config": [outcome.key for outcome in outcomes],
         "repetition": [outcome.repetition for outcome in outcomes],
@@ -143,13 +143,13 @@ def _write(path: Path, outcomes: Sequence[Outcome]) -> None:
     write_parquet(path, arrow().Table.from_pydict(columns, schema=_schema()))
 
 
-def _read_part(path: Path) -> list[Outcome]:
+def _read_part(path: Path) -> list[FinishedRun]:
     try:
         rows = parquet().read_table(path).to_pylist()
     except (OSError, ValueError) as error:  # Arrow's own errors are of these kinds
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     return [
-        Outcome(
+        FinishedRun(
             row["config"], row["repetition"], row["seed"], dict(row["measures"]),
             dict(row["notes"]), row["error"],
         )

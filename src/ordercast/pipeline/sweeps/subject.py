@@ -9,14 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ordercast.model.verb_options import ReadFile, VerbOption
+
 Config: TypeAlias = Mapping[str, Any]
 """The options of a point by name."""
-
-Read: TypeAlias = Callable[[str], str]
-"""Gives the text of a file that an option names."""
-
-Check: TypeAlias = Callable[[Any, str, Read], None]
-"""Raises ConfigError when the value of an option, named by the text, is wrong."""
 
 Measures: TypeAlias = dict[str, float]
 
@@ -39,11 +35,10 @@ it is a function or a dataclass of a module, not something made on the spot."""
 class Subject:
     """A verb as a sweep sees it."""
 
-    options: Mapping[str, Check]
-    elsewhere: Mapping[str, str]
-    """Options of the verb that are not swept, and the reason."""
+    options: Mapping[str, VerbOption]
+    """Those that are not swept say why."""
     measures: tuple[str, ...]
-    check: Callable[[Config, Read], None]
+    check: Callable[[Config, ReadFile], None]
     """Raises ConfigError when the values of a point, each of them right, do not go together."""
     experiment: Callable[[Mapping[str, str], bool, bool], Experiment]
     """Given the texts of files by name, whether to measure wall-clock time, and whether to keep

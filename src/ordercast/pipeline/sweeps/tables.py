@@ -11,8 +11,8 @@ from typing import Any
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site, parse_groups
-from ordercast.pipeline.sweeps.subject import Check, Config, Read
-from ordercast.pipeline.sweeps.values import number, one_of, whole
+from ordercast.model.verb_options import Number, ReadFile, VerbOption, WholeNumber, Word, by_name
+from ordercast.pipeline.sweeps.subject import Config
 from ordercast.sim.chance import Stream
 
 SIZES = ("fixed", "exponential")
@@ -34,26 +34,31 @@ class Drawing:
     sizes: str = "fixed"
 
 
-def _groups(value: Any, where: str, read: Read) -> None:
-    """How many to draw, or the file they are in."""
-    if isinstance(value, str):
-        parse_groups(read(value), source=value)
-    else:
-        whole(1)(value, where, read)
+class _Groups(WholeNumber):
+    """How many to draw, or the file that they are in."""
+
+    def check(self, value: Any, where: str, read: ReadFile) -> None:
+        if isinstance(value, str):
+            parse_groups(read(value), source=value)
+        else:
+            super().check(value, where, read)
 
 
-def _spread(value: Any, where: str, read: Read) -> None:
-    if value != UNIFORM:
-        number(0.01, 1e6)(value, where, read)
+class _Spread(Number):
+    def check(self, value: Any, where: str, read: ReadFile) -> None:
+        if value != UNIFORM:
+            super().check(value, where, read)
 
 
-OPTIONS: Mapping[str, Check] = {
-    "sites": whole(1),
-    "groups": _groups,
-    "size": whole(1),
-    "spread": _spread,
-    "sizes": one_of(*SIZES),
-}
+OPTIONS: Mapping[str, VerbOption] = by_name(
+    (
+        VerbOption("sites", WholeNumber(1), "how many"),
+        VerbOption("groups", _Groups(1), "how many to draw, or their file"),
+        VerbOption("size", WholeNumber(1), "members of a group, or their mean"),
+        VerbOption("spread", _Spread(0.01, 1e6), "of local groups; or uniform"),
+        VerbOption("sizes", Word(SIZES), "all of one size, or exponential"),
+    )
+)
 
 
 def drawing_of(config: Config) -> Drawing:
@@ -74,7 +79,7 @@ def drawing_of(config: Config) -> Drawing:
     return drawing
 
 
-def table_of(config: Config, seed: int, read: Read) -> GroupTable:
+def table_of(config: Config, seed: int, read: ReadFile) -> GroupTable:
     """The groups of a run: drawn from its seed, or those of the file."""
     groups = config.get("groups")
     if groups is None:
@@ -87,7 +92,7 @@ def table_of(config: Config, seed: int, read: Read) -> GroupTable:
     return parse_groups(read(groups), source=groups)
 
 
-def table_like(config: Config, read: Read) -> GroupTable:
+def table_like(config: Config, read: ReadFile) -> GroupTable:
     """The table itself, or one with the same sites that takes no time to draw."""
     if isinstance(config.get("groups"), int):
         sites = site_names(drawing_of(config).sites)

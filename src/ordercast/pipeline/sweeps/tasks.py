@@ -48,7 +48,7 @@ class Task:
         return f"{hashlib.sha256(self.point.key.encode()).hexdigest()[:10]}-{self.repetition}"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class FinishedRun(msgspec.Struct, frozen=True):
     """A finished run. `error` is empty when it went well; `history` travels to the driver only."""
 
     key: str
@@ -70,20 +70,20 @@ def tasks_of(point: Point, repetitions: Iterable[int], sweep_seed: int) -> list[
     return [Task(point, n, seed_of(sweep_seed, point.key, n)) for n in repetitions]
 
 
-def perform(experiment: Experiment, task: Task) -> Outcome:
-    """Do one run; whatever goes wrong in it is its outcome."""
+def perform(experiment: Experiment, task: Task) -> FinishedRun:
+    """Do one run; an exception becomes a failed run."""
     key, repetition, seed = task.point.key, task.repetition, task.seed
     try:
         measured = experiment(task.point.config, seed, task.run)
     except Exception as error:
         return failed(task, told(error))
-    return Outcome(
+    return FinishedRun(
         key, repetition, seed, measured.measures, measured.notes, history=measured.history
     )
 
 
-def failed(task: Task, error: str) -> Outcome:
-    return Outcome(task.point.key, task.repetition, task.seed, error=error)
+def failed(task: Task, error: str) -> FinishedRun:
+    return FinishedRun(task.point.key, task.repetition, task.seed, error=error)
 
 
 def told(error: BaseException) -> str:
@@ -95,6 +95,6 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}".rstrip(": ")
 
 
-def here(experiment: Experiment) -> Callable[[Sequence[Task]], list[Outcome]]:
+def here(experiment: Experiment) -> Callable[[Sequence[Task]], list[FinishedRun]]:
     """A runner in this process, without Spark."""
     return lambda tasks: [perform(experiment, task) for task in tasks]

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ordercast.pipeline.sweeps.subject import Experiment
-from ordercast.pipeline.sweeps.tasks import Outcome, Task, failed, perform, told
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, failed, perform, told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PER_SLOT = 4  # partitions: enough to even out runs of different cost, few enough to cost little
-_MOST_SLOTS = 4096  # that are made use of
+_MOST_SLOTS = 4096  # at most
 
 
 def on_spark(
     spark: "SparkSession", experiment: Experiment, partitions: int
-) -> Callable[[Sequence[Task]], list[Outcome]]:
+) -> Callable[[Sequence[Task]], list[FinishedRun]]:
     """A runner on the session that splits each wave into so many partitions."""
 
-    def run(tasks: Sequence[Task]) -> list[Outcome]:
+    def run(tasks: Sequence[Task]) -> list[FinishedRun]:
         try:
             return _run(spark, experiment, tasks, min(partitions, len(tasks)))
         except Exception as error:
@@ -41,7 +41,7 @@ def on_spark(
 
 
 def partitions_for(spark: "SparkSession") -> int:
-    """A few for each that the session gives to a table by itself: its cores, as a rule."""
+    """A few for each partition that the session itself would make: as a rule, for each core."""
     from pyspark.sql import functions as sql
 
     ids = spark.range(_MOST_SLOTS).select(sql.spark_partition_id().alias("part"))
@@ -51,17 +51,17 @@ def partitions_for(spark: "SparkSession") -> int:
 
 def _run(
     spark: "SparkSession", experiment: Experiment, tasks: Sequence[Task], partitions: int
-) -> list[Outcome]:
+) -> list[FinishedRun]:
     places = spark.range(0, len(tasks), 1, partitions)
     done = places.mapInArrow(partial(_perform, experiment, list(tasks)), "outcome binary")
-    decoder = msgspec.msgpack.Decoder(Outcome)
+    decoder = msgspec.msgpack.Decoder(FinishedRun)
     return [decoder.decode(row.outcome) for row in done.collect()]
 
 
 def _perform(
     experiment: Experiment, tasks: Sequence[Task], batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """In a worker: a batch of places in the list of tasks in, a batch of one outcome each out."""
+    """In a worker: takes places in the list of tasks, gives one outcome for each."""
     import pyarrow as pa
 
     for batch in batches:

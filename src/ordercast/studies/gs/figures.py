@@ -11,9 +11,11 @@ from ordercast.studies.figures import (
     MARKERS,
     draw_band,
     draw_curve,
+    draw_line,
     fit_means,
     label,
     legend,
+    legend_above,
     log_axis,
     new_figure,
     reference,
@@ -108,11 +110,7 @@ def load_figure(x: str) -> Any:
         fit_means(axes[: len(counts)])
         for spare in axes[len(counts) :]:
             spare.set_visible(False)
-        # Inside a panel it would hide curves: they fill them from top to bottom.
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, names, loc="outside upper center", ncols=4, fontsize=8.5, frameon=False
-        )
+        legend_above(figure, axes[0], columns=4)  # curves fill the panels from top to bottom
         return figure
 
     return draw
@@ -147,10 +145,7 @@ def table_figure(unit: str) -> Any:
             for place, protocol in enumerate(PROTOCOLS):
                 colour, name = COLOURS[protocol], _label(protocol)
                 printed = curve(results, "size", formula, protocol=protocol)
-                ax.plot(
-                    [s.x for s in printed], [s.y for s in printed], color=colour, lw=1.3,
-                    label=f"{name}, formula",
-                )  # fmt: skip
+                draw_line(ax, printed, color=colour, lw=1.3, label=f"{name}, formula")
                 spots = curve(results, "size", measured, protocol=protocol)
                 draw_curve(ax, spots, f"{name}, measured", colour, MARKERS[place], "none")
             ax.set_ylim(bottom=0)

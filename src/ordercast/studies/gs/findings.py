@@ -1,13 +1,14 @@
-"""What [GS] §4 says about its graphs and tables, held against the measured numbers.
+"""What [GS] §4 says about its graphs, tables and the cost of set-up, beside what was measured.
 
 Statements are in our words; whether they hold is computed from the results, never written down.
 """
 
 from collections.abc import Sequence
-from math import fsum, sqrt
+from functools import partial
 from typing import Any
 
-from ordercast.pipeline.sweeps.results import Results, Row
+from ordercast.pipeline.sweeps.results import ResultRow, Results
+from ordercast.studies.fits import correlation
 from ordercast.studies.reproduction import (
     AGREES,
     DIFFERS,
@@ -18,9 +19,16 @@ from ordercast.studies.reproduction import (
     judged,
     values,
 )
+from ordercast.studies.wording import percents, places, span, with_intervals
 
 CLOSE_TO_2 = 2.5  # what still counts as "close to 2"
 SMALL = 10  # sites, at most: what still counts as a small group
+
+MUCH_LESS = 0.75  # of the bound, at most: what still counts as "much less" than it
+SLIGHTLY = 1.1  # times as many, at most: what still counts as "slightly worse"
+
+
+# --- the graphs -----------------------------------------------------------------------------------
 
 
 def depth_findings(x: str) -> Any:
@@ -118,7 +126,7 @@ def _spread(results: Results, x: str) -> list[Finding]:
 
 
 def _small_groups(results: Results) -> Finding:
-    """Whether the smallest groups are served sooner than by two-phase, and what the largest are."""
+    """Whether the smallest groups are served sooner than by two-phase, and the largest, too."""
     told: list[str] = []
     sooner: dict[int, list[bool]] = {}
     sizes = values(results, "size")
@@ -329,33 +337,206 @@ def _tightness(
     )
 
 
-def correlation(pairs: Sequence[tuple[float, float]]) -> float:
-    """Pearson's; 0 where one side does not vary."""
-    count = len(pairs)
-    mean_a, mean_b = fsum(a for a, _ in pairs) / count, fsum(b for _, b in pairs) / count
-    both = fsum((a - mean_a) * (b - mean_b) for a, b in pairs)
-    spread = sqrt(fsum((a - mean_a) ** 2 for a, _ in pairs))
-    spread *= sqrt(fsum((b - mean_b) ** 2 for _, b in pairs))
-    return both / spread if spread else 0.0
+# --- the tables, and the cost of set-up -----------------------------------------------------------
 
 
-def _rows(results: Results, measure: str, **where: Any) -> list[Row]:
+def _by_size(results: Results, protocol: str, measure: str) -> list[Spot]:
+    return curve(results, "size", measure, protocol=protocol)
+
+
+def table1_findings(results: Results) -> list[Finding]:
+    return [*_propagation(results), *_others(results), *_compared(results)]
+
+
+def _propagation(results: Results) -> list[Finding]:
+    of = partial(_by_size, results, "propagation")
+    n, delay, bound = of("messages"), of("delay_ms"), of("delay_formula_ms")
+    depth = of("depth_mean")
+    shares = [a.y / b.y for a, b in zip(delay, bound, strict=True)]
+    at = _sizes(n)
+    return [
+        Finding(
+            "Propagation takes N = n + ε messages.",
+            judged(_equal(n, of("messages_formula"))),
+            f"{at} N {_list(n)}; ε {_list(of('extra_mean'))}.",
+        ),
+        Finding(
+            "Its delay D is at most (d + 1)L + (n + ε)P.",
+            judged([share <= 1 + 1e-9 for share in shares]),
+            f"{at} D {_list(delay)} ms, at most {_list(bound)} ms with d {_list(depth)}.",
+        ),
+        Finding(
+            "In general D is much less than that.",
+            judged([share <= MUCH_LESS for share in shares]),
+            f"{at} {percents(delay, bound)} of it (taken as much less: {100 * MUCH_LESS:.0f} % or"
+            " below).",
+        ),
+    ]
+
+
+def _others(results: Results) -> list[Finding]:
+    found = []
+    for protocol, statement, aside in (
+        ("centralized", "Centralized: N = n and D = 2L + nP.",
+         "One message more whenever the centre is not a member (errata GS-9). "),
+        ("two_phase", "Two-phase: N = 3n and D = 3L + (2n + 1)P.", ""),
+    ):  # fmt: skip
+        of = partial(_by_size, results, protocol)
+        n, delay = of("messages"), of("delay_ms")
+        same = [*_equal(n, of("messages_formula")), *_equal(delay, of("delay_formula_ms"))]
+        told = f"{aside}{_sizes(n)} N {_list(n)}; D {_list(delay)} ms."
+        found.append(Finding(statement, judged(same), told))
+    return found
+
+
+def _compared(results: Results) -> list[Finding]:
+    of = partial(_by_size, results, "propagation")
+    n, delay, depth = of("messages"), of("delay_ms"), of("depth_mean")
+    central, central_delay, two_phase, two_phase_delay = (
+        _by_size(results, protocol, measure)
+        for protocol in ("centralized", "two_phase")
+        for measure in ("messages", "delay_ms")
+    )
+    at = _sizes(n)
+    return [
+        Finding(
+            "Propagation needs far fewer messages than two-phase (3n).",
+            judged([a.y < b.y for a, b in zip(n, two_phase, strict=True)]),
+            f"{at} {percents(n, two_phase)} as many.",
+        ),
+        Finding(
+            "It needs only slightly more messages than the centralized method.",
+            judged([a.y <= SLIGHTLY * b.y for a, b in zip(n, central, strict=True)]),
+            f"{at} {percents(n, central)} as many (taken as slightly more: up to"
+            f" {100 * SLIGHTLY:.0f} %).",
+        ),
+        Finding(
+            "The centralized method is better in messages and in delay.",
+            judged(
+                [
+                    a.y <= b.y
+                    for one, other in ((central, n), (central_delay, delay))
+                    for a, b in zip(one, other, strict=True)
+                ]
+            ),
+            f"{at} N {_list(central)} against {_list(n)}; D {_list(central_delay)} ms against"
+            f" {_list(delay)} ms. With one message under way its centre is no bottleneck.",
+        ),
+        Finding(
+            "Where d ≤ 2, propagation is quicker than two-phase.",
+            judged(
+                [a.y < b.y for a, b, d in zip(delay, two_phase_delay, depth, strict=True)
+                 if d.y <= 2]
+            ),
+            f"{at} D {_list(delay)} ms with d {_list(depth)}; two-phase {_list(two_phase_delay)}"
+            " ms.",
+        ),
+        Finding(
+            "Within a group, members other than the last may be served early.",
+            MEASURED,
+            f"{at} the first member after {_list(of('delay_first_ms'))} ms, the mean one after"
+            f" {_list(of('delay_mean_ms'))} ms, the last after {_list(delay)} ms.",
+        ),
+    ]  # fmt: skip
+
+
+def table2_findings(results: Results) -> list[Finding]:
+    of = partial(_by_size, results)
+    n, delay = of("propagation", "messages"), of("propagation", "delay_ms")
+    depth = of("propagation", "depth_mean")
+    central, two_phase = of("centralized", "messages"), of("two_phase", "messages")
+    more = [a.y - (b.y + 1) for a, b in zip(n, depth, strict=True)]
+    per_message = [a.y / b.y for a, b in zip(delay, n, strict=True)]
+    at = _sizes(n)
+    return [
+        Finding(
+            "Propagation takes N = d + 1 messages.",
+            judged([abs(each) < 1e-9 for each in more]),
+            "A lower bound: every site that forwards transmits once, and a level may have several"
+            f" of them (errata GS-9). {at} N {_list(n)}, which is"
+            f" {', '.join(f'{each:.2f}' for each in more)} more than d + 1.",
+        ),
+        Finding(
+            "D is N times T.",
+            judged([abs(each - per_message[0]) < 1e-6 for each in per_message]),
+            f"{at} D {_list(delay)} ms, {per_message[0]:g} ms for each transmission.",
+        ),
+        Finding(
+            "Centralized takes two messages.",
+            judged([spot.y == 2 for spot in central]),
+            f"{at} N {_list(central)}.",
+        ),
+        Finding(
+            "Two-phase takes n + 2 messages.",
+            judged(_equal(two_phase, of("two_phase", "messages_formula"))),
+            f"{at} N {_list(two_phase)}.",
+        ),
+        Finding(
+            "Two-phase (n + 2) is comparable for small groups only.",
+            judged([a.y < b.y for a, b in zip(n, two_phase, strict=True)]),
+            f"{at} propagation takes {percents(n, two_phase)} as many transmissions.",
+        ),
+    ]
+
+
+def setup_findings(results: Results) -> list[Finding]:
+    def all_of(measure: str) -> list[float]:
+        return [row.mean for row in results.where(measure=measure) if row.mean is not None]
+
+    pays, delay = all_of("pays_in_delay"), all_of("break_even_delay")
+    worst = min(all_of("pays_in_messages"))
+    ever = "all tables" if worst == 1 else f"at least {100 * worst:.0f} % of the tables"
+    regained = f"after {span(delay, 0)} multicasts" if delay else "nowhere"
+    return [
+        Finding(
+            "Setting up costs a lot, so a group must get relatively many messages in its life.",
+            MEASURED,
+            f"Counted in messages, the set-up is regained after"
+            f" {span(all_of('break_even_messages'), 0)} multicasts, to all groups together, in"
+            f" {ever} of each point. It"
+            f" takes {span(all_of('install_messages'), 0)} messages; computing the forest takes"
+            f" {span(all_of('compute_ms'), 1)} ms, installing it"
+            f" {span(all_of('install_ms'), 0)} ms.",
+        ),
+        Finding(
+            "Counted in delay (not in the paper).",
+            MEASURED,
+            f"Where propagation is quicker than two-phase, the time to compute and install is"
+            f" regained {regained}. At {sum(share < 0.5 for share in pays)} of {len(pays)} points"
+            " it is slower in most tables; there it never pays.",
+        ),
+    ]
+
+
+def _equal(a: Sequence[Spot], b: Sequence[Spot]) -> list[bool]:
+    return [abs(x.y - y.y) < 1e-9 for x, y in zip(a, b, strict=True)]
+
+
+def _sizes(spots: Sequence[Spot]) -> str:
+    return f"n = {places(spots)}:"
+
+
+def _list(spots: Sequence[Spot]) -> str:
+    return with_intervals(spots, 2)
+
+
+def _rows(results: Results, measure: str, **where: Any) -> list[ResultRow]:
     return [row for row in results.where(measure=measure, **where) if row.mean is not None]
 
 
-def _mean(row: Row) -> float:
+def _mean(row: ResultRow) -> float:
     return row.mean or 0.0
 
 
-def _key(row: Row) -> tuple[Any, ...]:
+def _key(row: ResultRow) -> tuple[Any, ...]:
     return tuple(row.parameters.get(name) for name in ("sites", "groups", "size"))
 
 
-def _told(row: Row) -> str:
+def _told(row: ResultRow) -> str:
     return f"{_mean(row):.2f} ± {row.ci95 or 0.0:.2f}"
 
 
-def _where(row: Row, *names: str) -> str:
+def _where(row: ResultRow, *names: str) -> str:
     words = {"groups": "{} groups", "sites": "{} sites", "size": "{} sites per group"}
     return ", ".join(words[name].format(row.parameters[name]) for name in names)
 

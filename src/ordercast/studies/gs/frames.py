@@ -33,7 +33,7 @@ _BUILDERS = {"propagation": "greedy", "two_phase": "greedy", "centralized": "sta
 
 
 @dataclass(frozen=True, slots=True)
-class Multicast:
+class MessageWay:
     """One message's way to its group: transmissions, and when members had it."""
 
     transmissions: int
@@ -110,12 +110,12 @@ FORMULAS: Mapping[str, Mapping[str, Formula]] = {
 """(N, D in milliseconds) of a group by its size, depth and extra sites, as printed."""
 
 
-def multicast(structure: Structure, group: Group, protocol: str, network: str) -> Multicast:
+def multicast(structure: Structure, group: Group, protocol: str, network: str) -> MessageWay:
     """One message from outside to one group, while nothing else is under way."""
     sending = Sending(0, OUTSIDE, group)
     found = overhear(structure, protocol, [sending], _NETWORKS[network])
     (message,) = found.sent
-    return Multicast(
+    return MessageWay(
         found.transmissions() if network == BROADCAST else found.messages,
         [delay / MILLISECOND for delay in found.delays(message)],
     )

@@ -10,12 +10,7 @@ from itertools import product
 from typing import Any
 
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
-from ordercast.studies.gs.costs import (
-    setup_findings,
-    table1_findings,
-    table2_findings,
-)
+from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.studies.gs.figures import (
     depth_figure,
     exponential_figure,
@@ -29,10 +24,13 @@ from ordercast.studies.gs.findings import (
     exponential_findings,
     extra_findings,
     load_findings,
+    setup_findings,
+    table1_findings,
+    table2_findings,
 )
 from ordercast.studies.gs.forests import forest_costs, set_up_costs
 from ordercast.studies.gs.frames import BROADCAST, P2P, table_costs
-from ordercast.studies.reproduction import Reproduction, until
+from ordercast.studies.reproduction import Family, Reproduction, until
 
 Points = Callable[[bool], Sequence[dict[str, Any]]]
 
@@ -44,10 +42,10 @@ _QUICK_SIZES = (5, 10, 20, 40)
 _TABLE_SIZES = (3, 5, 10, 20, 40)
 _QUICK_TABLE_SIZES = (3, 5, 10, 20)
 
-_DEPTH = Bound("propagation/depth_mean", share=0.1)
-_EXTRA = Bound("propagation/extra_mean", width=0.5)
+_DEPTH = Precision("propagation/depth_mean", share=0.1)
+_EXTRA = Precision("propagation/extra_mean", width=0.5)
 _LOAD = tuple(
-    Bound(f"{protocol}/load_max", share=0.1)
+    Precision(f"{protocol}/load_max", share=0.1)
     for protocol in ("propagation", "two_phase", "centralized")
 )
 _FORESTS = (
@@ -97,9 +95,16 @@ def _tables(network: str) -> Points:
 
 def _table_repeats(quick: bool) -> Repeats:
     """Simulations are dear: in a quick run the intervals are as wide as they are."""
-    bounds = Bound("propagation/messages", share=0.1), Bound("propagation/delay_ms", share=0.1)
+    bounds = (
+        Precision("propagation/messages", share=0.1),
+        Precision("propagation/delay_ms", share=0.1),
+    )
     return Repeats(4, 4) if quick else Repeats(10, 1000, bounds)
 
+
+_TABLE_RUNS = Family("gs-tables", table_costs)
+_FOREST_RUNS = Family("gs-forests", forest_costs)
+_SETUP_RUNS = Family("gs-setup", set_up_costs)
 
 REPRODUCTIONS = (
     Reproduction(
@@ -113,9 +118,7 @@ REPRODUCTIONS = (
         how="One message at a time to each group of a random table, from an origin outside, in the"
         " simulator (P = 1 ms, L = 5 ms; acknowledgements held back). The lines are the formulas"
         " with the n, d and ε of the same groups.",
-        family="gs-tables",
-        experiment=table_costs,
-        split="protocol",
+        family=_TABLE_RUNS,
         points=_tables(P2P),
         repeats=_table_repeats,
         measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
@@ -133,9 +136,7 @@ REPRODUCTIONS = (
         ),
         how="As for Table 1, on a broadcast network with T = 2 ms, where a message to several"
         " receivers at once is one transmission.",
-        family="gs-tables",
-        experiment=table_costs,
-        split="protocol",
+        family=_TABLE_RUNS,
         points=_tables(BROADCAST),
         repeats=_table_repeats,
         measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
@@ -153,9 +154,7 @@ REPRODUCTIONS = (
             " many. For small groups d is expected to be at most 2 or close to it.",
         ),
         how=_FORESTS + _DELAYS,
-        family="gs-forests",
-        experiment=forest_costs,
-        split="protocol",
+        family=_FOREST_RUNS,
         points=_by_sites,
         repeats=until(_DEPTH, quick=20, full=100),
         measures=("depth_mean", "depth_max", "member_depth_mean", "member_depth_sd",
@@ -173,9 +172,7 @@ REPRODUCTIONS = (
             " few a sparse forest.",
         ),
         how=_FORESTS + _DELAYS,
-        family="gs-forests",
-        experiment=forest_costs,
-        split="protocol",
+        family=_FOREST_RUNS,
         points=_by_size,
         repeats=until(_DEPTH, quick=20, full=100),
         measures=("depth_mean", "depth_max", "member_depth_mean", "member_depth_sd",
@@ -189,9 +186,7 @@ REPRODUCTIONS = (
         source="[GS] §4.1, Graph 3",
         says=("The number of extra sites is low in general, and its curves are like the depth's.",),
         how=_FORESTS,
-        family="gs-forests",
-        experiment=forest_costs,
-        split="protocol",
+        family=_FOREST_RUNS,
         points=_by_sites,
         repeats=until(_EXTRA, quick=20, full=100),
         measures=("extra_mean", "extra_share", "depth_mean"),
@@ -210,9 +205,7 @@ REPRODUCTIONS = (
         how=_FORESTS + " One message goes to each group, from an outside process. Two-phase: three"
         " messages per membership, and 3n at the source of a message. Centralized: the site in most"
         " groups receives each message and sends it to every other member (errata GS-10).",
-        family="gs-forests",
-        experiment=forest_costs,
-        split="protocol",
+        family=_FOREST_RUNS,
         points=_by_sites,
         repeats=until(*_LOAD, quick=20, full=100),
         measures=("load_max", "load_source", "load_one_source", "load_star"),
@@ -228,9 +221,7 @@ REPRODUCTIONS = (
             " bushy, and two-phase's is much higher at the source when groups are large.",
         ),
         how=_FORESTS + " Loads as for Graph 4.",
-        family="gs-forests",
-        experiment=forest_costs,
-        split="protocol",
+        family=_FOREST_RUNS,
         points=_by_size,
         repeats=until(*_LOAD, quick=20, full=100),
         measures=("load_max", "load_source", "load_one_source", "load_star"),
@@ -247,9 +238,7 @@ REPRODUCTIONS = (
         ),
         how=_FORESTS + " Sizes are geometric, the exponential distribution of whole numbers: 1 or"
         " more, 5 on average.",
-        family="gs-forests",
-        experiment=forest_costs,
-        split="protocol",
+        family=_FOREST_RUNS,
         points=_both_sizes,
         repeats=until(_DEPTH, quick=20, full=100),
         measures=("depth_mean", "depth_max", "extra_mean"),
@@ -269,11 +258,9 @@ REPRODUCTIONS = (
         " and it travels down every tree (§5.1), one message for each site that is in a group. What"
         " a multicast saves is what two-phase would take more of it (Table 1): 2n − ε messages, and"
         " the difference in delay. Break-even is set-up divided by saving, in multicasts.",
-        family="gs-setup",
-        experiment=set_up_costs,
-        split="protocol",
+        family=_SETUP_RUNS,
         points=_by_sites_and_size,
-        repeats=until(Bound("break_even_messages", share=0.1), quick=10, full=50),
+        repeats=until(Precision("break_even_messages", share=0.1), quick=10, full=50),
         measures=("compute_ms", "install_ms", "install_messages", "saved_messages", "saved_ms",
                   "pays_in_messages", "pays_in_delay", "break_even_messages", "break_even_delay"),
         draw=setup_figure,

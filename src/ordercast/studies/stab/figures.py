@@ -9,6 +9,7 @@ from ordercast.plan.colours import PALETTE
 from ordercast.studies.figures import (
     GREY,
     draw_curve,
+    draw_line,
     label,
     legend,
     log_axis,
@@ -61,10 +62,7 @@ def draw_protocol(ax: "Axes", results: Results, measure: str, protocol: str) -> 
     spots = complete(results, measure, protocol)
     draw(ax, spots, protocol)
     drawn = random_spots(results, measure, protocol)
-    ax.plot(
-        [spot.x for spot in drawn], [spot.y for spot in drawn], ls="none", marker=".", ms=3.5,
-        color=COLOURS[protocol], alpha=0.55,
-    )  # fmt: skip
+    draw_line(ax, drawn, ls="none", marker=".", ms=3.5, color=COLOURS[protocol], alpha=0.55)
 
 
 def table1_figure(results: Results) -> "Figure":
@@ -183,11 +181,8 @@ def scale_figure(results: Results) -> "Figure":
             spots = curve(results, _MEMBERS, measure, protocol=protocol, **where)
             if where is not here:
                 near = complete(results, measure, protocol)
-                ax.plot(
-                    [s.x for s in near], [scale * s.y for s in near], color=COLOURS[protocol],
-                    lw=0.8, ls=":",
-                )  # fmt: skip
-            draw(ax, [Spot(s.x, scale * s.y, scale * s.ci) for s in spots], protocol)
+                draw_line(ax, _scaled(near, scale), color=COLOURS[protocol], lw=0.8, ls=":")
+            draw(ax, _scaled(spots, scale), protocol)
         title(ax, what)
         label(ax, "members", "seconds" if measure == "rtt_ms" else "messages")
         _log_log(ax)
@@ -195,6 +190,10 @@ def scale_figure(results: Results) -> "Figure":
     axes[2].plot([], [], color=GREY, lw=0.8, ls=":", label="as in the first panel")
     legend(axes[2])
     return figure
+
+
+def _scaled(spots: Sequence[Spot], by: float) -> list[Spot]:
+    return [Spot(spot.x, by * spot.y, by * spot.ci) for spot in spots]
 
 
 def load_figure(results: Results) -> "Figure":
@@ -218,8 +217,7 @@ def trigger_figure(results: Results) -> "Figure":
     for row, loss in enumerate(losses):
         rounds, stopped, stable = axes[3 * row : 3 * row + 3]
         formula = _held(results, "rounds_formula", loss)
-        rounds.plot([s.x for s in formula], [s.y for s in formula], color=GREY, ls="--", lw=1.2,
-                    label="K/(αX)")  # fmt: skip
+        draw_line(rounds, formula, color=GREY, ls="--", lw=1.2, label="K/(αX)")
         for ax, measure, name, colour in (
             (rounds, "rounds", "X fixed", PALETTE[0]),
             (stopped, "stopped_share", "X fixed: all members", PALETTE[4]),
@@ -273,7 +271,7 @@ def best_measured(results: Results, loss: float) -> float | None:
 
 
 def mended_limit(results: Results, loss: float) -> float:
-    """By what was measured where X was nearest below it."""
+    """By the run whose X is nearest below it."""
     spots = by_limit(results, "mended_limit", loss=loss)
     below = [spot for spot in spots if spot.x <= spot.y]
     return max(below or spots, key=lambda spot: spot.x).y

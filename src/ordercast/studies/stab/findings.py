@@ -1,13 +1,14 @@
-"""What [STAB] says about its tables and figures, held against the measured numbers.
+"""What [STAB] says about its tables, figures and trigger, held against the measured numbers.
 
 Statements are in our words; whether they hold is computed from the results, never written down.
 """
 
 from collections.abc import Callable, Sequence
-from math import log, log2
+from math import log2
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.pipeline.sweeps.results import Results
+from ordercast.studies.fits import power
 from ordercast.studies.reproduction import (
     MEASURED,
     Finding,
@@ -16,13 +17,22 @@ from ordercast.studies.reproduction import (
     judged,
     values,
 )
-from ordercast.studies.stab.figures import complete, random_spots
-from ordercast.studies.stab.runs import STRUCTURED
-from ordercast.studies.stab.tree import Shape, parse_tree
+from ordercast.studies.stab.figures import (
+    best_measured,
+    by_limit,
+    complete,
+    mended_limit,
+    printed_limit,
+    random_spots,
+)
+from ordercast.studies.stab.runs import BUFFER, MEASURED_LIMIT, RATE, STRUCTURED
+from ordercast.studies.stab.tree import TreeShape, parse_tree
+from ordercast.studies.wording import means
 
 ALIKE = 0.05  # of each other, at most: what still counts as almost identical
 CLOSE = 0.25  # likewise: what still counts as close
 FLAT = 0.5  # power of n, at most: what still counts as almost flat
+NEAR = 0.15  # of the formula: what still counts as agreeing with it
 PRINTED = 0.1  # of the printed number: what still counts as that number
 
 _RATIOS = (  # of round-trip times: basic, structured, members, times as printed
@@ -33,7 +43,7 @@ _RATIOS = (  # of round-trip times: basic, structured, members, times as printed
 )
 
 
-Said = Callable[[Shape], int]
+Said = Callable[[TreeShape], int]
 _TABLE_1: Sequence[tuple[str, Sequence[tuple[str, str, Said]]]] = (
     (
         "CoordP takes 3 rounds and FullDist 2, whatever the size.",
@@ -108,7 +118,7 @@ def table4_findings(results: Results) -> list[Finding]:
         Finding(
             "A multicast crosses every link once: n − 1 STARTs and n − 1 INFOs on all hops.",
             judged([spot.y == spot.x - 1 for spots in multicasts for spot in spots]),
-            f"{at} {_numbers(multicasts[0])} each.",
+            f"{at} {means(multicasts[0])} each.",
         ),
         Finding(
             "S_CoordP's ACKs travel one hop each: n − 1, and 3(n − 1) messages in all.",
@@ -116,18 +126,18 @@ def table4_findings(results: Results) -> list[Finding]:
                 [spot.y == spot.x - 1 for spot in acks]
                 + [s.y == 3 * (s.x - 1) for s in complete(results, "messages_on_hops", "s_coordp")]
             ),
-            f"{at} {_numbers(acks)} ACKs.",
+            f"{at} {means(acks)} ACKs.",
         ),
         Finding(
             "FullDist: n(n − 1).",
             judged([spot.y == spot.x * (spot.x - 1) for spot in every]),
-            f"{at} {_numbers(every)}.",
+            f"{at} {means(every)}.",
         ),
         Finding(
             "Train has one START.",
             judged([spot.y == 1 for spot in starts]),
-            f"{at} {_numbers(starts)}: by its description it begins with an ACK (errata STAB-3)."
-            f" ACKs: {_numbers(of('train', 'ack'))}.",
+            f"{at} {means(starts)}: by its description it begins with an ACK (errata STAB-3)."
+            f" ACKs: {means(of('train', 'ack'))}.",
         ),
         _orders(results),
     ]
@@ -159,7 +169,7 @@ def messages_findings(results: Results) -> list[Finding]:
             Finding(
                 f"{structured} reduces the messages of {basic} by at least a factor of log n.",
                 judged([spot.y >= log2(spot.x) for spot in times]),
-                f"{_members(times)} {_numbers(times, 1)} times fewer; log₂ n is"
+                f"{_members(times)} {means(times, 1)} times fewer; log₂ n is"
                 f" {', '.join(f'{log2(spot.x):.1f}' for spot in times)}.",
             )
         )
@@ -178,19 +188,19 @@ def queue_findings(results: Results) -> list[Finding]:
                 [a.y >= b.y for a, b in zip(link["full_dist"], link["coordp"], strict=True)]
                 + [_grows(link["full_dist"]), _grows(link["coordp"])]
             ),
-            f"{at} on a link {_numbers(link['full_dist'])} against {_numbers(link['coordp'])}; at"
-            f" a processor {_numbers(cpu['full_dist'])} against {_numbers(cpu['coordp'])}.",
+            f"{at} on a link {means(link['full_dist'])} against {means(link['coordp'])}; at"
+            f" a processor {means(cpu['full_dist'])} against {means(cpu['coordp'])}.",
         ),
         Finding(
             "The queue of Train and of both structured protocols stays at 1: on links.",
             judged(ones),
-            f"{at} S_CoordP {_numbers(link['s_coordp'])}.",
+            f"{at} S_CoordP {means(link['s_coordp'])}.",
         ),
         Finding(
             "It stays at 1: at processors.",
             judged([spot.y == 1 for p in ("train", *STRUCTURED) for spot in cpu[p]]),
-            f"{at} Train {_numbers(cpu['train'])}, S_CoordP {_numbers(cpu['s_coordp'])} (one from"
-            f" each child, errata STAB-8), S_Train {_numbers(cpu['s_train'])}.",
+            f"{at} Train {means(cpu['train'])}, S_CoordP {means(cpu['s_coordp'])} (one from"
+            f" each child, errata STAB-8), S_Train {means(cpu['s_train'])}.",
         ),
     ]
 
@@ -207,8 +217,8 @@ def rtt_findings(results: Results) -> list[Finding]:
         Finding(
             "Train has the longest round trip of the basic protocols.",
             judged(longest),
-            f"{at} {_numbers(rtt['train'])} ms, one of its two circulations; CoordP"
-            f" {_numbers(rtt['coordp'])} ms.",
+            f"{at} {means(rtt['train'])} ms, one of its two circulations; CoordP"
+            f" {means(rtt['coordp'])} ms.",
         ),
         Finding(
             "CoordP and FullDist are almost identical.",
@@ -222,7 +232,7 @@ def rtt_findings(results: Results) -> list[Finding]:
                 [a.y > b.y for a, b in zip(rtt["s_train"], rtt["s_coordp"], strict=True)]
                 + [power(rtt["s_train"]) > power(rtt["s_coordp"])]
             ),
-            f"{at} {_numbers(rtt['s_train'], 1)} ms against {_numbers(rtt['s_coordp'], 1)} ms;"
+            f"{at} {means(rtt['s_train'], 1)} ms against {means(rtt['s_coordp'], 1)} ms;"
             f" powers of n {power(rtt['s_train']):.2f} and {power(rtt['s_coordp']):.2f}.",
         ),
         _random_trees(results),
@@ -261,7 +271,7 @@ def pairs_findings(results: Results) -> list[Finding]:
             judged([powers["coordp"] > 1, powers["s_coordp"] <= FLAT]),
             f"Powers of n: {powers['coordp']:.2f} and {powers['s_coordp']:.2f} (taken as almost"
             f" flat: {FLAT:g} or less; arrays of 4n bytes take longer to send). {_members(a)}"
-            f" {_numbers(a, 1)} times shorter.",
+            f" {means(a, 1)} times shorter.",
         ),
         Finding(
             "FullDist's grows as sharply.",
@@ -272,7 +282,7 @@ def pairs_findings(results: Results) -> list[Finding]:
             "S_Train scales much better than Train.",
             judged([powers["s_train"] < powers["train"], *(spot.y > 1 for spot in b)]),
             f"Powers of n: {powers['s_train']:.2f} and {powers['train']:.2f}. {_members(b)}"
-            f" {_numbers(b, 1)} times shorter.",
+            f" {means(b, 1)} times shorter.",
         ),
     ]
 
@@ -349,15 +359,138 @@ def _elsewhere(results: Results) -> list[Finding]:
     return found
 
 
-def power(spots: Sequence[Spot]) -> float:
-    """The power of n that fits best: least squares on logarithms."""
-    xs, ys = [log(spot.x) for spot in spots], [log(spot.y) for spot in spots]
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    across = sum((x - mean_x) ** 2 for x in xs)
-    if not across:
-        return 0.0
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / across
-    return round(slope, 2) + 0.0  # never "-0.00"
+# --- §6: load and trigger -------------------------------------------------------------------------
+
+
+def load_findings(results: Results) -> list[Finding]:
+    found = []
+    for members in values(results, "members"):
+        told, grows = [], []
+        for protocol in PROTOCOLS:
+            spots = curve(results, "busy", "rtt_ms", members=members, protocol=protocol)
+            grows += [spots[-1].y > spots[0].y]
+            told.append(
+                f"{protocol} {spots[0].y:,.1f} to {spots[-1].y:,.1f} ms"
+                f" ({spots[-1].y / spots[0].y:.1f} times)"
+            )
+        rates = curve(results, "busy", "rate", members=members, protocol="coordp")
+        found.append(
+            Finding(
+                f"Data traffic makes rounds longer ({members:,} members).",
+                judged(grows),
+                f"From no data to r = {rates[-1].y:.1f} messages a second from each member, which"
+                f" keep processors {100 * rates[-1].x:.0f} % busy: {', '.join(told)}.",
+            )
+        )
+    return found
+
+
+def trigger_findings(results: Results) -> list[Finding]:
+    found = []
+    for loss in values(results, "loss"):
+        lost = f"{100 * loss:g} % of copies lost" if loss else "nothing lost"
+        found += [
+            _rounds(results, loss, lost),
+            _too_large(results, loss, lost),
+            _printed(results, loss, lost),
+            _mended(results, loss, lost),
+            _measured_at_run_time(results, loss, lost),
+        ]
+    return found
+
+
+def _rounds(results: Results, loss: float, lost: str) -> Finding:
+    """Only for an X with which no round begins at once after another."""
+    said = {spot.x: spot.y for spot in by_limit(results, "rounds_formula", loss=loss)}
+    meanwhile = {spot.x: spot.y for spot in by_limit(results, "meanwhile", loss=loss)}
+    spots = [
+        spot
+        for spot in by_limit(results, "rounds", loss=loss)
+        if spot.x in said and spot.x > 2 * meanwhile[spot.x]
+    ]
+    ends = "; ".join(
+        f"X = {spot.x:g}: {spot.y:.1f} rounds, K/(αX) = {said[spot.x]:.1f}"
+        for spot in (spots[0], spots[-1])
+    )
+    return Finding(
+        f"T(X) = K/(αX) rounds are needed ({lost}).",
+        judged([abs(s.y - said[s.x]) <= max(1, NEAR * said[s.x]) for s in spots]),
+        f"{ends} (with the α of each run; taken as agreeing: within {100 * NEAR:.0f} %, or one"
+        " round).",
+    )
+
+
+def _too_large(results: Results, loss: float, lost: str) -> Finding:
+    stops = by_limit(results, "stops", loss=loss)
+    stable = by_limit(results, "time_to_stable_ms", loss=loss)
+    rounds = [spot for spot in by_limit(results, "rounds", loss=loss) if spot.y]
+    return Finding(
+        f"A large X makes senders stop, a small one begins rounds too often; a smaller time to"
+        f" stable takes a smaller X ({lost}).",
+        judged(
+            [
+                stops[0].y < stops[-1].y,
+                rounds[0].y > rounds[-1].y,
+                stable[0].y < stable[-1].y,
+            ]
+        ),
+        f"X = {stable[0].x:g}: {rounds[0].y:.0f} rounds, {stops[0].y:.1f} stops of a member,"
+        f" {stable[0].y:.0f} ms to stable; X = {stable[-1].x:g}: {rounds[-1].y:.0f} rounds,"
+        f" {_at(results, 'stops', loss, stable[-1].x):.1f} stops, {stable[-1].y:.0f} ms.",
+    )
+
+
+def _printed(results: Results, loss: float, lost: str) -> Finding:
+    printed = printed_limit(results, loss)
+    above = [spot for spot in by_limit(results, "stable_share", loss=loss) if spot.x > BUFFER]
+    stuck = ", ".join(f"{100 * spot.y:.0f} %" for spot in above)
+    return Finding(
+        f"The best X is the greater of g − rf and (g − 2rf)/(1 − α) ({lost}).",
+        judged([printed <= BUFFER]),
+        f"That is X = {printed:.0f} for a buffer of g = {BUFFER}."
+        + (
+            f" No buffer reaches an X above g: no round ever begins, all senders stop for good, and"
+            f" {stuck} of the messages become stable (errata STAB-6)."
+            if printed > BUFFER
+            else " With α = 1 the second bound does not apply, and the text says g − rf."
+        ),
+    )
+
+
+def _mended(results: Results, loss: float, lost: str) -> Finding:
+    limit, best = mended_limit(results, loss), best_measured(results, loss)
+    below = [s.y == 0 for s in by_limit(results, "first_stops", loss=loss) if s.x < limit]
+    above = [
+        s.y > 0 for s in by_limit(results, "first_stops", loss=loss) if limit + 1 < s.x <= BUFFER
+    ]
+    others = "none of those tried" if best is None else f"X ≤ {best:g}"
+    near = max(s.x for s in by_limit(results, "alpha", loss=loss) if s.x <= limit)
+    sent = RATE * _at(results, "round_ms", loss, near) / 1e3
+    return Finding(
+        f"Mended: it is the lesser of the two, and the first member stops above it only ({lost}).",
+        judged([*below, *above]),
+        f"X = {limit:.0f} with rf = {sent:.1f} and α = {_at(results, 'alpha', loss, near):.2f}. The"
+        " formula knows the first member's buffer only; farther members hear later, and all go on"
+        f" without a stop with {others}.",
+    )
+
+
+def _measured_at_run_time(results: Results, loss: float, lost: str) -> Finding:
+    def chosen(measure: str) -> float:
+        return curve(results, "limit", measure, loss=loss, limit=MEASURED_LIMIT)[0].y
+
+    return Finding(
+        f"Where every member measures its own X and may ask for a round ({lost}; beyond the"
+        " paper).",
+        MEASURED,
+        f"{chosen('rounds'):.0f} rounds, {chosen('stops'):.1f} stops of a member, who waits for"
+        f" {100 * chosen('stopped_share'):.2f} % of the time, {chosen('time_to_stable_ms'):.0f} ms"
+        f" to stable, {100 * chosen('stable_share'):.0f} % of all messages stable in the end.",
+    )
+
+
+def _at(results: Results, measure: str, loss: float, x: float) -> float:
+    return next(s.y for s in by_limit(results, measure, loss=loss) if s.x == x)
 
 
 def _times(results: Results, measure: str, basic: str, structured: str) -> list[Spot]:
@@ -372,10 +505,6 @@ def _grows(spots: Sequence[Spot]) -> bool:
 
 def _members(spots: Sequence[Spot]) -> str:
     return f"n = {', '.join(f'{spot.x:,.0f}' for spot in spots)}:"
-
-
-def _numbers(spots: Sequence[Spot], digits: int = 0) -> str:
-    return ", ".join(f"{spot.y:,.{digits}f}" for spot in spots)
 
 
 def _short(value: float) -> str:

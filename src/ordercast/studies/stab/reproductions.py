@@ -5,7 +5,7 @@ closed form here. Trees are those of Table 3: height 5, degrees 2 to 4, and 10 r
 """
 
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.studies.reproduction import Reproduction
+from ordercast.studies.reproduction import Family, Reproduction
 from ordercast.studies.stab.figures import (
     kinds_figure,
     load_figure,
@@ -18,6 +18,7 @@ from ordercast.studies.stab.figures import (
     trigger_figure,
 )
 from ordercast.studies.stab.findings import (
+    load_findings,
     messages_findings,
     pairs_findings,
     queue_findings,
@@ -25,6 +26,7 @@ from ordercast.studies.stab.findings import (
     scale_findings,
     table1_findings,
     table4_findings,
+    trigger_findings,
 )
 from ordercast.studies.stab.runs import (
     complete_trees,
@@ -37,7 +39,6 @@ from ordercast.studies.stab.runs import (
     trigger_costs,
     with_random_trees,
 )
-from ordercast.studies.stab.trigger import load_findings, trigger_findings
 
 _MODEL = (
     "One round on the network of §5.1 as we read it (errata STAB-4): processors send and receive"
@@ -47,13 +48,16 @@ _RTT = (
     " The round trip is the first member's, from START received to INFO received; of FullDist from"
     " its own row to the last; of Train one circulation, from the first ACK to its return."
 )
-_FAMILY = "stab-rounds"
 
 
 def _once(_quick: bool) -> Repeats:
     """A tree and a protocol leave nothing to chance."""
     return Repeats(1, 1)
 
+
+_ROUNDS = Family("stab-rounds", round_costs)
+_LOAD = Family("stab-load", load_costs)
+_TRIGGER = Family("stab-trigger", trigger_costs)
 
 REPRODUCTIONS = (
     Reproduction(
@@ -67,9 +71,7 @@ REPRODUCTIONS = (
         ),
         how="One round on complete trees. A message's round is one more than that of the messages"
         " its sender waited for; a multicast is one message sent and one received by its sender.",
-        family=_FAMILY,
-        experiment=round_costs,
-        split="protocol",
+        family=_ROUNDS,
         points=complete_trees,
         repeats=_once,
         measures=(
@@ -90,9 +92,7 @@ REPRODUCTIONS = (
         ),
         how=_MODEL + " A message counts once on every link that it crosses. That the counts equal"
         " the table's formulas, the wrong one mended (errata STAB-1), is a test of ours.",
-        family=_FAMILY,
-        experiment=round_costs,
-        split="protocol",
+        family=_ROUNDS,
         points=table_3,
         repeats=_once,
         measures=("on_hops_start", "on_hops_ack", "on_hops_info", "messages_on_hops"),
@@ -108,9 +108,7 @@ REPRODUCTIONS = (
             " basic protocols by at least a factor of log n.",
         ),
         how=_MODEL,
-        family=_FAMILY,
-        experiment=round_costs,
-        split="protocol",
+        family=_ROUNDS,
         points=table_3,
         repeats=_once,
         measures=("messages_on_hops",),
@@ -123,9 +121,7 @@ REPRODUCTIONS = (
         source="[STAB] §5.3.1, Figure 7",
         says=("As Figure 6, each basic protocol beside the structured one derived from it.",),
         how=_MODEL,
-        family=_FAMILY,
-        experiment=round_costs,
-        split="protocol",
+        family=_ROUNDS,
         points=table_3,
         repeats=_once,
         measures=("messages_on_hops",),
@@ -142,9 +138,7 @@ REPRODUCTIONS = (
         ),
         how=_MODEL + " The paper does not say which queue it means: both are shown (errata STAB-8)."
         " A queue counts the message in service.",
-        family=_FAMILY,
-        experiment=round_costs,
-        split="protocol",
+        family=_ROUNDS,
         points=table_3,
         repeats=_once,
         measures=("queue_link", "queue_cpu"),
@@ -162,9 +156,7 @@ REPRODUCTIONS = (
         ),
         how=_MODEL + _RTT + " Random trees are drawn as in the paper, mended (errata STAB-2), and"
         " again where a level would stay empty.",
-        family=_FAMILY,
-        experiment=round_costs,
-        split="protocol",
+        family=_ROUNDS,
         points=with_random_trees,
         repeats=_once,
         measures=("rtt_ms", "slowest_rtt_ms"),
@@ -180,9 +172,7 @@ REPRODUCTIONS = (
             " FullDist's increases sharply; S_Train scales significantly better than Train.",
         ),
         how=_MODEL + _RTT,
-        family=_FAMILY,
-        experiment=round_costs,
-        split="protocol",
+        family=_ROUNDS,
         points=with_random_trees,
         repeats=_once,
         measures=("rtt_ms", "slowest_rtt_ms"),
@@ -202,9 +192,7 @@ REPRODUCTIONS = (
         " ends at 1,365 members. With members anywhere, the protocol's tree and circle are laid"
         " over the nodes at random. In a wide area the links from the root are 31 to 80 ms long"
         " (one way, as between regions of public clouds).",
-        family=_FAMILY,
-        experiment=round_costs,
-        split="protocol",
+        family=_ROUNDS,
         points=sizes,
         repeats=_once,
         measures=("rtt_ms", "messages_on_hops", "messages_per_member", "height"),
@@ -222,9 +210,7 @@ REPRODUCTIONS = (
         how=_MODEL + " All members multicast data of 1,000 bytes at random times, at the rate at"
         " which it alone takes the given share of every processor's time; six rounds are measured"
         " in each run, with rests of 20 ms on average between them.",
-        family="stab-load",
-        experiment=load_costs,
-        split="protocol",
+        family=_LOAD,
         points=loads,
         repeats=lambda quick: Repeats(1, 1) if quick else Repeats(3, 3),
         measures=("rtt_ms", "rate", "queue_cpu"),
@@ -246,9 +232,7 @@ REPRODUCTIONS = (
         " of the two bounds, with the f and α of the same runs (errata STAB-6). Yellow: every"
         " member measures r, f and α and asks for a round at its own X, or when its oldest message"
         " is 2 s old.",
-        family="stab-trigger",
-        experiment=trigger_costs,
-        split="protocol",
+        family=_TRIGGER,
         points=limits,
         repeats=lambda quick: Repeats(1, 1) if quick else Repeats(3, 3),
         measures=(

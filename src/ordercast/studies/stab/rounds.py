@@ -7,8 +7,16 @@ from typing import Any
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.sweeps.subject import Config, Experiment, Measured, Measures, Read, Subject
-from ordercast.pipeline.sweeps.values import one_of, text
+from ordercast.model.verb_options import (
+    Notation,
+    ReadFile,
+    VerbOption,
+    WholeNumber,
+    Word,
+    by_name,
+    require_text,
+)
+from ordercast.pipeline.sweeps.subject import Config, Experiment, Measured, Measures, Subject
 from ordercast.studies.stab.tracking import (
     KINDS,
     LINKS,
@@ -57,6 +65,33 @@ def of_round(found: Tracked) -> Measures:
     return {name: float(value) for name, value in measures.items()}
 
 
+class TreeNotation(Notation):
+    def check(self, value: Any, where: str, _read: ReadFile) -> None:
+        parse_tree(require_text(value, where), where)
+
+
+class RandomTreeNotation(Notation):
+    def check(self, value: Any, where: str, _read: ReadFile) -> None:
+        parse_random_tree(require_text(value, where), where)
+
+
+DEFAULT_TREE = "b=4,p=5,z=4"
+TABLE = (
+    VerbOption("protocol", Word(tuple(PROTOCOLS)), f"{', '.join(PROTOCOLS)} (default: s_coordp)",
+               "NAME", default="s_coordp"),
+    VerbOption("tree", TreeNotation(), f"(default: {DEFAULT_TREE})", "SPEC"),
+    VerbOption("random_tree", RandomTreeNotation(), "n=...,b=...,p=...,seed=...", "SPEC"),
+    VerbOption("placement", Word(PLACEMENTS), "same: the protocol's tree is the network's;"
+               " shuffled: members sit anywhere in it (default: same)", "KIND",
+               default=PLACEMENTS[0]),
+    VerbOption("links", Word(LINKS),
+               "lan, or wan: the root's children are in other regions (default: lan)", "KIND",
+               default=LINKS[0]),
+    VerbOption("seed", WholeNumber(0), "of who is behind, and of what is drawn (default: 1)", "S",
+               default=1, configures=False, unswept="[sweep] seed gives every run its own"),
+)  # fmt: skip
+
+
 def tracked(config: Config) -> Setting:
     """What `ordercast stability` would run with these options."""
     if ("tree" in config) == ("random_tree" in config):
@@ -73,15 +108,7 @@ def tracked(config: Config) -> Setting:
     )
 
 
-def _tree(value: Any, where: str, read: Read) -> None:
-    parse_tree(text(value, where, read), where)
-
-
-def _random_tree(value: Any, where: str, read: Read) -> None:
-    parse_random_tree(text(value, where, read), where)
-
-
-def _check(config: Config, _read: Read) -> None:
+def _check(config: Config, _read: ReadFile) -> None:
     tracked(config).check()
 
 
@@ -90,14 +117,7 @@ def _experiment(_files: Mapping[str, str], seconds: bool, _history: bool) -> Exp
 
 
 SUBJECT = Subject(
-    options={
-        "protocol": one_of(*PROTOCOLS),
-        "tree": _tree,
-        "random_tree": _random_tree,
-        "placement": one_of(*PLACEMENTS),
-        "links": one_of(*LINKS),
-    },
-    elsewhere={},
+    options=by_name(TABLE),
     measures=(
         "members", "height", "rtt_ms", "slowest_rtt_ms", "rounds", "messages_on_hops",
         "messages_per_member", "queue_link", "queue_cpu",

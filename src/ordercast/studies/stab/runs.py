@@ -12,9 +12,9 @@ from ordercast.core.stability.trigger import best_limit
 from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
 from ordercast.studies.stab.rounds import of_round
 from ordercast.studies.stab.tracking import Setting, track
-from ordercast.studies.stab.traffic import SECOND, Data, measure_load
-from ordercast.studies.stab.tree import Shape, parse_random_tree, parse_tree
-from ordercast.studies.stab.tree_network import Costs
+from ordercast.studies.stab.traffic import SECOND, DataLoad, measure_load
+from ordercast.studies.stab.tree import TreeShape, parse_random_tree, parse_tree
+from ordercast.studies.stab.tree_network import CostModel
 from ordercast.studies.stab.triggering import Buffers, measure_trigger
 
 Points = list[dict[str, Any]]
@@ -109,7 +109,7 @@ def round_costs(config: Config, seed: int, _run: str) -> Measured:
     return Measured(measures)
 
 
-def shape_of(config: Config) -> Shape:
+def shape_of(config: Config) -> TreeShape:
     if "random_tree" in config:
         return parse_random_tree(config["random_tree"])
     return parse_tree(config["tree"])
@@ -129,10 +129,10 @@ def loads(quick: bool) -> Points:
 def load_costs(config: Config, seed: int, _run: str) -> Measured:
     """f(r) of each protocol, r such that data alone keeps every processor busy so much."""
     shape = shape_of(config)
-    costs, size = Costs(), Costs().header + _DATA_BYTES
+    costs, size = CostModel(), CostModel().header + _DATA_BYTES
     each = costs.send(size) + shape.n * costs.receive(size)
     rate = config["busy"] * SECOND / each
-    data = Data(rate, _DATA_BYTES) if rate else None
+    data = DataLoad(rate, _DATA_BYTES) if rate else None
     measures: Measures = {}
     for protocol in PROTOCOLS:
         found = measure_load(Setting(protocol, shape), data, seed, rounds=_ROUNDS)
@@ -164,7 +164,7 @@ def trigger_costs(config: Config, seed: int, _run: str) -> Measured:
     else:
         buffers = Buffers(BUFFER, config["messages"], config["limit"])
     setting = Setting("s_coordp", parse_tree(TRIGGER_TREE), links="wan")
-    data = Data(RATE, 200, config["loss"], _REPAIR_MS * 1_000_000)
+    data = DataLoad(RATE, 200, config["loss"], _REPAIR_MS * 1_000_000)
     found = measure_trigger(setting, data, buffers, seed)
     members = setting.shape.n
     measures: dict[str, float] = {

@@ -17,10 +17,10 @@ from ordercast.core.stability.arrays import Arrays
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.core.stability.rounds import Ack, Environment, Layout, Message, Part, Start
 from ordercast.model.errors import ConfigError
+from ordercast.model.notation import require_known
 from ordercast.sim.chance import Stream
-from ordercast.sim.notation import require_known
 from ordercast.sim.wan import BUILT_IN
-from ordercast.studies.stab.tree import Shape, Tree
+from ordercast.studies.stab.tree import NetworkTree, TreeShape
 from ordercast.studies.stab.tree_network import ACK, EVERYONE, INFO, START, Packet, TreeNetwork
 from ordercast.studies.stab.vectors import Received, Vectors, numpy
 
@@ -32,7 +32,7 @@ LINKS = ("lan", "wan")
 KINDS = ("start", "ack", "info")
 ROLES = ("root", "internal", "leaf")
 FULL_DIST_MOST = 5_000  # members: beyond that a round of n² messages takes minutes
-_SENT = 10  # messages that everybody has sent, and those who are not behind have received
+_SENT = 10  # messages from each member; those who are not behind have received all of them
 _BEHIND = 8  # members
 
 Parts = Callable[[str], type[Part[Any, Any]]]
@@ -51,7 +51,7 @@ class Setting:
     """What is tracked where."""
 
     protocol: str
-    shape: Shape
+    shape: TreeShape
     placement: str = PLACEMENTS[0]
     links: str = LINKS[0]
 
@@ -107,7 +107,7 @@ class Tracked:
         }
 
 
-def layout_of(tree: Tree, placement: str, seed: int) -> Layout[int]:
+def layout_of(tree: NetworkTree, placement: str, seed: int) -> Layout[int]:
     """The protocol's circle and tree, members named by the nodes at which they sit."""
     at = list(range(tree.count))
     if placement == "shuffled":
@@ -118,7 +118,7 @@ def layout_of(tree: Tree, placement: str, seed: int) -> Layout[int]:
     return Layout([at[node] for node in tree.circle], children)
 
 
-def distances(tree: Tree, links: str) -> list[int]:
+def distances(tree: NetworkTree, links: str) -> list[int]:
     """By node, of the link to its parent: the root and its children are in different regions."""
     if links != "wan":
         return []
@@ -135,12 +135,12 @@ def track(
     parts: Parts = PROTOCOLS.__getitem__,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tracked:
-    """A whole round; `parts` gives other than the registered protocols, to see them caught."""
+    """A whole round. Tests give `parts` of broken protocols, to see them caught."""
     setting.check()
     return _Round(setting, seed, parts).run(progress)
 
 
-class Member(Environment[int, "Vector"]):
+class RoundMember(Environment[int, "Vector"]):
     """Sends over the tree network, and notes what it takes to measure a round."""
 
     __slots__ = (
@@ -198,7 +198,7 @@ def kind_of(message: "Message[Vector]") -> int:
     return ACK if isinstance(message, Ack) else INFO
 
 
-class _TruthfulMember(Member):
+class _TruthfulMember(RoundMember):
     __slots__ = ("truth",)
 
     truth: "Vector"

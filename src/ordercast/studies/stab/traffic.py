@@ -4,9 +4,6 @@ Every member sends data to all, which processors and links carry beside the roun
 copy is lost on its way with some probability and comes `repair` later instead; what its sender sent
 after it does not count before. After each step that matters the truth is known: what is called
 stable is held against what every member has.
-
-`measure_load` finds f(r): how long a round takes when members send at the rate r. The trigger of §6
-is in `triggering`.
 """
 
 from collections import deque
@@ -19,7 +16,7 @@ from ordercast.core.stability.protocols import part_named
 from ordercast.core.stability.rounds import Ask
 from ordercast.sim.chance import Stream, threshold
 from ordercast.studies.stab.tracking import (
-    Member,
+    RoundMember,
     Setting,
     Unfinished,
     Unsafe,
@@ -39,7 +36,7 @@ _REST = 20_000_000  # ns on average between two rounds of `measure_load`
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class DataLoad:
     """What members multicast: so many bytes, so often a second each; lost copies come later."""
 
     rate: float
@@ -52,35 +49,37 @@ class Data:
         return round(SECOND / self.rate)
 
 
-class Numbered(NamedTuple):
+class DataMessage(NamedTuple):
     """A data message: the number that its sender gave it."""
 
     number: int
 
 
-class Sender(Member):
+class Sender(RoundMember):
     """A member that sends and receives data, and keeps its own until it is stable."""
 
     __slots__ = ("_early", "held", "released", "sent", "traffic")
 
-    def __init__(self, node: int, traffic: "Traffic") -> None:
+    def __init__(self, node: int, traffic: "DataTraffic") -> None:
         count = traffic.network.tree.count
         vector = traffic.nothing
         super().__init__(node, traffic.network, Received(vector), traffic.arrays.size(vector))
         self.traffic = traffic
         self.sent = 0
-        self.released = 0  # of its own, as far as it knows
-        self.held: deque[int] = deque()  # when those were sent that are not known to be stable
+        self.released = 0  # own messages that it knows to be stable
+        self.held: deque[int] = (
+            deque()
+        )  # send times of own messages that are not known to be stable
         self._early: list[dict[int, None]] = [{} for _ in range(count)]  # after a lost one
 
     def send_data(self) -> None:
         self.sent += 1
         self.held.append(self.network.now)
-        packet = Packet(self.node, EVERYONE, DATA, Numbered(self.sent), 0)
+        packet = Packet(self.node, EVERYONE, DATA, DataMessage(self.sent), 0)
         self.network.send(packet, self.traffic.data.size)
 
     def takes(self, sender: int, number: int) -> None:
-        """A data message is here: it counts as far as there is no hole before it."""
+        """Take a data message; it counts once all messages before it are here."""
         early = self._early[sender]
         expected = self.own.get(sender) + 1
         if number != expected:
@@ -101,11 +100,11 @@ class Sender(Member):
         self.traffic.told(self)
 
 
-class Traffic:
+class DataTraffic:
     """All members, on their network. `told` is called when a member hears what is stable."""
 
     def __init__(
-        self, setting: Setting, data: Data, seed: int, told: Callable[[Sender], None]
+        self, setting: Setting, data: DataLoad, seed: int, told: Callable[[Sender], None]
     ) -> None:
         setting.check()
         self.setting = setting
@@ -177,7 +176,7 @@ class Loaded:
         return fmean(self.rtts_ns) / 1e6
 
 
-def measure_load(setting: Setting, data: Data | None, seed: int, rounds: int = 20) -> Loaded:
+def measure_load(setting: Setting, data: DataLoad | None, seed: int, rounds: int = 20) -> Loaded:
     """Rounds one after the other, with rests between them, while data flows; None: without any."""
     done: list[int] = []
 
@@ -199,7 +198,7 @@ def measure_load(setting: Setting, data: Data | None, seed: int, rounds: int = 2
             gap = traffic.stream.exponential(traffic.data.gap)
             traffic.network.call(traffic.network.now + 1 + gap, lambda: flow(member))
 
-    traffic = Traffic(setting, data or Data(rate=1.0), seed, told)
+    traffic = DataTraffic(setting, data or DataLoad(rate=1.0), seed, told)
     network = traffic.network
     if data is not None:
         for member in traffic.members:
@@ -216,7 +215,7 @@ def measure_load(setting: Setting, data: Data | None, seed: int, rounds: int = 2
     )
 
 
-def share_busy(network: TreeNetwork, data: Data) -> float:
+def share_busy(network: TreeNetwork, data: DataLoad) -> float:
     """Every processor sends its own data and receives everyone's."""
     size = network.costs.header + data.size
     each = network.costs.send(size) + network.tree.count * network.costs.receive(size)

@@ -1,6 +1,6 @@
 """The trees of [STAB] §4 and §5: complete, filled level by level, and random.
 
-Nodes are numbered level by level from the left, the root is 0. `Shape` is a tree as it is asked
+Nodes are numbered level by level from the left, the root is 0. `TreeShape` is a tree as it is asked
 for: `b=4,p=5,z=4` is complete down to level p − 1, whose nodes have z children each; `n=20000,b=4`
 (with a height p to hold it to, if given) is filled level by level.
 """
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ordercast.model.errors import ConfigError
+from ordercast.model.notation import count, pairs, require_known
 from ordercast.sim.chance import Stream
-from ordercast.sim.notation import count, pairs, require_known
 
 MOST_NODES = 200_000
 _MOST_DRAWS = 10_000  # of a random tree with a node at every level
 
 
 @dataclass(frozen=True)
-class Tree:
+class NetworkTree:
     """`parent[0]` is −1."""
 
     parent: tuple[int, ...]
@@ -58,7 +58,7 @@ class Tree:
         )
 
 
-def near_complete(b: int, p: int, z: int) -> Tree:
+def near_complete(b: int, p: int, z: int) -> NetworkTree:
     """[STAB] §5.1: a b-ary tree of height p in which the nodes of level p − 1 have z children."""
     parent = [-1]
     level = range(1)
@@ -67,15 +67,15 @@ def near_complete(b: int, p: int, z: int) -> Tree:
         first = len(parent)
         parent += [node for node in level for _ in range(below)]
         level = range(first, len(parent))
-    return Tree(tuple(parent))
+    return NetworkTree(tuple(parent))
 
 
-def filled(n: int, b: int) -> Tree:
+def filled(n: int, b: int) -> NetworkTree:
     """A b-ary tree of n nodes, level by level from the left."""
-    return Tree((-1, *((node - 1) // b for node in range(1, n))))
+    return NetworkTree((-1, *((node - 1) // b for node in range(1, n))))
 
 
-def random_tree(n: int, b: int, p: int, seed: int) -> Tree:
+def random_tree(n: int, b: int, p: int, seed: int) -> NetworkTree:
     """[STAB] §5.4.2, mended by ERRATA STAB-2: the other n − 1 nodes are on level k < p with
     probability b^k / (n − 1) and otherwise on level p, each below a random node of the level above.
     Where a level stays empty, all is drawn again."""
@@ -99,7 +99,7 @@ def _level(drawn: int, b: int, p: int) -> int:
     return p
 
 
-def _hung(sizes: Sequence[int], stream: Stream) -> Tree:
+def _hung(sizes: Sequence[int], stream: Stream) -> NetworkTree:
     """Nodes of a level that share a parent are neighbours, in their parents' order."""
     parent = [-1]
     above = range(1)
@@ -107,11 +107,11 @@ def _hung(sizes: Sequence[int], stream: Stream) -> Tree:
         first = len(parent)
         parent += sorted(above[stream.below(len(above))] for _ in range(size))
         above = range(first, len(parent))
-    return Tree(tuple(parent))
+    return NetworkTree(tuple(parent))
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TreeShape:
     """`z` 0: filled level by level up to `n` nodes. `seed`: of a random tree; None: the run's."""
 
     n: int
@@ -121,7 +121,7 @@ class Shape:
     random: bool = False
     seed: int | None = None
 
-    def build(self, seed: int) -> Tree:
+    def build(self, seed: int) -> NetworkTree:
         if self.random:
             return random_tree(self.n, self.b, self.p, seed if self.seed is None else self.seed)
         return near_complete(self.b, self.p, self.z) if self.z else filled(self.n, self.b)
@@ -133,7 +133,7 @@ class Shape:
         return f"n={self.n},b={self.b},p={self.p}{seed}"
 
 
-def parse_tree(text: str, where: str = "tree") -> Shape:
+def parse_tree(text: str, where: str = "tree") -> TreeShape:
     """`b=4,p=5,z=4`, or `n=20000,b=4,p=7`."""
     given = _given(text, ("n", "b", "p", "z"), where)
     if "b" not in given:
@@ -146,7 +146,7 @@ def parse_tree(text: str, where: str = "tree") -> Shape:
         p = _height(n, b)
         if given.get("p", p) != p:
             raise ConfigError(f"{where}: n={n} with b={b} has height {p}, not p={given['p']}")
-        return Shape(_limited(n, where), b, p)
+        return TreeShape(_limited(n, where), b, p)
     if "p" not in given:
         raise ConfigError(f"{where}: neither n, the members, nor p, the height, is given")
     p, z = given["p"], given.get("z", b)
@@ -154,10 +154,10 @@ def parse_tree(text: str, where: str = "tree") -> Shape:
         raise ConfigError(f"{where}: a tree of height p={p} has no children; write n=1")
     if z > b:
         raise ConfigError(f"{where}: z={z} is more than b={b}")
-    return Shape(_limited(_up_to(b, p - 1, where) + z * b ** (p - 1), where), b, p, z)
+    return TreeShape(_limited(_up_to(b, p - 1, where) + z * b ** (p - 1), where), b, p, z)
 
 
-def parse_random_tree(text: str, where: str = "random-tree") -> Shape:
+def parse_random_tree(text: str, where: str = "random-tree") -> TreeShape:
     """`n=1109,b=4,p=5,seed=3`; without a seed, the run's."""
     given = _given(text, ("n", "b", "p", "seed"), where)
     for name in ("n", "b", "p"):
@@ -169,7 +169,7 @@ def parse_random_tree(text: str, where: str = "random-tree") -> Shape:
     least = _up_to(b, p - 1, where) + 1
     if n < least:
         raise ConfigError(f"{where}: n={n} does not reach level p={p} with b={b} (n ≥ {least})")
-    return Shape(n, b, p, random=True, seed=given.get("seed"))
+    return TreeShape(n, b, p, random=True, seed=given.get("seed"))
 
 
 def _given(text: str, known: Sequence[str], where: str) -> dict[str, int]:

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from ordercast.core.stability.trigger import Trigger
 from ordercast.studies.stab.tracking import Setting
-from ordercast.studies.stab.traffic import MOST_SECONDS, SECOND, Data, Sender, Traffic
+from ordercast.studies.stab.traffic import MOST_SECONDS, SECOND, DataLoad, DataTraffic, Sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,9 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """`rounds` are those begun while data was sent; `stops`: how often a sender found its buffer
-    full, `stopped_ns` how long senders waited for room, all together, up to `end_ns`, when all
-    could have been sent or later. What is the first member's alone is named so; α, f and Q are its
-    own too, as means over its rounds."""
+    """`rounds` counts those begun while data was sent. `stops`: how often a sender found its buffer
+    full. `stopped_ns`: how long all senders together waited for room, until `end_ns`. `first_…` is
+    of the first member alone; so are α, f and Q, as means over its rounds."""
 
     rounds: int
     stops: int
@@ -47,16 +46,16 @@ class Triggered:
     end_ns: int
 
 
-def measure_trigger(setting: Setting, data: Data, buffers: Buffers, seed: int) -> Triggered:
+def measure_trigger(setting: Setting, data: DataLoad, buffers: Buffers, seed: int) -> Triggered:
     return _Triggering(setting, data, buffers, seed).run()
 
 
 class _Triggering:
     """Members send at a constant rate as long as there is room in their buffers."""
 
-    def __init__(self, setting: Setting, data: Data, buffers: Buffers, seed: int) -> None:
+    def __init__(self, setting: Setting, data: DataLoad, buffers: Buffers, seed: int) -> None:
         self.buffers = buffers
-        self.traffic = Traffic(setting, data, seed, self._told)
+        self.traffic = DataTraffic(setting, data, seed, self._told)
         self.traffic.asked = self._asked
         self.network = self.traffic.network
         self.first = self.traffic.first
@@ -65,7 +64,9 @@ class _Triggering:
         ]
         self.under_way = False
         self.asking: dict[int, None] = {}
-        self.waiting_for: dict[int, int] = {}  # members yet to hear: what was stable when it began
+        self.waiting_for: dict[
+            int, int
+        ] = {}  # by member yet to hear: what was stable when it began
         self.stopped: dict[int, int] = {}  # since when
         self.stopped_for = [0] * len(self.triggers)
         self.stops = self.first_stops = self.rounds = 0
@@ -127,7 +128,7 @@ class _Triggering:
             trigger = self.triggers[member.node]
             if trigger.due(len(member.held), member.held[0], self.network.now):
                 self.asking[member.node] = None
-                self._begun(member)  # for this member the round takes from now on
+                self._begun(member)  # this member counts the time of the round from now on
                 self.traffic.ask(member)
 
     def _begun(self, member: Sender) -> None:

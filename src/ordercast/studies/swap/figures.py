@@ -9,6 +9,7 @@ from ordercast.studies.figures import (
     draw_curve,
     label,
     legend,
+    legend_above,
     log_axis,
     new_figure,
     title,
@@ -49,8 +50,7 @@ def latency_figure(results: Results) -> "Figure":
                 ax.set_ylim(bottom=0)
             title(ax, f"{shape} tree of {values(results, 'sites')[0]}: {name}")
             label(ax, "requests at once" if row else "", "" if column else "hops, mean")
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=5, fontsize=9, frameon=False)
+    legend_above(figure, axes[0], columns=5)
     return figure
 
 

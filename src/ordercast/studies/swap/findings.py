@@ -1,11 +1,10 @@
 """What [SWAP] says of latency and of traffic, held against what was measured."""
 
-from collections.abc import Sequence
-
 from ordercast.pipeline.sweeps.results import Results
-from ordercast.studies.reproduction import Finding, Spot, curve, judged, with_interval
+from ordercast.studies.reproduction import Finding, Spot, curve, judged
 from ordercast.studies.swap.figures import NAMES, ranked
 from ordercast.studies.swap.runs import ONE, SHAPES, TURNS
+from ordercast.studies.wording import places, with_intervals
 
 _PAIRS = (("arrow", "arrow_counting"), ("combining", "combining_counting"))
 _NEVER_HIGHER = 1e-6  # hops: rounding
@@ -37,7 +36,10 @@ def _lower(results: Results, swap: str, count: str, what: str) -> Finding:
             if a.x > 1:
                 below.append(a.y < b.y - _NEVER_HIGHER)
             higher += a.y > b.y + _HOP
-        told.append(f"{shape}, {_list_x(ours)} at once: {_list(ours)} hops against {_list(theirs)}")
+        told.append(
+            f"{shape}, {places(ours)} at once: {with_intervals(ours, 2)} hops against"
+            f" {with_intervals(theirs, 2)}"
+        )
     end = "known" if what == "known_hops" else "delivered everywhere"
     return Finding(
         f"With concurrent requests {NAMES[swap]} has lower latency than {NAMES[count]}, until"
@@ -98,7 +100,7 @@ def _hybrid(results: Results) -> Finding:
         both = _of(results, "arrow", "known_hops", shape), _of(results, "combining", "known_hops",
                                                               shape)  # fmt: skip
         lower += [a.y <= max(b.y, c.y) + _HOP for a, b, c in zip(ours, *both, strict=True)]
-        told.append(f"{shape} {_list(ours)}")
+        told.append(f"{shape} {with_intervals(ours, 2)}")
     return Finding(
         "The hybrid is never slower than the slower of the two that it is made of.",
         judged(lower),
@@ -155,11 +157,3 @@ def locality_findings(results: Results) -> list[Finding]:
             f" {listed('requests_sent', TURNS)} in turn.",
         ),
     ]
-
-
-def _list(spots: Sequence[Spot]) -> str:
-    return ", ".join(with_interval(spot, 2) for spot in spots)
-
-
-def _list_x(spots: Sequence[Spot]) -> str:
-    return ", ".join(f"{spot.x:g}" for spot in spots)

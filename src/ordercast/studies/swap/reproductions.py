@@ -6,8 +6,8 @@ The paper has no measurements; what it says of latency (§3 to §5) and of traff
 from typing import Any
 
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
-from ordercast.studies.reproduction import Reproduction
+from ordercast.pipeline.sweeps.statistics import Precision
+from ordercast.studies.reproduction import Family, Reproduction
 from ordercast.studies.swap.figures import latency_figure, locality_figure
 from ordercast.studies.swap.findings import latency_findings, locality_findings
 from ordercast.studies.swap.runs import (
@@ -44,7 +44,7 @@ def _locality(quick: bool) -> list[dict[str, Any]]:
 
 
 def _latency_repeats(quick: bool) -> Repeats:
-    bound = Bound("arrow/known_hops", share=0.1)
+    bound = Precision("arrow/known_hops", share=0.1)
     return Repeats(6, 6) if quick else Repeats(20, 300, (bound,))
 
 
@@ -53,6 +53,9 @@ def _locality_repeats(quick: bool) -> Repeats:
 
 
 _RANKS = tuple(f"link_{rank}" for rank in range(1, 31))
+
+_LATENCY = Family("swap-latency", latencies)
+_LOCALITY = Family("swap-locality", traffic)
 
 REPRODUCTIONS = (
     Reproduction(
@@ -70,9 +73,7 @@ REPRODUCTIONS = (
         " link between its ends, nothing else takes time. Known: when the header first leaves a"
         " site. Delivered: when the last of all sites has delivered the message. Means over the"
         " messages of a run, random senders (and random trees) in each run.",
-        family="swap-latency",
-        experiment=latencies,
-        split="protocol",
+        family=_LATENCY,
         points=_latency,
         repeats=_latency_repeats,
         measures=("known_hops", "known_hops_max", "delivered_hops", "links_max", "requests_sent",
@@ -94,9 +95,7 @@ REPRODUCTIONS = (
         " send in turn, one message after the other. Counted per message: requests and answers of"
         " the swap object over each link, the busiest first; headers and bodies, which go to all,"
         " are not.",
-        family="swap-locality",
-        experiment=traffic,
-        split="protocol",
+        family=_LOCALITY,
         points=_locality,
         repeats=_locality_repeats,
         measures=("requests_sent", "links_used", "busiest_site", "through_root", *_RANKS),

@@ -22,7 +22,7 @@ from ordercast.sim.chance import Stream
 from ordercast.sim.networks import Sends
 from ordercast.sim.overheard import Heard, Overheard, Sending, overhear
 from ordercast.sim.simulate import EPOCH
-from ordercast.wire.swap import Count, Counted, Follows, Swap, Told
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 
 PROTOCOLS_OF_SWAP = ("arrow", "arrow_counting", "combining", "combining_counting", "hybrid")
 BINARY, RANDOM, LIST = "binary", "random", "list"
@@ -32,8 +32,8 @@ ALL = "all"
 
 _HOP = MILLISECOND
 _TOGETHER = 1_000  # nanoseconds within which frames come at the same instant
-_APART = SECOND // 2  # between two messages of which the first is everywhere by then
-_REQUESTS = (Swap, Count, Told)
+_APART = SECOND // 2  # between two messages: the first is everywhere by then
+_REQUESTS = (Swap, Count, CountValue)
 _HEADERS = (Follows, Counted)
 
 

@@ -49,7 +49,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class JoinRefused:
     """It is not: the receiver has left, or is locked; try elsewhere, or later."""
 
 
@@ -61,7 +61,7 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class LockGrant:
     """Nothing more comes to the locker from here until it has left or given the lock back."""
 
     attempt: int
@@ -81,7 +81,7 @@ class Left:
     value: MessageName | None
 
 
-Word = Join | Joined | Refused | Lock | Grant | Release | Left
+Word = Join | Joined | JoinRefused | Lock | LockGrant | Release | Left
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class SwapTree:
         if locker == self.site:
             self._granted()
         else:
-            self._say(locker, Grant(attempt))
+            self._say(locker, LockGrant(attempt))
 
     def _granted(self) -> None:
         self._locked += 1
@@ -216,7 +216,7 @@ class SwapTree:
             pass  # who asks has, or will be, told so on this link
         elif isinstance(word, Lock):
             self._lock(peer, word.attempt)
-        elif isinstance(word, Grant):
+        elif isinstance(word, LockGrant):
             if self.is_leaving and word.attempt == self._attempt:
                 self._granted()
         elif isinstance(word, Release):
@@ -227,7 +227,7 @@ class SwapTree:
 
     def _joins(self, peer: Site, chained: MessageName) -> None:
         if self.has_left or self._locker is not None or self.is_leaving:
-            self._say(peer, Refused())
+            self._say(peer, JoinRefused())
             return
         self.neighbours = sorted([*self.neighbours, peer])
         self._say(peer, Joined(chained))

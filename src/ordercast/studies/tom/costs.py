@@ -13,8 +13,8 @@ from math import log
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What the formulas speak of; below the dots what only the corrected ones need."""
+class FormulaTerms:
+    """The terms of the formulas; those below the dots are for the corrected ones only."""
 
     sources: int
     receivers: float
@@ -30,74 +30,74 @@ class Setting:
     on_top: int = 0  # sources that are the centre, or the primary, themselves
 
 
-Formula = Callable[[Setting], float]
+Formula = Callable[[FormulaTerms], float]
 
 
-def symmetric_printed(x: Setting) -> float:
+def symmetric_printed(x: FormulaTerms) -> float:
     return x.sources * (1 + 2 * x.receivers)
 
 
-def symmetric(x: Setting) -> float:
+def symmetric(x: FormulaTerms) -> float:
     """The data, a question from each receiver, and an answer to each from every host that may send
     (OTHER-2): an answer says what its asker still lacks, so no two askers share one. Of messages
     one at a time; sources that send at once answer each other by their data."""
     return x.sources * (2 + x.receivers * (x.hosts - 1))
 
 
-def two_phase_printed(x: Setting) -> float:
+def two_phase_printed(x: FormulaTerms) -> float:
     return x.sources * (1 + x.receivers)
 
 
-def two_phase(x: Setting) -> float:
+def two_phase(x: FormulaTerms) -> float:
     """Data, a proposal from each receiver, and the final number: the text's own three steps. A
     source sends itself no proposal."""
     return x.sources * (2 + x.receivers) - x.inside
 
 
-def centralized_printed(x: Setting) -> float:
+def centralized_printed(x: FormulaTerms) -> float:
     return x.sources + x.receivers
 
 
-def centralized(x: Setting) -> float:
+def centralized(x: FormulaTerms) -> float:
     """One to the centre and one multicast for each message."""
     return 2 * x.sources - x.on_top
 
 
-def ring_printed(x: Setting) -> float:
+def ring_printed(x: FormulaTerms) -> float:
     return 2 * x.sources * x.hosts
 
 
-def ring(x: Setting) -> float:
+def ring(x: FormulaTerms) -> float:
     """Half a turn of the call that fetches the token, half a turn of the token (both on average),
     which then goes on; the body to members, and a header to the others (OTHER-3). Of messages one
     at a time in an idle ring; sources at once share a turn."""
     return x.sources * (x.hosts + 2)
 
 
-def propagation_printed(x: Setting) -> float:
+def propagation_printed(x: FormulaTerms) -> float:
     return x.sources * (1 + x.depth)
 
 
-def propagation(x: Setting) -> float:
+def propagation(x: FormulaTerms) -> float:
     """One to the primary, and one for each site that forwards."""
     return x.sources * (1 + x.forwarding) - x.on_top
 
 
-def metagroup_printed(x: Setting) -> float:
+def metagroup_printed(x: FormulaTerms) -> float:
     """The primary's manager, a manager per level, and the members of each metagroup."""
     return x.sources * (1 + x.depth + x.metagroups)
 
 
-def metagroup(x: Setting) -> float:
+def metagroup(x: FormulaTerms) -> float:
     """A manager's copies to child managers are one transmission, to its own members another."""
     return x.sources * (1 + x.forwarding + x.serving) - x.on_top
 
 
-def tom_printed(x: Setting) -> float:
+def tom_printed(x: FormulaTerms) -> float:
     return x.sources * (2 + x.path)
 
 
-def tom(x: Setting) -> float:
+def tom(x: FormulaTerms) -> float:
     """One multicast of the data, the path of the header, and the edges down, one by one."""
     return x.sources * (1 + x.path + x.edges)
 
@@ -125,7 +125,7 @@ PROCESSING: Mapping[str, tuple[str, str]] = {
 """The same of X, the load of the busiest host per message."""
 
 
-def figure_5(hosts: float, *, branching: float = 5.0, metagroups: float = 1.0) -> Setting:
+def figure_5(hosts: float, *, branching: float = 5.0, metagroups: float = 1.0) -> FormulaTerms:
     """The setting of Figure 5 for a session of so many hosts: one source, a tenth of the hosts as
     receivers, trees of degree B = 5. The height h of TOM's tree and k are not given: h = log_B n
     here, k a parameter. Every receiver but one costs an edge down; in a tree of degree B one in B
@@ -133,7 +133,7 @@ def figure_5(hosts: float, *, branching: float = 5.0, metagroups: float = 1.0) -
     receivers = max(1.0, hosts / 10)
     levels = max(1.0, log(receivers, branching))
     forwarding = max(1.0, (receivers - 1) / branching)
-    return Setting(
+    return FormulaTerms(
         1, receivers, hosts, levels, metagroups, max(0.0, log(hosts, branching) / 2),
         receivers - 1, forwarding, metagroups,
     )  # fmt: skip

@@ -7,8 +7,10 @@ from ordercast.plan.colours import PALETTE
 from ordercast.studies.figures import (
     MARKERS,
     draw_curve,
+    draw_line,
     fit_means,
     label,
+    legend_above,
     log_axis,
     new_figure,
     title,
@@ -58,15 +60,13 @@ def table_figure(results: Results) -> "Figure":
             spots = of_members(results, x, measure, protocol, **held)
             draw_curve(ax, spots, _name(protocol), colour, _MARKS[protocol], "none")
             if measure == "work_max":
-                ax.plot([s.x for s in spots], [s.y for s in spots], color=colour, lw=1.2)
+                draw_line(ax, spots, color=colour, lw=1.2)
                 continue
             for column, line in (("corrected", "-"), ("printed", ":")):
                 spots = of_members(results, x, column, protocol, **held)
                 alone = x == "sources" and column == "corrected" and protocol in _ONE_AT_A_TIME
-                ax.plot(
-                    [s.x for s in spots], [s.y for s in spots], color=colour, lw=1.3, ls=line,
-                    alpha=0.35 if alone else 1.0,
-                )  # fmt: skip
+                faint = 0.35 if alone else 1.0
+                draw_line(ax, spots, color=colour, lw=1.3, ls=line, alpha=faint)
         _x_axis(ax, [spot.x for spot in of_members(results, x, measure, "two_phase", **held)])
     for part in (axes[:2], axes[2:]):
         fit_means(part)
@@ -80,7 +80,7 @@ def table_figure(results: Results) -> "Figure":
     axes[0].plot([], [], color="black", lw=1.3, label="corrected formula")
     axes[0].plot([], [], color="black", lw=1.3, ls=":", label="printed formula")
     axes[0].plot([], [], color="black", lw=1.3, alpha=0.35, label="corrected, one at a time")
-    _legend(figure, axes[0])
+    legend_above(figure, axes[0], columns=5)
     return figure
 
 
@@ -97,7 +97,7 @@ def sessions_figure(results: Results) -> "Figure":
     fit_means(axes)
     title(axes[0], "Figure 5: the printed formulas")
     title(axes[1], "Measured, one source among the receivers")
-    _legend(figure, axes[1])
+    legend_above(figure, axes[1], columns=5)
     return figure
 
 
@@ -107,8 +107,3 @@ def _x_axis(ax: "Axes", ticks: list[float]) -> None:
 
 def _name(protocol: str) -> str:
     return NAMES.get(protocol, protocol)
-
-
-def _legend(figure: "Figure", ax: "Axes") -> None:
-    handles, names = ax.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=5, fontsize=8.5, frameon=False)

@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 
-from ordercast.pipeline.sweeps.results import Results, Row
+from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.reproduction import (
     MEASURED,
     Finding,
-    Spot,
     judged,
     values,
-    with_interval,
 )
 from ordercast.studies.tom.costs import PROCESSING, TRANSMISSIONS
 from ordercast.studies.tom.figures import NAMES, of_members, usual
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE
+from ordercast.studies.wording import places, with_intervals
 
 PRINTED = {
     "symmetric": "s(1 + 2r)",
@@ -69,8 +68,8 @@ def _growth(results: Results, protocol: str) -> Finding:
         spots = of_members(results, "size", measure, protocol, **usual(results, "size"))
         several = of_members(results, "sources", measure, protocol, **usual(results, "sources"))
         return (
-            f"r = {_list_x(spots)}: {_list(spots)} (s = 1);"
-            f" s = {_list_x(several)}: {_list(several)}"
+            f"r = {places(spots)}: {with_intervals(spots, 1)} (s = 1);"
+            f" s = {places(several)}: {with_intervals(several, 1)}"
         )
 
     return Finding(
@@ -140,7 +139,7 @@ def _engaged(results: Results, protocol: str, hosts: int) -> float:
     return row.mean or 0.0
 
 
-def _all(results: Results, protocol: str, measure: str) -> list[Row]:
+def _all(results: Results, protocol: str, measure: str) -> list[ResultRow]:
     rows = results.where(measure=measure, protocol=protocol)
     return sorted(
         rows,
@@ -156,7 +155,7 @@ def _rows(results: Results, protocol: str, measure: str) -> list[float]:
     return [row.mean or 0.0 for row in _all(results, protocol, measure)]
 
 
-def _by(row: Row) -> str:
+def _by(row: ResultRow) -> str:
     return "from members" if row.parameters["sent_by"] == MEMBERS else "from outside"
 
 
@@ -165,11 +164,3 @@ def _span(ratios: Sequence[float]) -> str:
         return "no"
     low, high = min(ratios), max(ratios)
     return f"{low:.2f}" if high - low < 0.005 else f"{low:.2f} to {high:.2f}"
-
-
-def _list(spots: Sequence[Spot]) -> str:
-    return ", ".join(with_interval(spot, 1) for spot in spots)
-
-
-def _list_x(spots: Sequence[Spot]) -> str:
-    return ", ".join(f"{spot.x:g}" for spot in spots)

@@ -8,8 +8,8 @@ there are two columns of formulas, printed and corrected.
 from typing import Any
 
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.statistics import Bound
-from ordercast.studies.reproduction import Reproduction
+from ordercast.pipeline.sweeps.statistics import Precision
+from ordercast.studies.reproduction import Family, Reproduction
 from ordercast.studies.tom.figures import sessions_figure, table_figure
 from ordercast.studies.tom.findings import sessions_findings, table_findings
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
@@ -44,9 +44,11 @@ def _sessions(quick: bool) -> list[dict[str, Any]]:
 
 
 def _repeats(quick: bool) -> Repeats:
-    bound = Bound("propagation/transmissions", share=0.1)
+    bound = Precision("propagation/transmissions", share=0.1)
     return Repeats(4, 4) if quick else Repeats(10, 60, (bound,))
 
+
+_MESSAGES = Family("tom-messages", message_costs)
 
 REPRODUCTIONS = (
     Reproduction(
@@ -66,9 +68,7 @@ REPRODUCTIONS = (
         " ring n + 2, half a turn of a call and half a turn of the token; these two for messages"
         " one at a time. A source among the receivers saves its own proposal, one that is centre or"
         " primary the first step. The CSV has sources among the receivers and outside.",
-        family="tom-messages",
-        experiment=message_costs,
-        split="protocol",
+        family=_MESSAGES,
         points=_table,
         repeats=_repeats,
         measures=_MEASURES,
@@ -87,9 +87,7 @@ REPRODUCTIONS = (
         how="The protocols run over random tables of 20 groups; symmetric up to 500 hosts. The"
         " paper leaves h and k open: its curves are drawn with h = log_B n and k = 1. As printed,"
         " its figure cannot have r = n and r = n/10 at once (errata TOM-5): here r = n/10.",
-        family="tom-messages",
-        experiment=message_costs,
-        split="protocol",
+        family=_MESSAGES,
         points=_sessions,
         repeats=_repeats,
         measures=(*_MEASURES, "figure_5"),

@@ -23,7 +23,7 @@ from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.overheard import Heard, Overheard, Sending, overhear
 from ordercast.sim.simulate import EPOCH
-from ordercast.studies.tom.costs import TRANSMISSIONS, Setting, figure_5
+from ordercast.studies.tom.costs import TRANSMISSIONS, FormulaTerms, figure_5
 from ordercast.wire.frames import Relay
 
 MEMBERS, OUTSIDE = "members", "outside"
@@ -75,7 +75,7 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
 
 
 def heard_from(at: int, found: Overheard) -> Overheard:
-    """Without what was heard before anybody sent."""
+    """Without the frames heard before anybody sent."""
     return replace(found, heard=[frame for frame in found.heard if frame.at >= at])
 
 
@@ -101,13 +101,13 @@ def _is_down(frame: Heard) -> bool:
 
 def setting_of(
     protocol: str, structure: Structure, group: Group, sources: tuple[Site, ...]
-) -> Setting:
+) -> FormulaTerms:
     """What the formulas speak of, of the group that is sent to."""
     members, top = structure.groups[group], structure.primary(group)
     tellers = with_tellers(structure)
     hosts = tellers.domains[tellers.root_of[top]]
     inside = sum(source in members for source in sources)
-    setting = Setting(
+    setting = FormulaTerms(
         len(sources), len(members), len(hosts), inside=inside, on_top=sources.count(top)
     )
     edges = _edges(structure, group)
@@ -123,8 +123,8 @@ def setting_of(
 
 
 def _of_metagroups(
-    setting: Setting, structure: Structure, group: Group, edges: list[tuple[Site, Site]]
-) -> Setting:
+    setting: FormulaTerms, structure: Structure, group: Group, edges: list[tuple[Site, Site]]
+) -> FormulaTerms:
     found = quotient(structure.table)
     inner = found.members()
     managers = found.table.groups[group]

@@ -1,0 +1,27 @@
+"""Hard limits of what travels: a frame above them is refused before anything else sees it.
+
+They bound what a peer can make a site hold, whatever the cluster file says; the limits of the
+options lie below them. Both ends must agree on them, so they belong to the version of the wire
+format. A name has at most 64 characters by the rule for names itself. Any one record of the voters'
+log that keeps the limits fits into a frame.
+"""
+
+from typing import Final
+
+FRAME_BYTES: Final = 16 * 1024 * 1024  # header included
+BODY_BYTES: Final = 8 * 1024 * 1024  # the packed payloads of one batch
+ITEMS: Final = 1_024  # of one frame
+BATCH_MESSAGES: Final = 65_536
+KEY_PATH: Final = 8_192  # integers: a placing site at depth 4,096 with no counter at zero
+VECTOR_ENTRIES: Final = 16_384  # groups in a causal past, a report, a notice of what is settled
+MEMBERS: Final = 16_384  # sites of an implicit group, or of all groups that one change adds
+RECORDS: Final = 1_024  # of the voters' log, changes under way, or edits, in one frame
+LASTS: Final = 65_536  # streams in the end of a change, or in all that one site reports
+VOTERS: Final = 64
+FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout
+PIECE_BYTES: Final = 256 * 1024  # of an application's snapshot
+TEXT: Final = 256  # characters of a change's name, an address, a reason
+RIDERS: Final = 16  # items of CONTROL in a frame of another lane
+ACKS: Final = 3  # one for each lane
+LARGEST_NUMBER: Final = 2**62  # a number plus a count stays within the store's 64 bits
+NAMES_KEPT: Final = 16_384  # names found right and remembered; with more, the set starts anew

@@ -1,0 +1,68 @@
+"""Whom a client's site can send to: told by the daemon, so that mistakes are known at once.
+
+The daemon's word is final: what has changed since it told its clients, it refuses itself.
+"""
+
+from collections.abc import Iterable
+
+from ordercast.core.epochs.layout import Layout, components
+from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
+from ordercast.model.groups import Group, Site
+from ordercast.model.limits import MEMBERS
+from ordercast.model.names import nearest
+from ordercast.net.admin.frames import Targets
+
+
+def targets_of(layout: Layout) -> Targets:
+    domains = tuple(domain.sites for domain in layout.domains.values())
+    parts = tuple(_sites_of(layout, names) for names in components(layout.groups))
+    if layout.whole and not layout.open:  # one tree, but lists of sites do not use that
+        domains = parts
+    elif layout.absent:  # what they keep apart waits for them
+        domains += parts
+    return Targets(tuple(sorted(layout.roster)), tuple(layout.groups.items()), domains)
+
+
+def _sites_of(layout: Layout, names: Iterable[Group]) -> tuple[Site, ...]:
+    return tuple(sorted({site for name in names for site in layout.groups[name]}))
+
+
+class KnownTargets:
+    """What a client was told last."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.sites: tuple[Site, ...] = ()
+        self.groups: dict[Group, tuple[Site, ...]] = {}
+        self._domains: tuple[frozenset[Site], ...] = ()
+
+    def update(self, targets: Targets) -> None:
+        self.sites = targets.sites
+        self.groups = dict(targets.groups)
+        self._domains = tuple(map(frozenset, targets.domains))
+
+    def members(self, group: Group) -> tuple[Site, ...]:
+        found = self.groups.get(group)
+        if found is None:
+            self._require_admitted()
+            raise UnknownGroup(f"there is no group {group!r}{nearest(group, self.groups)}")
+        return found
+
+    def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
+        """Sorted, each once; refused where no one domain has them all."""
+        self._require_admitted()
+        members = tuple(sorted(dict.fromkeys(sites)))
+        if not members:
+            raise ConfigError("sites: none is listed")
+        for site in members:
+            if site not in self.sites:
+                raise ConfigError(f"sites: there is no site {site!r}{nearest(site, self.sites)}")
+        if len(members) > MEMBERS:
+            raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
+        if not any(domain.issuperset(members) for domain in self._domains):
+            raise CrossDomain(f"{', '.join(members)}: no one domain has all of these sites")
+        return members
+
+    def _require_admitted(self) -> None:
+        if self.site not in self.sites:
+            raise UnknownGroup(f"site {self.site!r} is retired, or not admitted yet")

@@ -1,0 +1,230 @@
+"""A client's reading of deliveries: bounded by what it has granted, resumed where it was."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, Self, TypeVar
+
+from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
+from ordercast.model.errors import Error
+from ordercast.model.messages import DeliveredBatch
+from ordercast.net.admin.frames import ClientFrame, Grant, Subscribe, Unsubscribe
+from ordercast.net.site.stream import StreamBatch, StreamItem
+
+AHEAD_MESSAGES = 16_384  # sent by the daemon and not yet read by the application
+AHEAD_BYTES = 4 * 1024 * 1024
+
+
+class ClientSubscription:
+    """One `batches()` of the application."""
+
+    def __init__(
+        self,
+        number: int,
+        start: int | None,
+        observe: bool,
+        send: Callable[[ClientFrame], None],
+        attempt: int | None = None,
+    ) -> None:
+        self.number = number
+        self.observe = observe
+        self.next = start  # the position to go on with; None: where the daemon says
+        self._send = send
+        self._batches: deque[StreamBatch] = deque()
+        self._used = [0, 0]  # messages and bytes read since the last grant
+        self._position = 0  # of the last that was read
+        self._epoch = 0  # the last that was seen to open
+        self._attempt = attempt or 0  # the last that was heard of; 0: none
+        self.attempt = 0  # the last that was read
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+
+    def subscribe(self) -> None:
+        """On a new connection. What is here already counts against the grant."""
+        held = sum(_count(batch) for batch in self._batches)
+        size = sum(_size(batch) for batch in self._batches)
+        self._used = [0, 0]
+        self._send(Subscribe(self.number, self.next, self.observe, self._attempt))
+        room = max(1, AHEAD_MESSAGES - held), max(1, AHEAD_BYTES - size)
+        self._send(Grant(self.number, *room, self._position))
+
+    def arrived(self, batch: StreamBatch) -> None:
+        if isinstance(batch, EpochOpened):
+            self._opened(batch)
+            return
+        if isinstance(batch, Rollback):
+            self._rolled(batch)
+            return
+        if self.next is not None and batch.position != self.next:
+            return  # of a connection that is gone
+        self.next = batch.last + 1
+        if isinstance(batch, DeliveredBatch):
+            self._attempt = max(self._attempt, batch.attempt)
+        self._batches.append(batch)
+        self._wake()
+
+    def _opened(self, opened: EpochOpened) -> None:
+        """It stands between two positions, and is told again on a new connection: epochs that a
+        site sees open grow, so their numbers tell which."""
+        if opened.epoch <= self._epoch or (
+            self.next is not None and opened.position != self.next - 1
+        ):
+            return
+        self._epoch = opened.epoch
+        self.next = opened.position + 1
+        self._batches.append(opened)
+        self._wake()
+
+    def _rolled(self, rolled: Rollback) -> None:
+        if rolled.attempt <= self._attempt or (
+            self.next is not None and rolled.position >= self.next
+        ):
+            return
+        self._attempt = rolled.attempt
+        self.next = rolled.position + 1
+        self._batches.append(rolled)
+        self._wake()
+
+    def failed(self, error: Exception) -> None:
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def following(self) -> StreamBatch:
+        """The next batch. Cancelled, it has taken nothing."""
+        while not self._batches:
+            if self._error is not None:
+                raise self._error
+            if self._waiter is not None:
+                raise Error("one reader is waited for twice at a time; open another one")
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        batch = self._batches.popleft()
+        self._read(batch)
+        return batch
+
+    def close(self) -> None:
+        self._batches.clear()
+        self._send(Unsubscribe(self.number))
+
+    def _read(self, batch: StreamBatch) -> None:
+        if isinstance(batch, EpochOpened):
+            return
+        if isinstance(batch, Rollback):
+            self.attempt, self._position = batch.attempt, batch.position
+            return
+        if isinstance(batch, DeliveredBatch):
+            self.attempt = batch.attempt
+        used = self._used
+        used[0] += batch.count
+        used[1] += _size(batch)
+        self._position = batch.last
+        if used[0] >= AHEAD_MESSAGES // 4 or used[1] >= AHEAD_BYTES // 4:
+            self._send(Grant(self.number, used[0], used[1], self._position))
+            self._used = [0, 0]
+
+
+def _count(batch: StreamBatch) -> int:
+    return 0 if isinstance(batch, EpochOpened | Rollback) else batch.count
+
+
+def _size(batch: StreamBatch) -> int:
+    return len(batch.placed.batch.body) if isinstance(batch, DeliveredBatch) else 0
+
+
+class SubscribingClient(Protocol):
+    """The client, for its readers."""
+
+    def begin_reading(
+        self, start: int | None, observe: bool, attempt: int | None
+    ) -> ClientSubscription: ...
+
+    def end_reading(self, incoming: ClientSubscription) -> None: ...
+
+
+I = TypeVar("I")  # noqa: E741 - of items
+
+
+class ClientReading(ABC, Generic[I]):
+    """As a node's: no generator, because those end when an `anext` is cancelled."""
+
+    def __init__(
+        self,
+        client: SubscribingClient,
+        start: int | None,
+        observe: bool,
+        attempt: int | None = None,
+    ) -> None:
+        self._client = client
+        self._start = start
+        self._observe = observe
+        self._attempt = attempt
+        self._incoming: ClientSubscription | None = None
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    async def __anext__(self) -> I:
+        """The next item."""
+
+    async def _batch(self) -> StreamBatch:
+        if self._closed:
+            raise StopAsyncIteration
+        if self._incoming is None:
+            self._incoming = self._client.begin_reading(self._start, self._observe, self._attempt)
+        return await self._incoming.following()
+
+    async def aclose(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._closed = True
+        if self._incoming is not None:
+            self._client.end_reading(self._incoming)
+            self._incoming = None
+
+    def __del__(self) -> None:
+        if self._incoming is not None:
+            self._leave()
+
+
+class ClientBatches(ClientReading[StreamBatch]):
+    async def __anext__(self) -> StreamBatch:
+        return await self._batch()
+
+
+class ClientDeliveries(ClientReading[StreamItem]):
+    def __init__(
+        self,
+        client: SubscribingClient,
+        start: int | None,
+        observe: bool,
+        attempt: int | None = None,
+    ) -> None:
+        super().__init__(client, start, observe, attempt)
+        self._items: Iterator[StreamItem] = iter(())
+
+    async def __anext__(self) -> StreamItem:
+        for item in self._items:
+            return item
+        while True:
+            batch = await self._batch()
+            if isinstance(batch, EpochOpened | Rollback):
+                return batch
+            self._items = iter(batch.deliveries())
+            for item in self._items:
+                return item
+
+    async def aclose(self) -> None:
+        self._items = iter(())
+        await super().aclose()

@@ -1,0 +1,113 @@
+"""What a client has asked its daemon to send, and what became of it: requests and receipts."""
+
+import asyncio
+from collections.abc import Sequence
+
+from ordercast.model.groups import Group, Site
+from ordercast.net.admin.frames import ACCEPTED, ORDERED, STABLE, STAGES
+
+
+class ClientRequest:
+    """One request: a batch of payloads to one target; its stages are those of all its messages."""
+
+    __slots__ = (
+        "again", "count", "error", "group", "number", "payloads", "seq", "sites", "size", "stage",
+        "target", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, number: int, target: Group, sites: tuple[Site, ...]) -> None:
+        self.number = number
+        self.target = target
+        self.sites = sites
+        self.payloads: list[bytes] = []  # dropped when accepted
+        self.count = 0
+        self.size = 0
+        self.again = False  # it was written on an earlier connection
+        self.stage = 0
+        self.group = target
+        self.seq = 0  # of the first message; known when accepted
+        self.error: Exception | None = None
+        self.waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    def add(self, payloads: Sequence[bytes], size: int) -> int:
+        """More payloads; the index of the last."""
+        self.payloads.extend(payloads)
+        self.count += len(payloads)
+        self.size += size
+        return self.count - 1
+
+    def reached(self, stage: int, group: Group, seq: int) -> None:
+        if stage <= self.stage:
+            return
+        self.stage, self.group, self.seq = stage, group, seq
+        self.payloads = []
+        left = []
+        for wanted, future in self.waiters:
+            if wanted > stage:
+                left.append((wanted, future))
+            elif not future.done():
+                future.set_result(None)
+        self.waiters = left
+
+    def failed(self, error: Exception) -> None:
+        self.error = error
+        self.payloads = []
+        self.interrupt(error)
+
+    def interrupt(self, error: Exception) -> None:
+        """Wake those who wait; more may be heard later."""
+        waiters, self.waiters = self.waiters, []
+        for _, future in waiters:
+            if not future.done():
+                future.set_exception(error)
+
+    async def wait(self, stage: int) -> None:
+        if self.stage >= stage:
+            return
+        if self.error is not None:
+            raise self.error
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiters.append((stage, future))
+        try:
+            await future
+        finally:
+            if future.cancelled():
+                self.waiters = [entry for entry in self.waiters if entry[1] is not future]
+
+
+class ClientReceipt:
+    """Of one message. `seq` is 0 until it is accepted: the daemon gives it."""
+
+    __slots__ = ("_index", "_sent")
+
+    def __init__(self, sent: ClientRequest, index: int) -> None:
+        self._sent = sent
+        self._index = index
+
+    @property
+    def group(self) -> Group:
+        return self._sent.group
+
+    @property
+    def seq(self) -> int:
+        return self._sent.seq + self._index if self._sent.seq else 0
+
+    @property
+    def stage(self) -> str:
+        """What it has reached: accepted, ordered or stable; "" before."""
+        return STAGES[self._sent.stage]
+
+    async def accepted(self) -> None:
+        """Durable at the daemon's site."""
+        await self._sent.wait(ACCEPTED)
+
+    async def ordered(self) -> None:
+        """In its place; a failure may still move it."""
+        await self._sent.wait(ORDERED)
+
+    async def stable(self) -> None:
+        """Final: in the durable log of every member."""
+        await self._sent.wait(STABLE)
+
+    def __repr__(self) -> str:
+        return f"<receipt of {self.group or '?'} {self.seq or '?'}>"

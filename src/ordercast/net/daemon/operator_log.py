@@ -1,0 +1,133 @@
+"""What an operator wants to read in a daemon's log: links that come and go, what holds things up.
+
+Looked at every half second; a change is said once, so a log grows with events, not with time.
+(Of links the transport itself logs; here they become events only.)
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ordercast.net.site.node import Node
+from ordercast.net.site.status import held_by
+
+_log = logging.getLogger("ordercast.net.daemon")
+
+_EVERY_S = 0.5
+_STUCK_LOOKS = 10  # a window that stays full for so long is worth a line
+_FULL = 0.9  # of a limit: no batch is as large as what is left
+
+
+class OperatorLog:
+    def __init__(self, node: Node, tell: Callable[[str, dict[str, Any]], None]) -> None:
+        self.node = node
+        self.tell = tell
+        self._links: dict[str, bool] = {}
+        self._holding = False
+        self._failed = False
+        self._full = 0
+        self._standing = ""
+        self._away: dict[str, int] = {}
+        self._attempt = node.stream.attempt
+        self._incarnation = node.incarnation
+        self._timer: asyncio.TimerHandle | None = None
+        self._look()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_EVERY_S, self._look)
+        self._look_at_links()
+        self._look_at_store()
+        self._look_at_reader()
+        self._look_at_window()
+        self._look_at_standing()
+        self._look_at_rollbacks()
+
+    def _look_at_standing(self) -> None:
+        """This site, and the others of the cluster as it knows them."""
+        node = self.node
+        if not node.standing.excludes:
+            return
+        standing = node.standing.state()
+        if standing != self._standing:
+            before, self._standing = self._standing, standing
+            if before:  # at the start nobody is there yet
+                say = _log.info if standing in ("present", "flushing") else _log.warning
+                say("this site: %s%s", standing, _because(node.standing.why_not()))
+                self.tell("standing", {"standing": standing})
+        away = dict(node.core.layout.absent)
+        if away != self._away:
+            gone = [site for site in away if site not in self._away]
+            back = [site for site in self._away if site not in away]
+            self._away = away
+            if gone:
+                _log.warning("excluded: %s", ", ".join(gone))
+            if back:
+                _log.info("back: %s", ", ".join(back))
+            self.tell("excluded", {"sites": sorted(away)})
+
+    def _look_at_rollbacks(self) -> None:
+        """What was delivered and is not there any more, or nothing of it."""
+        if self.node.incarnation != self._incarnation:
+            self._incarnation = self.node.incarnation
+            _log.warning(
+                "this site came without its store: it has no past, and is incarnation %d now",
+                self._incarnation,
+            )
+        stream = self.node.stream
+        before, self._attempt = self._attempt, stream.attempt
+        for attempt, position in stream.rolled_back():
+            if attempt > before:
+                _log.warning("rolled back: what was delivered behind %d never happened", position)
+                self.tell("rollback", {"position": position, "attempt": attempt})
+
+    def _look_at_links(self) -> None:
+        for link in self.node.transport.links():
+            up = link.state == "connected"
+            before = self._links.get(link.peer)
+            if before is up or (before is None and not up):
+                continue
+            self._links[link.peer] = up
+            self.tell("link", {"peer": link.peer, "up": up, "error": link.last_error})
+
+    def _look_at_store(self) -> None:
+        failed = self.node.store.failed
+        if (failed is not None) is self._failed:
+            return
+        self._failed = failed is not None
+        if failed is not None:
+            _log.error("store: %s; nothing more is acknowledged until it works again", failed)
+        else:
+            _log.info("store: works again")
+        self.tell("store", {"failed": str(failed) if failed is not None else None})
+
+    def _look_at_reader(self) -> None:
+        stream = self.node.stream
+        if stream.holding is self._holding:
+            return
+        self._holding = stream.holding
+        if stream.holding:
+            _log.warning("the application is %d messages behind: others wait for it", stream.lag)
+        else:
+            _log.info("the application has caught up")
+        self.tell("reader", {"holding": stream.holding, "lag": stream.lag})
+
+    def _look_at_window(self) -> None:
+        core, waiting = self.node.core, self.node.outgoing
+        limits = core.options.limits
+        messages = core.window.unstable + waiting.waiting_messages
+        size = core.window.unstable_bytes + waiting.waiting_bytes
+        full = messages > _FULL * limits.window_messages or size > _FULL * limits.window_bytes
+        self._full = self._full + 1 if full else 0
+        if self._full == _STUCK_LOOKS:
+            names = held_by(core)
+            _log.warning("the window is full; held by %s", ", ".join(names) or "nobody known")
+            self.tell("window", {"held_by": names})
+
+
+def _because(why: str | None) -> str:
+    return f" ({why})" if why else ""

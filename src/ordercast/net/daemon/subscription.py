@@ -1,0 +1,155 @@
+"""A client's subscription to a daemon's deliveries: as much as the client has granted, no more."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from ordercast.core.epochs.records import EpochOpened
+from ordercast.core.epochs.returning import Rollback
+from ordercast.model.errors import Error
+from ordercast.net.admin.frames import (
+    Failed,
+    Opened,
+    Rolled,
+    Shed,
+    SubscribedBatches,
+    Wire,
+    kind_of,
+    reason_of,
+)
+from ordercast.net.site.readers import rest
+from ordercast.net.site.stream import GapBatch, Stream, StreamBatch
+
+_LOOK_S = 0.02  # between looks of those whom nobody wakes
+
+
+async def observed(
+    stream: Stream, start: int | None, attempt: int | None = None
+) -> AsyncIterator[StreamBatch]:
+    """What is delivered, without being a reader of it: an operator who looks on from position 1, or
+    who stops looking, must neither hold the site up nor make it shed."""
+    cursor = stream.cursor(start, attempt)
+    while True:
+        while not stream.has_more(cursor):
+            await asyncio.sleep(_LOOK_S)
+        for batch in await stream.after(cursor):
+            if isinstance(batch, EpochOpened):
+                cursor.epoch = batch.epoch
+                yield batch
+                continue
+            if isinstance(batch, Rollback):
+                cursor.roll_back(batch)
+                yield batch
+                continue
+            yield batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
+            cursor.last = batch.last
+
+
+class Subscription:
+    """`keep`: where nothing is stored, what was sent stays here until the client has read it, so
+    that it can be sent again on the client's next connection."""
+
+    def __init__(
+        self, number: int, batches: AsyncIterator[StreamBatch], wire: Wire, *, keep: bool
+    ) -> None:
+        self.number = number
+        self.keep = keep
+        self._wire: Wire | None = wire
+        self._batches = batches
+        self._kept: deque[StreamBatch] = deque()
+        self._messages = 0  # granted and not used; below 0 after a batch larger than the rest
+        self._bytes = 0
+        self._granted: asyncio.Future[None] | None = None
+        self._task = asyncio.create_task(self._run())
+
+    def grant(self, messages: int, size: int, read: int) -> None:
+        self._messages += messages
+        self._bytes += size
+        self._let_go(read)
+        if self._granted is not None and not self._granted.done():
+            self._granted.set_result(None)
+
+    def _let_go(self, read: int) -> None:
+        """What was read up to a position. Where an epoch opens right behind it, that may not have
+        been read yet: it stays until something behind it was; so does a rollback."""
+        kept = self._kept
+        while kept and _last(kept[0]) <= read:
+            if _takes_none(kept[0]) and (len(kept) < 2 or _last(kept[1]) > read):
+                return
+            kept.popleft()
+
+    def close(self) -> None:
+        self._task.cancel()
+
+    def park(self) -> None:
+        """The connection is gone; the client may be back soon."""
+        self._wire = None
+
+    def resume(self, wire: Wire, start: int | None, attempt: int = 0) -> bool:
+        """Go on at `start` on a new connection, if this can; the client has come to `attempt`."""
+        for batch in list(self._kept):  # what is before a rollback that it knows of is done with
+            if isinstance(batch, Rollback) and batch.attempt <= attempt:
+                while self._kept.popleft() is not batch:
+                    pass
+        first = next((b.position for b in self._kept if not _takes_none(b)), None)
+        if self._task.done() or (first is not None and start is not None and first > start):
+            return False
+        self._wire = wire
+        self._messages = self._bytes = 0
+        again, self._kept = self._kept, deque()
+        for batch in again:
+            if start is None or _last(batch) >= start - _takes_none(batch):
+                self._write(batch)
+        return True
+
+    async def _run(self) -> None:
+        try:
+            await self._room()
+            async for batch in self._batches:
+                self._write(batch)
+                await self._room()
+        except Error as error:
+            if self._wire is not None:
+                self._wire.send(Failed(self.number, kind_of(error), reason_of(error)))
+        finally:
+            close = getattr(self._batches, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _room(self) -> None:
+        while self._messages <= 0 or self._bytes <= 0:
+            self._granted = asyncio.get_running_loop().create_future()
+            try:
+                await self._granted
+            finally:
+                self._granted = None
+
+    def _write(self, batch: StreamBatch) -> None:
+        if self.keep:
+            self._kept.append(batch)
+        if not isinstance(batch, EpochOpened | Rollback):
+            self._messages -= batch.count
+            if not isinstance(batch, GapBatch):
+                self._bytes -= len(batch.placed.batch.body)
+        if self._wire is None:
+            return
+        if isinstance(batch, EpochOpened):
+            self._wire.send(Opened(self.number, batch))
+        elif isinstance(batch, Rollback):
+            self._wire.send(Rolled(self.number, batch))
+        elif isinstance(batch, GapBatch):
+            self._wire.send(Shed(self.number, *msgspec.structs.astuple(batch)))
+        else:
+            told = (batch.position, batch.epoch, batch.placed, batch.attempt)
+            self._wire.send(SubscribedBatches(self.number, (told,)))
+
+
+def _takes_none(batch: StreamBatch) -> bool:
+    """Whether it stands between two positions."""
+    return isinstance(batch, EpochOpened | Rollback)
+
+
+def _last(batch: StreamBatch) -> int:
+    return batch.position if isinstance(batch, EpochOpened | Rollback) else batch.last

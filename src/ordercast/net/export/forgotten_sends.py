@@ -1,0 +1,123 @@
+"""Messages in an export whose origin's store does not have them: they were sent all the same."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from ordercast.history.rows import Sent
+from ordercast.history.stream import HistoryStream
+from ordercast.history.tables import TABLES
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import Batch
+from ordercast.net.export.source import LoggedBatch
+
+_PIECE = 100_000  # rows before they go into a file
+
+
+@dataclass(slots=True)
+class Exported:
+    """How much was written. `missing`: sites of the cluster whose stores are not in the folder."""
+
+    sites: list[Site] = field(default_factory=list)
+    missing: list[Site] = field(default_factory=list)
+    ended: list[Site] = field(default_factory=list)
+    sent: int = 0
+    deliveries: int = 0
+    gaps: int = 0
+    annulled: int = 0  # `deliveries` that were rolled back
+    forgotten: int = 0  # `sent` rows without digest
+
+
+class ForgottenSends:
+    """Messages that some site has delivered, but that an origin has forgotten, relayed before they
+    were durable there, or whose origin's store is not here: their `sent` rows have no digest, and
+    their time is not known."""
+
+    def __init__(self, history: HistoryStream, done: Exported) -> None:
+        self._history = history
+        self._done = done
+        self._last: dict[Site, tuple[int, dict[Group, int] | None]] = {}
+        self._held: dict[tuple[Site, int, Group], _Spans] = {}
+        self._unsent: dict[tuple[Site, int, Group], _Spans] = {}
+        self._known: dict[tuple[Site, int, Group], _Spans] = {}
+        self._rows: list[Sent] = []
+
+    def holds(self, batch: Batch, *, sent: bool) -> None:
+        """Not sent, as far as the origin knows: it is if somebody has delivered it."""
+        stream = (batch.origin, batch.incarnation, batch.group)
+        held = self._held if sent else self._unsent
+        spans = held.get(stream)
+        if spans is None:
+            spans = held[stream] = _Spans()
+        spans.add(batch.seq, batch.seq + batch.count - 1)
+
+    def has(self, origin: Site, incarnation: int, last: dict[Group, int] | None) -> None:
+        """The origin's store is here; up to there it may have forgotten some, or not stored it.
+        None: that is not known."""
+        self._last[origin] = (incarnation, last)
+
+    def delivered(self, item: LoggedBatch, *, agreed: bool) -> None:
+        """Not `agreed`: perhaps by a site that was excluded, and of a message refused since."""
+        batch = item.placed.batch
+        origin, incarnation, group = stream = (batch.origin, batch.incarnation, batch.group)
+        last = batch.seq + batch.count - 1
+        here = self._last.get(origin)
+        if here is not None:
+            latest, forgotten = here
+            if stream in self._held and self._held[stream].has(batch.seq):
+                return
+            refused = stream in self._unsent and self._unsent[stream].has(batch.seq)
+            never = forgotten is not None and last > forgotten.get(group, 0) and not refused
+            if never and agreed and incarnation == latest:
+                return  # never accepted there: a fault that the checkers shall find
+        if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
+            return
+        self._done.forgotten += batch.count
+        client, requests, parts = item.asked
+        for n, payload in enumerate(item.payloads):
+            row = Sent(origin, incarnation, group, batch.seq + n, 0, 0, 0, len(payload))
+            if requests is not None and parts is not None:
+                row = replace(row, client=client, request=requests[n], part=parts[n])
+            self._rows.append(row)
+        if len(self._rows) >= _PIECE:
+            self.write()
+
+    def write(self) -> None:
+        """A file of those gathered so far."""
+        if not self._rows:
+            return
+        with self._history.table("sent") as table:
+            for row in sorted(self._rows, key=TABLES["sent"].order):
+                table.append(row)
+            self._done.sent += table.rows
+        self._rows.clear()
+
+
+class _Spans:
+    """Ranges of seqs that were seen; batches are the same ranges everywhere."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def has(self, seq: int) -> bool:
+        at = bisect_right(self._starts, seq)
+        return bool(at) and self._ends[at - 1] >= seq
+
+    def add(self, first: int, last: int) -> bool:
+        """Whether it is news; ranges that touch are joined."""
+        at = bisect_right(self._starts, first)
+        if at and self._ends[at - 1] >= first:
+            return False
+        starts, ends = self._starts, self._ends
+        if at and ends[at - 1] == first - 1:
+            at -= 1
+            ends[at] = last
+        else:
+            starts.insert(at, first)
+            ends.insert(at, last)
+        if at + 1 < len(starts) and starts[at + 1] == last + 1:
+            ends[at] = ends[at + 1]
+            del starts[at + 1], ends[at + 1]
+        return True
