@@ -67,7 +67,7 @@ class Watch:
         self._kept |= {pid for pid, child in children.items() if "pyspark" in child.command}
         while more := {c.pid for c in children.values() if c.parent in self._kept} - self._kept:
             self._kept |= more
-        self._started = not self._kept.isdisjoint(children)
+        self._started = bool(children)
         return [child for pid, child in children.items() if pid not in self._kept]
 
     def _mine(self) -> list[Child]:
