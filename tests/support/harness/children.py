@@ -61,7 +61,7 @@ class Watch:
             self._kept |= {child.pid for child in self._mine()}
 
     def left(self) -> list[Child]:
-        """Those that the test has left. Helpers of a process, such as PySpark's JVM, end with it."""
+        """Those that the test has left. Helpers of a process, as PySpark's JVM, end with it."""
         if not self._started:
             return []
         children = {child.pid: child for child in self._mine()}
