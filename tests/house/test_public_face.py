@@ -10,8 +10,8 @@ import pytest
 
 import ordercast
 from ordercast import blocking
-from ordercast.net.client.receipts import ClientReceipt
-from ordercast.net.client.stream import ClientBatches, ClientDeliveries
+from ordercast.net.client.readers import ClientBatches, ClientDeliveries
+from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.site.stream import Batches, Deliveries
 from support.harness.loops import in_loop
 

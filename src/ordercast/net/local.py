@@ -17,8 +17,9 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.peers import LinkStatus
-from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportHost, open_store
+from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportSite, open_store
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.running import CLOSE_S, RunningSite
 from ordercast.wire.codec import WireFrame
@@ -176,7 +177,7 @@ class LocalCluster:
         return await self.start(site)
 
     def _transport(self) -> MakeTransport:
-        def make(host: TransportHost) -> AnyTransport:
+        def make(host: TransportSite) -> AnyTransport:
             wire = self._wires[host.site] = _Wire(host, self._wires, self._sides)
             return wire
 
@@ -187,7 +188,7 @@ class _Wire:
     """The transport's face; a link is there while both sites run."""
 
     def __init__(
-        self, host: TransportHost, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
+        self, host: TransportSite, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
     ) -> None:
         self._host = host
         self._wires = wires
@@ -258,4 +259,4 @@ def local_cluster(
     options.setdefault("durability", "memory" if dir is None else "sync")
     if dir is None and options["durability"] != "memory":
         raise ConfigError(f"durability {options['durability']!r} needs a dir for the stores")
-    return LocalCluster(Cluster.of(groups, **options), None if dir is None else Path(dir))
+    return LocalCluster(cluster_of_groups(groups, **options), None if dir is None else Path(dir))

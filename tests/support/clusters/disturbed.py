@@ -5,10 +5,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.local import LocalCluster
-from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportHost, over_tcp
+from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportSite, over_tcp
 from support.clusters.campaigns import Campaign, Case, Found
 from support.clusters.processes import NAME
 from support.harness import loops
@@ -40,7 +41,7 @@ class ProxiedCluster(LocalCluster):
                 await proxy.close()
 
     def _transport(self) -> MakeTransport:
-        def make(host: TransportHost) -> AnyTransport:
+        def make(host: TransportSite) -> AnyTransport:
             through = {site: proxy.address for site, proxy in self.proxies.items()}
             own = {host.site: self.cluster.address(host.site)}
             return over_tcp(self.cluster, {**through, **own})(host)
@@ -67,7 +68,7 @@ class DisturbedCampaign(Campaign):
             options["tls"] = {"dir": str(self.directory / "certs")}
         ports = free_ports(len(sites))
         addresses = {site: f"127.0.0.1:{port}" for site, port in zip(sites, ports, strict=True)}
-        cluster = Cluster.of(self.groups, addresses=addresses, **options)
+        cluster = cluster_of_groups(self.groups, addresses=addresses, **options)
         manners = Manners(mean_bytes=8_000)
         self.cluster = ProxiedCluster(cluster, stores, f"{self.case}", manners)
         return self.cluster

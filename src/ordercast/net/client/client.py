@@ -24,29 +24,30 @@ from ordercast.net.admin.frames import (
     STAGES,
     VERSION,
     Answer,
-    Batches,
     Change,
+    ClientFrame,
+    ClientHello,
     Confirm,
+    DaemonFrame,
     Failed,
-    Hello,
     Opened,
-    Places,
     Rejected,
-    Reply,
-    Request,
     Rolled,
     Shed,
-    Stages,
-    Status,
+    StagesReached,
+    StatusRequest,
+    SubscribedBatches,
+    Targets,
     Welcome,
     error_of,
 )
-from ordercast.net.admin.places import KnownPlaces
-from ordercast.net.client.link import ClientLink
+from ordercast.net.admin.targets import KnownTargets
+from ordercast.net.client.connection import DaemonConnection
 from ordercast.net.client.outgoing import ClientOutgoing
-from ordercast.net.client.receipts import ClientReceipt
-from ordercast.net.client.stream import ClientBatches, ClientDeliveries, Incoming
-from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.client.readers import ClientBatches, ClientDeliveries, ClientSubscription
+from ordercast.net.client.requests import ClientReceipt
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import ClusterChanges, new_change_name
 from ordercast.net.site.stream import GapBatch
@@ -115,12 +116,12 @@ class Client(ClusterChanges):
         self._start_s = start_s
         self._patience_s = patience_s
         self._flush_s = flush_s
-        self._hello = Hello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
-        self._link: ClientLink | None = None
-        self._places = KnownPlaces(site)
-        self._outgoing = ClientOutgoing(cluster, self._places, self._send)
-        self._calls: dict[int, tuple[Request, asyncio.Future[bytes]]] = {}
-        self._incoming: dict[int, Incoming] = {}
+        self._hello = ClientHello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
+        self._link: DaemonConnection | None = None
+        self._targets = KnownTargets(site)
+        self._outgoing = ClientOutgoing(cluster, self._targets, self._send)
+        self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
+        self._incoming: dict[int, ClientSubscription] = {}
         self._last_id = 0
         self._ready: asyncio.Future[None] | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -131,7 +132,9 @@ class Client(ClusterChanges):
     async def __aenter__(self) -> "Client":
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
-        link = self._link = ClientLink(self._path, self._hello, self._up, self._frame, self._down)
+        link = self._link = DaemonConnection(
+            self._path, self._hello, self._up, self._frame, self._down
+        )
         link.start()
         try:
             await asyncio.wait_for(self._ready, self._start_s)
@@ -259,14 +262,16 @@ class Client(ClusterChanges):
         begin = partial(self._begin_reading, start, observe, attempt)
         return ClientDeliveries(begin, self._end_reading)
 
-    def _begin_reading(self, start: int | None, observe: bool, attempt: int | None) -> Incoming:
+    def _begin_reading(
+        self, start: int | None, observe: bool, attempt: int | None
+    ) -> ClientSubscription:
         self._require_open()
-        incoming = Incoming(self._next_id(), start, observe, self._send, attempt)
+        incoming = ClientSubscription(self._next_id(), start, observe, self._send, attempt)
         self._incoming[incoming.number] = incoming
         incoming.subscribe()
         return incoming
 
-    def _end_reading(self, incoming: Incoming) -> None:
+    def _end_reading(self, incoming: ClientSubscription) -> None:
         if self._incoming.pop(incoming.number, None) is not None and not self._closed:
             incoming.close()
 
@@ -299,20 +304,20 @@ class Client(ClusterChanges):
     @property
     def sites(self) -> tuple[Site, ...]:
         """The sites of the cluster, as the daemon has told last."""
-        return self._places.sites
+        return self._targets.sites
 
     async def status(self) -> dict[str, Any]:
         """The object that `ordercast status --json` prints for this site. Raises Away, or Error
         (the client is closed)."""
         number = self._next_id()
-        found: dict[str, Any] = msgspec.json.decode(await self._ask(number, Status(number)))
+        found: dict[str, Any] = msgspec.json.decode(await self._ask(number, StatusRequest(number)))
         return found
 
     def _next_id(self) -> int:
         self._last_id += 1
         return self._last_id
 
-    async def _ask(self, number: int, question: Request) -> bytes:
+    async def _ask(self, number: int, question: ClientFrame) -> bytes:
         """Ask, again on every new connection, until there is an answer."""
         self._require_open()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -331,7 +336,7 @@ class Client(ClusterChanges):
         if self._link.refused is not None:
             raise self._link.refused
 
-    def _send(self, frame: Request) -> None:
+    def _send(self, frame: ClientFrame) -> None:
         if self._link is not None:
             self._link.send(frame)
 
@@ -344,7 +349,7 @@ class Client(ClusterChanges):
                 Error(f"site {self.site} came back without its store: it is not known what it sent")
             )
         self.boot, self.incarnation = welcome.boot, welcome.incarnation
-        self._places.told(welcome.places)
+        self._targets.update(welcome.targets)
         self._outgoing.resume(welcome.messages, welcome.bytes)
         for incoming in self._incoming.values():
             incoming.subscribe()
@@ -383,11 +388,11 @@ class Client(ClusterChanges):
             incoming.failed(error)
         self._outgoing.fail(error, for_good=for_good)
 
-    def _frame(self, frame: Reply) -> None:
-        if isinstance(frame, Stages):
+    def _frame(self, frame: DaemonFrame) -> None:
+        if isinstance(frame, StagesReached):
             for reached in frame.reached:
                 self._outgoing.reached(*reached)
-        elif isinstance(frame, Batches):
+        elif isinstance(frame, SubscribedBatches):
             incoming = self._incoming.get(frame.id)
             if incoming is not None:
                 for batch in frame.batches:
@@ -405,8 +410,8 @@ class Client(ClusterChanges):
             incoming = self._incoming.get(frame.id)
             if incoming is not None:
                 incoming.arrived(frame.rolled)
-        elif isinstance(frame, Places):
-            self._places.told(frame)
+        elif isinstance(frame, Targets):
+            self._targets.update(frame)
         elif isinstance(frame, Answer):
             self._answered(frame.id, frame.body, None)
         elif isinstance(frame, Failed):

@@ -8,15 +8,15 @@ from ordercast.core.dissemination.registry import TREE
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.combined import Host, Listener
+from ordercast.net.link.combined_transport import TransportHost, TransportListener
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
-from ordercast.net.link.multicast import Spreading
+from ordercast.net.link.multicast_transport import MulticastTransport
 from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.seals import seal_for
 from ordercast.net.link.tls import TlsConfig
 from ordercast.net.link.transport import Transport
-from ordercast.net.link.trees import Passing
+from ordercast.net.link.tree_transport import TreeTransport
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
 from ordercast.wire.codec import WireFrame
@@ -35,7 +35,7 @@ class AnyTransport(Protocol):
     async def close(self) -> None: ...
 
 
-class TransportHost(Host, Protocol):
+class TransportSite(TransportHost, Protocol):
     """The site that a transport is made for."""
 
     boot: int
@@ -53,7 +53,7 @@ class TransportHost(Host, Protocol):
         """What other sites must agree on."""
 
 
-MakeTransport: TypeAlias = Callable[[TransportHost], AnyTransport]
+MakeTransport: TypeAlias = Callable[[TransportSite], AnyTransport]
 
 
 def open_store(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
@@ -84,8 +84,8 @@ def over_tcp(
 ) -> MakeTransport:
     """Real connections; `addresses` where they differ from the file (ports that were free)."""
 
-    def make(host: TransportHost) -> AnyTransport:
-        def connect(told: Listener) -> Transport:
+    def make(host: TransportSite) -> AnyTransport:
+        def connect(told: TransportListener) -> Transport:
             return Transport(
                 host.site,
                 Identity(cluster.name, host.boot, host.incarnation, host.terms()),
@@ -100,10 +100,10 @@ def over_tcp(
             )
 
         if cluster.dissemination == TREE:
-            return Passing(host, connect)
+            return TreeTransport(host, connect)
         if cluster.multicast is None:
             return connect(host)
         seal = seal_for(secret=cluster.tls is not None)
-        return Spreading(host, cluster.multicast, seal, connect)
+        return MulticastTransport(host, cluster.multicast, seal, connect)
 
     return make

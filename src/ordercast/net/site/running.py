@@ -29,7 +29,7 @@ from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
 from ordercast.net.site.sender import Sender
 from ordercast.net.site.stream import Lag, Stream
-from ordercast.net.store.written import Written
+from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
 
 CLOSE_S = 5.0  # how long closing waits until all is flushed
@@ -326,7 +326,7 @@ class RunningSite:
     def wants_commit(self) -> bool:
         return bool(self._confirming or self._requests or self._events or self._answered)
 
-    def annotate(self, written: Written) -> None:
+    def annotate(self, written: StoreBox) -> None:
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
         self._committing.append(self._confirming)

@@ -7,7 +7,7 @@ from typing import Any
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.observation import holders, untold
-from ordercast.net.link.combined import Beside
+from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
 from ordercast.net.site.running import RunningSite
 
@@ -116,7 +116,7 @@ def _queues(core: Member) -> list[dict[str, Any]]:
 
 def _dissemination(site: RunningSite) -> dict[str, Any]:
     transport = site.transport
-    return transport.status() if isinstance(transport, Beside) else {"chosen": UNICAST}
+    return transport.status() if isinstance(transport, CombinedTransport) else {"chosen": UNICAST}
 
 
 def _failure(site: RunningSite) -> str | None:

@@ -10,14 +10,14 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.admin.frames import Grant, Request, Subscribe, Unsubscribe
+from ordercast.net.admin.frames import ClientFrame, Grant, Subscribe, Unsubscribe
 from ordercast.net.site.stream import StreamBatch, StreamItem
 
 AHEAD_MESSAGES = 16_384  # sent by the daemon and not yet read by the application
 AHEAD_BYTES = 4 * 1024 * 1024
 
 
-class Incoming:
+class ClientSubscription:
     """One `batches()` of the application."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Incoming:
         number: int,
         start: int | None,
         observe: bool,
-        send: Callable[[Request], None],
+        send: Callable[[ClientFrame], None],
         attempt: int | None = None,
     ) -> None:
         self.number = number
@@ -147,10 +147,12 @@ class ClientReader(ABC, Generic[I]):
     """An `async for` over a daemon's deliveries; `begin` subscribes, `end` gives that up. No
     generator, because those end when an `anext` is cancelled."""
 
-    def __init__(self, begin: Callable[[], Incoming], end: Callable[[Incoming], None]) -> None:
+    def __init__(
+        self, begin: Callable[[], ClientSubscription], end: Callable[[ClientSubscription], None]
+    ) -> None:
         self._begin = begin
         self._end = end
-        self._incoming: Incoming | None = None
+        self._incoming: ClientSubscription | None = None
         self._closed = False
 
     def __aiter__(self) -> Self:
@@ -192,7 +194,9 @@ class ClientBatches(ClientReader[StreamBatch]):
 class ClientDeliveries(ClientReader[StreamItem]):
     """What `Client.deliveries` iterates over."""
 
-    def __init__(self, begin: Callable[[], Incoming], end: Callable[[Incoming], None]) -> None:
+    def __init__(
+        self, begin: Callable[[], ClientSubscription], end: Callable[[ClientSubscription], None]
+    ) -> None:
         super().__init__(begin, end)
         self._items: Iterator[StreamItem] = iter(())
 
