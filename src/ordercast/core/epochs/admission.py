@@ -419,10 +419,8 @@ class Admission:
         payloads: list[bytes],
         request: RequestName | None = None,
     ) -> int:
-        """Reserve and accept at once, for a driver that does not gather: the first seq. Nothing is
-        changed when this raises."""
-        self._origin.require_open()
-        self._origin.domain(group, members)
+        """Reserve and accept at once, for a driver that does not gather: the first seq. The site
+        is open, and there is a domain for the batch. Nothing is changed when this raises."""
         batch_bytes(payloads, self._message_bytes)
         batch = _Packed(group, members, self._window.next_seq(group), payloads, request)
         if not self._has_room(len(payloads), batch.size):

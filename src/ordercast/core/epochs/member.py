@@ -161,7 +161,7 @@ class Member:
         self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None
     ) -> int:
         """Accept a batch at once; its first seq. Nothing is changed when this raises."""
-        self.now = now
+        self._hear(now, group, ())
         return self.admission.submit(now, group, (), payloads, request)
 
     def submit_to(
@@ -169,9 +169,16 @@ class Member:
         request: RequestName | None = None,
     ) -> tuple[Group, int]:  # fmt: skip
         """The same for listed sites: the name of their group, and the first seq."""
-        self.now = now
         group = implicit_group(members := self.layout.listed(sites))
+        self._hear(now, group, members)
         return group, self.admission.submit(now, group, members, payloads, request)
+
+    def _hear(self, now: int, group: Group, members: tuple[SiteName, ...]) -> None:
+        """Tell the engine that a batch is for what time it is, also if the batch is refused."""
+        self.now = now
+        self.require_open()
+        engine = self._engine(self.domain(group, members))
+        engine.now, engine.stirred = now, True
 
     def require_open(self) -> None:
         """NotInMajority while this site may accept nothing."""
