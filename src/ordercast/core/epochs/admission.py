@@ -144,7 +144,7 @@ class Admission:
         self._most_bytes = limits.window_bytes
         self._message_bytes = limits.message_bytes
         self._causal = options.causal
-        self._queue: deque[Reservation] = deque()
+        self.queue: deque[Reservation] = deque()  # in the order in which they were made
         self._filling: dict[Group, Reservation] = {}  # those that messages may join
         self._last: dict[Group, int] = {}  # the last seq reserved, of a named group
         self._last_listed: dict[Group, int] = {}  # and of an implicit one
@@ -202,7 +202,7 @@ class Admission:
         batch = self._filling.get(group)
         if batch is None or batch.size + size > BATCH_BYTES:
             batch = Reservation(group, (), seq, [payload], size)
-            self._queue.append(batch)
+            self.queue.append(batch)
             if self._causal:
                 self._filling.clear()
             self._filling[group] = batch
@@ -283,7 +283,7 @@ class Admission:
             self._filling.clear()
         self._filling.pop(group, None)
         first = last[group] + 1
-        self._queue.append(Reservation(group, members, first, payloads, size, request))
+        self.queue.append(Reservation(group, members, first, payloads, size, request))
         self._messages += count
         self._bytes += size
         if request is not None:
@@ -379,12 +379,12 @@ class Admission:
         which this site has no room to order it (ask again soon)."""
         self.settle()
         admitted: list[AdmittedRequest] = []
-        if not self._queue:
+        if not self.queue:
             return admitted, True
         self._filling.clear()
         if not self._is_current() or not self.open():
             return admitted, True  # asked again when that has changed
-        queue = self._queue
+        queue = self.queue
         frozen: deque[Reservation] = deque()
         while queue:
             batch = queue[0]
@@ -402,7 +402,7 @@ class Admission:
             self._let_go(batch)
             if batch.request is not None:
                 admitted.append((*batch.request, batch.group, batch.seq, len(batch.payloads)))
-        self._queue = frozen
+        queue.extend(frozen)
         return admitted, True
 
     def _let_go(self, batch: Reservation) -> None:
@@ -441,7 +441,7 @@ class Admission:
         self._followed = layout.lasts
         reserved = Counter[Group]()
         apart: dict[Group, None] = {}
-        for batch in self._queue:
+        for batch in self.queue:
             reserved[batch.group] += len(batch.payloads)
             if batch.group not in apart and self._goes_on(batch.group, batch.members) is False:
                 apart[batch.group] = None
@@ -477,12 +477,12 @@ class Admission:
 
     def _drop(self, groups: Mapping[Group, int]) -> None:
         self._filling.clear()
-        queue, self._queue = self._queue, deque()
-        for batch in queue:
+        kept = [batch for batch in self.queue if batch.group not in groups]
+        for batch in self.queue:
             if batch.group in groups:
                 self._let_go(batch)
-            else:
-                self._queue.append(batch)
+        self.queue.clear()
+        self.queue.extend(kept)
 
     # --- what is reserved -------------------------------------------------------------------------
 

@@ -134,6 +134,7 @@ class NodeDriver:
         self.durable = durable
         self.last_opened = 0  # the last epoch of which the store has an event
         self._layout = member.layout
+        self._reserved = member.admission.queue  # what the application has to offer
         self.fed_at = 0  # when a manager, which a majority answers, was last heard or here
         self.turns = 0
         self.commits = 0
@@ -183,22 +184,27 @@ class NodeDriver:
             self._woken = True
             self._loop.call_soon(self._turn)
 
-    @_or_break
     def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
+        if self.closed:
+            return
         now = time.monotonic_ns()
         receive = self.member.receive
-        for frame in frames:
-            if type(frame) is InEpoch:
-                receive(now, peer, frame)
-            elif isinstance(frame, HandoverFrame):
-                self.application.handed(peer, frame)
-            elif type(frame) is Feed:
-                if self.member.believes(peer):
-                    self.fed_at = now
-                receive(now, peer, frame)
-            elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
-                receive(now, peer, frame)
-        self.wake()
+        try:
+            for frame in frames:
+                if type(frame) is InEpoch:
+                    receive(now, peer, frame)
+                elif isinstance(frame, HandoverFrame):
+                    self.application.handed(peer, frame)
+                elif type(frame) is Feed:
+                    if self.member.believes(peer):
+                        self.fed_at = now
+                    receive(now, peer, frame)
+                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
+                    receive(now, peer, frame)
+        except Exception as error:
+            self.break_off(error)
+        if not self._woken:
+            self.wake()
 
     @_or_break
     def connected(self, peer: SiteName) -> None:
@@ -232,28 +238,34 @@ class NodeDriver:
 
     # --- the end of a turn ------------------------------------------------------------------------
 
-    @_or_break
     def _turn(self) -> None:
         self._woken = False
+        if self.closed:
+            return
         self.turns += 1
         now = time.monotonic_ns()
         member = self.member
-        if member.manager.leads:
-            self.fed_at = now
-        if member.layout is not self._layout:
-            self._look()
-        if not self.application.offer(now) and self._again is None:
-            self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
-        self._perform(now, member.drain())
-        if member.layout is not self._layout:
-            self._look()
+        try:
+            if member.manager.leads:
+                self.fed_at = now
+            if member.layout is not self._layout:
+                self._look()
+            if self._reserved and not self.application.offer(now) and self._again is None:
+                self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
+            self._perform(now, member.drain())
+            if member.layout is not self._layout:
+                self._look()
+        except Exception as error:
+            self.break_off(error)
 
     def _look(self) -> None:
         self._layout = self.member.layout
         self.application.laid_out()
 
     def _perform(self, now: int, box: MemberBox) -> None:
-        self._arm(now, box.alarm)
+        alarm = box.alarm
+        if alarm is not None and (self._alarm is None or alarm < self._alarm_at):
+            self._arm(now, alarm)
         for peer, mistake in box.mistakes:
             self.carrier.refuse(peer, mistake)
         if not self.durable:
@@ -316,7 +328,8 @@ class NodeDriver:
             self._reveal(unwritten.popleft()[0])
 
     def _reveal(self, box: MemberBox) -> None:
-        self._leave(box)
+        if box.then_send or box.counted:
+            self._leave(box)
         self._tell(box)
 
     @_or_break
@@ -351,13 +364,9 @@ class NodeDriver:
         for peer, frames in by_peer.items():
             self.carrier.send(peer, frames)
 
-    def _arm(self, now: int, alarm: int | None) -> None:
+    def _arm(self, now: int, alarm: int) -> None:
         """One timer. It may ring early, after a later alarm was asked for: that does no harm."""
-        if alarm is None:
-            return
         if self._alarm is not None:
-            if self._alarm_at <= alarm:
-                return
             self._alarm.cancel()
         self._alarm_at = alarm
         delay_s = max(0, alarm - now) / 1e9 + _TIMER_S

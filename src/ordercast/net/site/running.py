@@ -27,7 +27,7 @@ from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
-from ordercast.net.site.sender import Sender
+from ordercast.net.site.sender import SiteSender
 from ordercast.net.site.stream import Lag, Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
@@ -86,7 +86,7 @@ class RunningSite:
         for group in window.groups():
             self.stages.restored(group, window.stable_seq(group))
             self.stages.update([CoreReceipt("accepted", group, 1, window.last_seq(group))])
-        self.sender = Sender(self.core, self.presence, self.stages, self.driver.wake)
+        self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []

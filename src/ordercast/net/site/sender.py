@@ -25,7 +25,7 @@ It is less than a batch holds, else the next message would begin another batch b
 T = TypeVar("T")
 
 
-class Sender:
+class SiteSender:
     """`wake` has the driver accept what is reserved at the end of this turn of the loop."""
 
     def __init__(
