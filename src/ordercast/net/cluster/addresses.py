@@ -1,5 +1,4 @@
-"""Addresses of sites: reading them, which are allowed without certificates, what went wrong there.
-"""
+"""Addresses of sites: reading them, which are allowed without certificates, what went wrong."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
