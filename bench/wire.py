@@ -2,13 +2,15 @@
 
 `make bench BENCH=wire`. All sides are timed in turn, many times, and the best time of each
 counts, so that the ratio means something on a busy machine. `bare` is msgspec alone: no header, no
-checksum, no limits, no rules. `in epoch` is the same frame as sites send it: within its epoch.
+checksum, no rules but those that types say. `in epoch` is the same frame as sites send it: within
+its epoch. Small frames of other kinds are decoded too.
 """
 
 import argparse
 import json
 import timeit
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,8 +23,9 @@ from ordercast.wire.codec import (
     decode_frame,
     encode_frame,
 )
-from ordercast.wire.epochs import InEpoch
-from ordercast.wire.frames import DOWN, Data, Frame, Relay
+from ordercast.wire.epochs import Fed, InEpoch
+from ordercast.wire.frames import CONTROL, DOWN, UP, Ack, Data, Final, Frame, Offer, Relay
+from ordercast.wire.stability import RoundAck
 
 CHILDREN = 4
 ROUNDS = 250
@@ -39,6 +42,28 @@ def relays(count: int) -> Data:
         for n in range(1, count + 1)
     )
     return Data(1, 1, DOWN, 42, items)
+
+
+def small_frames() -> dict[str, WireFrame]:
+    """Of each kind one, as sites send them."""
+    batch = Batch("a", 1, "alpha", 17, 1, pack_payloads([bytes(100)]))
+    counts = (("alpha", 3, 2, 3, "a"), ("beta", 3, 2, 3, "b"))
+    frames: dict[str, Frame] = {
+        "Ack": Ack(1, 1, ((0, 3, 3),)),
+        "RoundAck": Data(1, 1, CONTROL, 3, (RoundAck(3, 2, False, counts),)),
+        "Offer": Data(1, 1, UP, 3, (Offer(batch, 3),)),
+        "Final": Data(1, 1, DOWN, 3, (Final(1, "alpha", 3, 3, "a"),)),
+    }
+    found: dict[str, WireFrame] = {name: InEpoch(7, frame) for name, frame in frames.items()}
+    found["Fed"] = Fed(7, (), 5)
+    return found
+
+
+def measure_small() -> dict[str, float]:
+    frames = small_frames()
+    data = [encode_frame(frame) for frame in frames.values()]
+    times = best_us(*(partial(decode_frame, one) for one in data))
+    return dict(zip(frames, times, strict=True))
 
 
 def best_us(*calls: Callable[[], Any]) -> list[float]:
@@ -106,8 +131,9 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     results = [measure(relays(count)) for count in (1, 100)]
+    small = measure_small()
     if parser.parse_args().json:
-        print(json.dumps({"frames": results}))
+        print(json.dumps({"frames": results, "small_decode_us": small}))
         return
     print("µs per frame (times bare msgspec; in epoch: times the same without)")
     for row in results:
@@ -115,6 +141,7 @@ def main() -> None:
         for way in WAYS:
             us, ratio, within = row[f"{way}_us"], row[f"{way}_ratio"], row[f"{way}_in_epoch"]
             print(f"  {way:6} {us:7.2f} ({ratio:.2f}; in epoch {within:.3f})")
+    print("decode  " + "  ".join(f"{name} {us:.2f}" for name, us in small.items()))
 
 
 WAYS = ("encode", "decode", "split", "relay")

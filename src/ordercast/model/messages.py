@@ -31,7 +31,8 @@ its members, because a primary that never saw the group must know whether it pas
 CLIENT_BYTES = 16
 """Of a client's id, which the client draws at random."""
 
-_BATCH_WEIGHT = 192  # roughly the bytes of a batch without its body
+BATCH_WEIGHT = 192
+"""Roughly the bytes of a batch without its body, its past and its members."""
 
 
 class Key(NamedTuple):
@@ -114,8 +115,8 @@ class Batch(Packed, frozen=True):
         """Roughly the bytes of it in a frame."""
         if self.past or self.members:
             past = sum(96 + 66 * len(members) for _, _, members in self.past)
-            return _BATCH_WEIGHT + len(self.body) + past + 66 * len(self.members)
-        return _BATCH_WEIGHT + len(self.body)  # nearly all are such
+            return BATCH_WEIGHT + len(self.body) + past + 66 * len(self.members)
+        return BATCH_WEIGHT + len(self.body)  # nearly all are such
 
 
 class Placed(Packed, frozen=True):

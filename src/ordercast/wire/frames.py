@@ -20,7 +20,7 @@ from ordercast.model.errors import FrameError
 from ordercast.model.fields import Natural, Ordinal, Packed, check_each, check_group, check_site
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import ACKS, ITEMS, RIDERS, VECTOR_ENTRIES
-from ordercast.model.messages import Batch, Placed
+from ordercast.model.messages import BATCH_WEIGHT, Batch, Placed
 from ordercast.wire.items import BatchItem, LaneItem, SmallItem
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
@@ -42,7 +42,10 @@ class Relay(LaneItem, frozen=True, tag="r"):
 
     def weight(self) -> int:
         placed = self.placed
-        return placed.batch.weight() + 8 * len(placed.key.path)
+        batch, path = placed.batch, 8 * len(placed.key.path)
+        if batch.past or batch.members:
+            return path + batch.weight()
+        return path + BATCH_WEIGHT + len(batch.body)  # asked twice for each item: no second call
 
     def carried(self) -> Batch:
         return self.placed.batch

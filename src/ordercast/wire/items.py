@@ -31,7 +31,10 @@ class LaneItem(Packed, frozen=True):
 
 
 def total_weight(items: Iterable[LaneItem]) -> int:
-    return sum([item.weight() for item in items])
+    total = 0
+    for item in items:  # quicker than `sum`: a call from Python to Python
+        total += item.weight()
+    return total
 
 
 class SmallItem(LaneItem, frozen=True):
