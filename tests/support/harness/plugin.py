@@ -8,7 +8,6 @@ process; here we end the processes that the dead one had started.
 import gc
 import logging
 import sys
-import time
 import warnings
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -16,9 +15,6 @@ from typing import Any
 import pytest
 
 from support.harness import children, loops
-
-# Helpers of the standard library end by themselves, a moment after the process that had them.
-GRACE_S = 2.0
 
 _watch = pytest.StashKey[children.Watch]()
 
@@ -60,10 +56,6 @@ def _no_process_left(request: pytest.FixtureRequest) -> Iterator[None]:
     watch.keep()
     yield
     left = watch.left()
-    end = time.monotonic() + GRACE_S
-    while left and time.monotonic() < end:
-        time.sleep(0.01)
-        left = watch.left()
     children.kill(left)
     assert not left, f"still running: {left}"
 
