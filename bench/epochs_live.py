@@ -27,8 +27,9 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.messages import Delivery
 from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster import processes
-from ordercast.net.cluster.config import Cluster, read_cluster
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.certificates import write_certificates
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 
 GROUPS = {"alpha": ["a", "b"], "gamma": ["d", "e"]}
 SITES = ("a", "b", "c", "d", "e")

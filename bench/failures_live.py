@@ -30,7 +30,8 @@ from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.messages import Delivery
 from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster import processes
-from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 
 SITES = ("a", "b", "c", "d", "e")
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["c", "d", "e"]}

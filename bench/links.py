@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.model.messages import Batch
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.connection import READ_BYTES, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig

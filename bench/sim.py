@@ -9,8 +9,9 @@ so there are many cheap events; where much is, acknowledgements ride on other fr
 fewer events for a message, each doing more. So every row is shown, and none stands for the others.
 
 Both sides record and check every delivery and do the same work: as many events, frames and
-deliveries, which is checked. The rival is SimPy as one would write it, a process and a Store per
-site, with one favour: a frame under way is a timeout with a callback, not a process of its own.
+deliveries, which is checked. The rival has no voters. It is SimPy as one would write it, a process
+and a Store per site, with one favour: a frame under way is a timeout with a callback, not a process
+of its own.
 Runs alternate, each side's best processor time counts, on one core.
 """
 
@@ -25,19 +26,21 @@ from typing import Any
 
 import simpy
 
-from ordercast.core.engine import Engine
-from ordercast.core.outbox import Outbox
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.records import MemberBox
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
+from ordercast.model.options import NEVER
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
+from ordercast.sim.driver import is_data
+from ordercast.sim.members import Epochs
 from ordercast.sim.networks import build_network
 from ordercast.sim.recorder import Recorder
 from ordercast.sim.simulate import EPOCH, simulate
 from ordercast.sim.workload import Submission, submissions
 from ordercast.sim.world import World
-from ordercast.wire.frames import CONTROL, Data
 
 FIGURE_3 = {
     "alpha1": "cd", "alpha2": "abc", "alpha3": "bcde", "alpha4": "def",
@@ -63,15 +66,15 @@ class Rival:
         self.alarms = dict.fromkeys(sites, 0)  # when each one's alarm is wanted; 0: not at all
         self.pushed = dict.fromkeys(sites, 0)
         self.events = self.data = 0
+        epochs = Epochs(config, structure, seed)
         for name in sites:
-            site = Engine(name, structure, config.options, protocol=config.protocol)
-            self.env.process(self.lives(name, site))
+            self.env.process(self.lives(name, epochs.make(name, 1, [])))
         self.env.process(self.applications(submissions(config, seed)))
 
     def _putter(self, store: Any) -> Callable[[Any], None]:
         return lambda event: store.put(event.value)
 
-    def lives(self, name: str, site: Engine) -> Generator[Any, Any, None]:
+    def lives(self, name: str, site: Member) -> Generator[Any, Any, None]:
         """A site: takes what is in its store, does the driver's duties."""
         store, env = self.stores[name], self.env
         site.start(env.now)
@@ -96,8 +99,8 @@ class Rival:
                 self.recorder.offered(now, name, content.group, seq, content)
             self.perform(name, site.drain())
 
-    def perform(self, name: str, box: Outbox) -> None:
-        self.alarms[name] = box.alarm or 0
+    def perform(self, name: str, box: MemberBox) -> None:
+        self.alarms[name] = 0 if box.epochs_alarm >= NEVER else box.epochs_alarm
         self.ring(name)
         for sends in (box.send, box.then_send):
             if sends:
@@ -118,8 +121,7 @@ class Rival:
     def transmit(self, name: str, sends: Any) -> None:
         now = self.env.now
         for (peer, frame), at in zip(sends, self.arrivals(now, name, sends), strict=True):
-            if type(frame) is Data and frame.lane != CONTROL:
-                self.data += 1
+            self.data += is_data(frame)
             self.after(at - now, peer, ("frame", name, frame))
 
     def after(self, delay: int, name: str, content: Any) -> None:

@@ -20,8 +20,9 @@ from typing import Any
 from ordercast.core.epochs.records import Kept
 from ordercast.core.outbox import Passed
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.rows import encode
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.store import Store
 
 PAYLOAD_BYTES = 100
 CASES = [  # durability, messages per batch, outboxes with the store
@@ -55,7 +56,7 @@ async def store(
     begun = time.perf_counter()
     while time.perf_counter() - begun < seconds:
         await room.acquire()
-        target.write(Written(records=[kept(count, messages, body)], at_ns=1), room.release)
+        target.write(StoreBox(records=[kept(count, messages, body)], at_ns=1), room.release)
         count += 1
     for _ in range(window):
         await room.acquire()

@@ -22,8 +22,8 @@ from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import random_faults
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import schedule
-from ordercast.sim.simulate import simulate
 from support.cases.tables import FIGURE_3, table_of
+from support.worlds.engines import simulate_with
 
 SCHEDULES = range(1, 17)
 Name = tuple[SiteName, str, int]
@@ -73,7 +73,7 @@ def run(protocol: str, seed: int, **changes: Any) -> tuple[SimResult, Registry]:
     registry = Registry()
     calm = {"faults": random_faults(seed, crashes=False)}
     config = replace(schedule(protocol, seed), **{**calm, **changes})
-    result = simulate(config, seed, make_site=watched(registry))
+    result = simulate_with(watched(registry), config, seed)
     assert not result.violations, f"{result.violations[0]}\n{result.replay}"
     return result, registry
 
@@ -181,7 +181,7 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
                     compared += 1
 
     for seed in SCHEDULES:
-        result = simulate(schedule(protocol, seed), seed, make_site=Copied)
+        result = simulate_with(Copied, schedule(protocol, seed), seed)
         assert not result.violations, f"{result.violations[0]}\n{result.replay}"
     assert compared > 100
 
@@ -219,7 +219,7 @@ def test_state_is_bounded_by_the_structure_not_by_the_traffic(protocol: str) -> 
         config = SimConfig(
             table_of(FIGURE_3), protocol=protocol, messages=messages, durability="memory"
         )
-        result = simulate(config, 1, make_site=make)
+        result = simulate_with(make, config, 1)
         assert not result.violations
         for site in sites.values():
             assert site.retention.held() == 0

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ordercast.cli import VERBS
-from ordercast.net.cluster.config import Cluster, parse_cluster
+from ordercast.net.cluster.file import cluster_of_groups, parse_cluster
 from ordercast.net.daemon.metrics import exposition
 from ordercast.net.local import local_cluster
 from ordercast.net.site.status import status_of
@@ -63,7 +63,7 @@ def test_the_commands_of_operations_run_in_their_order(tmp_path: Path) -> None:
 
 def test_the_file_shown_with_defaults_has_the_defaults() -> None:
     shown = parse_cluster(blocks(OPERATIONS, "toml")[1], source="page")
-    plain = Cluster.of({"alpha": ["a", "b"]}, name="demo")
+    plain = cluster_of_groups({"alpha": ["a", "b"]}, name="demo")
     for field in (
         "protocol", "builder", "deliver", "on_failure", "causal", "stability", "durability",
         "slow_member", "open", "dissemination", "multicast", "limits", "timeouts", "voters", "tls",

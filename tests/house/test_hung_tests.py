@@ -3,14 +3,16 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+
 from support.harness import children
+from tools import suites
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-SAMPLES = """
+SHARED = """
 import asyncio
 import gc
 import socket
@@ -31,18 +33,23 @@ def listening():
     sock.bind(("127.0.0.1", free_ports(1)[0]))
     sock.listen()
     return sock
-
-
-class Unclosable(asyncio.SelectorEventLoop):
-    def close(self):
-        time.sleep(600)
-
-
+"""
+FAILING = """
 @loops.in_loop
 async def test_coroutine_hangs():
     kept = [await asyncio.start_server(lambda r, w: None, "127.0.0.1", free_ports(1)[0])]
     kept.append(kept)  # only the garbage collector finds it
     await asyncio.sleep(600)
+
+
+def test_child_lives():
+    leaves = f"import subprocess; subprocess.Popen({SLEEP}, start_new_session=True)"
+    subprocess.run([sys.executable, "-c", leaves], check=True)
+"""
+CLOSING = """
+class Unclosable(asyncio.SelectorEventLoop):
+    def close(self):
+        time.sleep(600)
 
 
 @loops.in_loop
@@ -51,24 +58,21 @@ async def test_thread_hangs():
     await asyncio.to_thread(time.sleep, 600)
 
 
-def test_call_hangs():
-    kept = listening()
-    subprocess.Popen(SLEEP, start_new_session=True, pass_fds=[kept.fileno()])
-    time.sleep(600)
-
-
 def test_close_hangs():
     async def wrong():
         raise ValueError("what went wrong first")
 
     loops.run(wrong(), loop=Unclosable)
+"""
+CALLING = """
+def test_call_hangs():
+    kept = listening()
+    subprocess.Popen(SLEEP, start_new_session=True, pass_fds=[kept.fileno()])
+    time.sleep(600)
+"""
+GOOD = """
 
-
-def test_child_lives():
-    subprocess.Popen(SLEEP, start_new_session=True)
-
-
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(6))
 def test_good(number):
     gc.collect()
 
@@ -80,26 +84,34 @@ def test_good(number):
 
     loops.run(serves())
 """
-HUNG = {"coroutine_hangs", "thread_hangs", "call_hangs", "close_hangs", "child_lives"}
+SAMPLES = {
+    "failing": (FAILING, {"coroutine_hangs", "child_lives"}, "TimeoutError"),
+    "closing": (CLOSING, {"thread_hangs", "close_hangs"}, "ValueError: what went wrong first"),
+    "calling": (CALLING, {"call_hangs"}, "in test_call_hangs"),  # the stack, when it was ended
+}
 
 
-def test_a_hung_test_fails_alone_and_leaves_nothing(tmp_path: Path) -> None:
-    sample = tmp_path / "test_samples.py"
-    sample.write_text(SAMPLES, encoding="utf-8")
-    paths = [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    command = [
-        sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-n", "2",
-        "-p", "support.harness.plugin", "-p", "no:cacheprovider", "--testrunuid", tmp_path.name,
-        "-o", "faulthandler_timeout=5", str(sample),
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_hung_test_fails_alone_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    hung, failing, told = SAMPLES[name]
+    (tmp_path / "test_sample.py").write_text(SHARED + hung + GOOD, encoding="utf-8")
+    run = f"{name}-{os.getpid()}"
+    options = [
+        "-c", str(ROOT / "pyproject.toml"), "-p", "support.harness.plugin",
+        "-p", "no:cacheprovider", "--testrunuid", run, "-o", "faulthandler_timeout=5", "-rfEp",
     ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    paths = [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+        suites.pytest([*options, str(tmp_path)], workers=1),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     said = done.stdout + done.stderr
-    assert set(re.findall(r"(?m)^(?:FAILED|ERROR) \S*::test_(\w+)", said)) == HUNG, said
-    assert ", 12 passed" in said, said
-    assert "what went wrong first" in said
-    assert "in test_call_hangs" in said  # the stack, when its process was ended
-    workers = [f"gw{number}" for number in range(12)]
-    assert not any(children.living(tmp_path.name, worker) for worker in workers)
+    assert set(re.findall(r"(?m)^(?:FAILED|ERROR) \S*::test_(\w+)", said)) == failing, said
+    assert len(re.findall(r"(?m)^PASSED \S*::test_good", said)) == 6, said
+    assert told in said
+    workers = [f"gw{number}" for number in range(5)]
+    assert not any(children.living(run, worker) for worker in workers)

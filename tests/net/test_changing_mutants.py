@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ordercast.net.site.driver import Driver
 from ordercast.net.site.outgoing import Outgoing
-from ordercast.net.store.openings import Openings
+from ordercast.net.store.events import OpenedEpochs
 from support.clusters import campaigns
 from support.clusters.campaigns import Case
 from support.clusters.changing_campaigns import run_changing
@@ -28,11 +28,11 @@ def forgets_epochs_at_a_restart(patch: pytest.MonkeyPatch) -> None:
 def tells_epochs_too_early(patch: pytest.MonkeyPatch) -> None:
     """Before the last message of the epoch that was closed."""
 
-    def add(self: Openings, opened: Any) -> bool:
+    def add(self: OpenedEpochs, opened: Any) -> bool:
         return real(self, replace(opened, position=max(0, opened.position - 1)))
 
-    real = Openings.add
-    patch.setattr(Openings, "add", add)
+    real = OpenedEpochs.add
+    patch.setattr(OpenedEpochs, "add", add)
 
 
 def keeps_numbers_of_removed_groups(patch: pytest.MonkeyPatch) -> None:

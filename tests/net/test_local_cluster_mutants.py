@@ -10,8 +10,8 @@ import pytest
 from ordercast.net.site.node import Node
 from ordercast.net.site.outgoing import Outgoing
 from ordercast.net.site.stream import Stream
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store
-from ordercast.net.store.written import Written
 from support.clusters import campaigns
 from support.clusters.campaigns import Case, run_case
 from support.judges.applog import judge
@@ -22,7 +22,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 def reveals_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     """Acknowledgements, deliveries and receipts do not wait for the store."""
 
-    def write(self: Store, box: Written, then: Callable[[], None]) -> None:
+    def write(self: Store, box: StoreBox, then: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         loop.call_soon(then)
         loop.call_later(0.03, lambda: self._closed or real(self, box, None))

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 from ordercast.net.client.client import connect
-from ordercast.net.cluster.config import read_cluster
+from ordercast.net.cluster.file import read_cluster
 from processes.daemons import up
 from support.harness.loops import in_loop
 

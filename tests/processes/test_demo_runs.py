@@ -16,7 +16,7 @@ from ordercast.cli.demo import FIGURE_3
 from ordercast.cli.demo_cluster import prepare, running
 from ordercast.history.reader import read_history
 from ordercast.model.errors import Error
-from ordercast.net.cluster.config import read_cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import all_running
 
 MESSAGES = "900"

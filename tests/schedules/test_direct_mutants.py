@@ -15,6 +15,7 @@ from ordercast.sim.simulate import simulate
 from ordercast.wire.frames import UP, Item
 from schedules.direct_mutants import DIRECT_MUTANTS, BrokenDirect
 from support.cases.epoch_schedules import schedule as epoch_schedule
+from support.worlds.engines import simulate_with
 
 SCHEDULES = 200
 ROUND = ("two_phase", "symmetric")
@@ -27,7 +28,7 @@ def config_of(kind: type[BrokenDirect], seed: int) -> SimConfig:
 def first_caught(kind: type[BrokenDirect]) -> tuple[int, str] | None:
     for seed in range(1, SCHEDULES + 1):
         if seed % LONG_EVERY:
-            result = simulate(config_of(kind, seed), seed, make_site=kind)
+            result = simulate_with(kind, config_of(kind, seed), seed)
             if result.violations:
                 return seed, result.violations[0].check
     return None

@@ -7,9 +7,11 @@ import pytest
 
 from ordercast.core.epochs.folding import fold
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.structure import Structure
 from ordercast.history.rows import EXCLUDED, RETURNED
 from ordercast.model.epochs import Begin, UseProtocol
 from ordercast.model.errors import ConfigError
+from ordercast.plan.advice import advise
 from ordercast.sim.faults import Fault
 from ordercast.sim.members import Epochs, build_forest
 from ordercast.sim.schedules import excluding
@@ -82,7 +84,8 @@ def test_one_that_would_not_is_refused_where_sites_may_go_for_good() -> None:
 def test_nor_is_it_switched_to() -> None:
     config = replace(excluding("propagation", 1), faults=(Fault("crash", count=1),))
     with patch.dict(PROTOCOLS, {"two_phase": replace(PROTOCOLS["two_phase"], exclude=False)}):
-        run = Epochs(config, 1)
+        forest = advise(config.table, config.built_by).forest
+        run = Epochs(config, Structure(1, config.table, forest), 1)
         after = fold(run.first, Begin("c", (UseProtocol("two_phase"),)), run.build)
     assert "does not support on_failure = 'exclude'" in after.outcomes["c"]
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ordercast.sim.schedules import LONG_EVERY, schedule
-from ordercast.sim.simulate import simulate
 from schedules.mutants import MUTANTS, Broken
+from support.worlds.engines import simulate_with
 
 SCHEDULES = 200
 
@@ -16,7 +16,7 @@ def first_caught(kind: type[Broken]) -> tuple[int, str] | None:
         if seed % LONG_EVERY == 0:
             continue
         config = replace(schedule("propagation", seed), **kind.focus)
-        result = simulate(config, seed, make_site=kind)
+        result = simulate_with(kind, config, seed)
         if result.violations:
             return seed, result.violations[0].check
     return None

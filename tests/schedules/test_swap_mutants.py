@@ -8,6 +8,7 @@ from ordercast.sim.config import SimConfig
 from ordercast.sim.schedules import LONG_EVERY, schedule
 from ordercast.sim.simulate import simulate
 from schedules.swap_mutants import SWAP_MUTANTS, BrokenSwap
+from support.worlds.engines import simulate_with
 
 SCHEDULES = 200
 
@@ -19,7 +20,7 @@ def config_of(kind: type[BrokenSwap], seed: int) -> SimConfig:
 def first_caught(kind: type[BrokenSwap]) -> tuple[int, str] | None:
     for seed in range(1, SCHEDULES + 1):
         if seed % LONG_EVERY:
-            result = simulate(config_of(kind, seed), seed, make_site=kind)
+            result = simulate_with(kind, config_of(kind, seed), seed)
             if result.violations:
                 return seed, result.violations[0].check
     return None

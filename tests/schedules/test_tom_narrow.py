@@ -10,8 +10,8 @@ from ordercast.core.order.bodies import EarlyBodies
 from ordercast.core.order.tom import Tom
 from ordercast.core.outbox import Outbox
 from ordercast.sim.schedules import schedule
-from ordercast.sim.simulate import simulate
 from schedules.tree_mutants import BrokenTree
+from support.worlds.engines import simulate_with
 
 CHUNK, SCHEDULES = 20, 100
 
@@ -47,7 +47,7 @@ class NarrowSite(BrokenTree):
 def test_it_keeps_its_guarantees(first: int) -> None:
     for seed in range(first, first + CHUNK):
         config = replace(schedule("tom", seed), most_events=200_000)
-        result = simulate(config, seed, make_site=NarrowSite)
+        result = simulate_with(NarrowSite, config, seed)
         assert not result.violations, f"seed {seed}: {result.violations[0]}"
 
 
@@ -55,5 +55,5 @@ def test_restarts_found_heads_in_their_checkpoints() -> None:
     before = Narrow.restored_heads
     for seed in range(61, 101):
         config = replace(schedule("tom", seed), most_events=200_000)
-        simulate(config, seed, make_site=NarrowSite)
+        simulate_with(NarrowSite, config, seed)
     assert Narrow.restored_heads > before

@@ -9,6 +9,7 @@ from ordercast.sim.schedules import LONG_EVERY, schedule
 from ordercast.sim.simulate import simulate
 from schedules import tom_mutants
 from schedules.tree_mutants import TREE_MUTANTS
+from support.worlds.engines import simulate_with
 
 SCHEDULES = 200
 assert tom_mutants.TOM  # imported for its mutants
@@ -21,7 +22,7 @@ def first_caught(name: str) -> tuple[int, set[str]] | None:
         if seed % LONG_EVERY == 0:
             continue
         config = replace(schedule("propagation", seed), **kind.focus)
-        result = simulate(config, seed, make_site=kind)
+        result = simulate_with(kind, config, seed)
         if result.violations:
             return seed, {violation.check for violation in result.violations}
     return None

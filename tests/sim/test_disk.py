@@ -2,10 +2,16 @@
 
 import pytest
 
+from ordercast.core.epochs.records import Anew, EngineState
+from ordercast.core.epochs.voters_log import Ballot
 from ordercast.core.outbox import Accepted, Checkpoint
 from ordercast.sim.chance import Stream
 from ordercast.sim.disk import Disk
 from support.worlds.standin import record
+
+
+def anew(*records: Accepted) -> Anew:
+    return Anew(b"", 1, 1, (EngineState(1, Checkpoint({}, records)),), ())
 
 
 def disk(durability: str, seed: int = 1) -> Disk:
@@ -15,7 +21,8 @@ def disk(durability: str, seed: int = 1) -> Disk:
 def kept(store: Disk) -> list[int]:
     """The seqs of the records that a restarted site would read."""
     checkpoint, records = store.restore()
-    everything = [*(checkpoint.records if checkpoint else ()), *records]
+    engines = checkpoint.engines if checkpoint is not None else ()
+    everything = [*(r for engine in engines for r in engine.checkpoint.records), *records]
     return [record.batch.seq for record in everything if isinstance(record, Accepted)]
 
 
@@ -64,7 +71,7 @@ def test_the_os_keeps_what_was_written_when_a_process_crashes() -> None:
 def test_memory_keeps_nothing() -> None:
     store = disk("memory")
     store.write(1, [record(1)])
-    store.checkpoint(1, Checkpoint({}, (record(1),)))
+    store.checkpoint(1, anew(record(1)))
     store.crash()
     assert kept(store) == []
 
@@ -75,11 +82,11 @@ def test_a_checkpoint_replaces_the_records_up_to_its_own_outbox(durability: str)
     store.write(1, [record(1)])
     store.write(2, [record(2)])
     store.write(3, [record(3)])  # drained before the checkpoint of 2 was written
-    store.checkpoint(2, Checkpoint({"folded": [1, 2]}, (record(2),)))
+    store.checkpoint(2, anew(record(2)))
     store.begin_sync(0)
     store.end_sync()
     checkpoint, records = store.restore()
-    assert checkpoint == Checkpoint({"folded": [1, 2]}, (record(2),))
+    assert checkpoint == anew(record(2))
     assert records == [record(3)]
 
 
@@ -90,7 +97,7 @@ def test_a_checkpoint_that_was_not_synced_may_be_lost_but_then_nothing_else_is()
         store.write(1, [record(1)])
         store.begin_sync(0)
         store.end_sync()
-        store.checkpoint(1, Checkpoint({}, (record(1),)))
+        store.checkpoint(1, anew(record(1)))
         store.crash()
         assert kept(store) == [1]
         with_it += store.restore()[0] is not None
@@ -99,12 +106,17 @@ def test_a_checkpoint_that_was_not_synced_may_be_lost_but_then_nothing_else_is()
     assert without_it
 
 
-def test_a_restart_reads_bytes_so_tuples_in_a_state_come_back_as_lists() -> None:
-    store = disk("os")
-    store.checkpoint(1, Checkpoint({"seqs": ((1, "a"), (2, "b"))}, ()))
-    checkpoint, _ = store.restore()
-    assert checkpoint is not None
-    assert checkpoint.state == {"seqs": [[1, "a"], [2, "b"]]}
+def test_voters_records_are_durable_at_once_and_a_checkpoint_replaces_them_too() -> None:
+    store = disk("sync")
+    store.write_at_once(1, [Ballot(1, "a")])
+    store.write(2, [record(1)])
+    store.write_at_once(3, [Ballot(2, "b")])
+    store.crash()
+    assert store.restore()[1][:2] == [Ballot(1, "a"), Ballot(2, "b")]
+    store.checkpoint(2, anew(record(1)))
+    store.begin_sync(0)
+    store.end_sync()
+    assert store.restore()[1] == [Ballot(2, "b")]
 
 
 def test_a_slow_site_has_a_slow_disk() -> None:

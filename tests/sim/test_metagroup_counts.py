@@ -26,6 +26,7 @@ from ordercast.sim.world import World
 from ordercast.studies.tom.costs import FormulaTerms, metagroup, metagroup_printed
 from ordercast.wire.frames import CONTROL, Data
 from support.cases.tables import random_table
+from support.worlds.engines import engines_made_by
 
 OUTSIDE = "outside"
 TABLES = 40
@@ -71,9 +72,10 @@ def one_message(structure: Structure, group: str) -> Traffic:
         protocol="metagroup", messages=1, origins=(OUTSIDE,), durability="memory",
     )  # fmt: skip
     traffic = Traffic()
-    world = World(config, structure, 1, traffic.counting())
-    world.start()
-    world.run()
+    world = World(config, structure, 1)
+    with engines_made_by(traffic.counting()):
+        world.start()
+        world.run()
     assert world.quiet
     assert sum(len(log) for log in world.recorder.seen.values()) == len(structure.groups[group])
     return traffic

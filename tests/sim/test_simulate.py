@@ -26,6 +26,7 @@ from ordercast.sim.simulate import simulate
 from ordercast.sim.workload import horizon, submissions
 from ordercast.wire.frames import Ack
 from support.cases.tables import FIGURE_3, table_of
+from support.worlds.engines import simulate_with
 
 TABLE = table_of(FIGURE_3)
 SMALL = SimConfig(TABLE, messages=60)
@@ -136,7 +137,7 @@ def test_the_json_has_the_fields_of_the_contract() -> None:
         "protocol", "seed", "sent", "delivered", "frames", "latency_ms", "epochs", "violations",
         "replay", "history_hash", "events", "virtual_seconds", "wall_seconds",
     } <= set(told)  # fmt: skip
-    assert set(told["frames"]) == {"data", "control"}
+    assert set(told["frames"]) == {"data", "control", "voters"}
     assert set(told["latency_ms"]) == {"mean", "p50", "p99"}
     assert 0 < told["latency_ms"]["p50"] <= told["latency_ms"]["p99"]
     json.dumps(told)
@@ -157,7 +158,7 @@ class Forgetful(Engine):
 
 
 def test_a_lost_delivery_is_found_by_the_checkers() -> None:
-    result = simulate(SMALL, 1, make_site=Forgetful)
+    result = simulate_with(Forgetful, SMALL, 1)
     assert "agreement" in {violation.check for violation in result.violations}
     assert not result.ok
 
@@ -171,7 +172,7 @@ class Deaf(Engine):
 
 
 def test_what_is_never_delivered_is_a_liveness_violation_that_says_what_is_missing_where() -> None:
-    result = simulate(replace(SMALL, settle=5 * SECOND), 1, make_site=Deaf)
+    result = simulate_with(Deaf, replace(SMALL, settle=5 * SECOND), 1)
     (witness,) = [v.witness for v in result.violations if v.check == "liveness"]
     assert witness["not_quiet"]
     assert witness["missing"][0]["sites"]
@@ -184,7 +185,7 @@ class Broken(Engine):
 
 
 def test_a_protocol_that_breaks_down_is_a_violation_with_a_replay_line() -> None:
-    result = simulate(SMALL, 1, make_site=Broken)
+    result = simulate_with(Broken, SMALL, 1)
     (witness,) = [v.witness for v in result.violations if v.check == "breakdown"]
     assert witness["error"].startswith("KeyError")
     assert "alarm" in witness["trace"][-1]
@@ -197,7 +198,7 @@ class Hoarder(Engine):
 
 
 def test_a_queue_above_its_limit_is_a_violation() -> None:
-    result = simulate(SMALL, 1, make_site=Hoarder)
+    result = simulate_with(Hoarder, SMALL, 1)
     (witness,) = [v.witness for v in result.violations if v.check == "bounds"]
     assert witness["name"].endswith(": hoard")
 

@@ -27,6 +27,7 @@ from ordercast.studies.tom.costs import FormulaTerms, tom, tom_printed
 from ordercast.wire.frames import Data, Relay, Submit
 from ordercast.wire.tom import Bid, Body, BodyRequest
 from support.cases.tables import random_table
+from support.worlds.engines import engines_made_by
 
 OUTSIDE = "outside"
 TABLES = 30
@@ -62,9 +63,10 @@ def one_message(structure: Structure, group: str, origin: str) -> Counter[type]:
         protocol="tom", messages=1, origins=(origin,), durability="memory",
     )  # fmt: skip
     sent = Sent()
-    world = World(config, structure, 1, sent.counting())
-    world.start()
-    world.run()
+    world = World(config, structure, 1)
+    with engines_made_by(sent.counting()):
+        world.start()
+        world.run()
     assert world.quiet
     assert sum(len(log) for log in world.recorder.seen.values()) == len(structure.groups[group])
     return sent.items
@@ -138,9 +140,10 @@ def test_hops_save_frames_by_sending_the_bids_of_their_subtree_together(
         table, protocol="tom", messages=1500, rate=5000.0, wake=wake, deliver="agreed",
         durability="memory",
     )  # fmt: skip
-    world = World(config, structure_of(table), 1, sent.counting())
-    world.start()
-    world.run()
+    world = World(config, structure_of(table), 1)
+    with engines_made_by(sent.counting()):
+        world.start()
+        world.run()
     assert world.quiet
     saved = 1 - sent.frames_of_bids / sent.items[Bid]
     assert sent.items[Bid] > 1500

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ordercast.core.outbox import Checkpoint, Outbox, Receipt
+from ordercast.core.epochs.records import Anew, EngineState, MemberBox
+from ordercast.core.outbox import Checkpoint, Receipt
 from ordercast.core.structure import Structure
 from ordercast.forest.star import build_star
 from ordercast.history.digest import digest
@@ -20,19 +21,28 @@ from ordercast.sim.faults import Fault
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.workload import payload_of, submissions
 from ordercast.sim.world import World
-from support.worlds.standin import Cast, StandIn, accepted, delivered, frame, outbox, record
+from support.worlds.standin import (
+    Cast,
+    StagedWorld,
+    StandIn,
+    accepted,
+    delivered,
+    frame,
+    outbox,
+    record,
+)
 
 TABLE = GroupTable.of({"g": ["a", "b"]})
 MS = 1_000_000
 NET = PointToPointSpec(processing=0, latency=MS)
 QUIET = SimConfig(TABLE, messages=0, network=NET, durability="sync", rate=1.0)
 
-Answer = Callable[[StandIn, str, Any], Outbox | None]
+Answer = Callable[[StandIn, str, Any], MemberBox | None]
 
 
 def run(answer: Answer, config: SimConfig = QUIET, seed: int = 1) -> tuple[World, Cast]:
     cast = Cast(answer)
-    world = World(config, Structure(1, config.table, build_star(config.table)), seed, cast)
+    world = StagedWorld(config, Structure(1, config.table, build_star(config.table)), seed, cast)
     world.start()
     world.run()
     return world, cast
@@ -41,7 +51,7 @@ def run(answer: Answer, config: SimConfig = QUIET, seed: int = 1) -> tuple[World
 def at_start(**given: Any) -> Answer:
     """Site a hands out this outbox when it starts; nobody does anything else."""
 
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         return outbox(**given) if (site.name, call) == ("a", "start") else None
 
     return answer
@@ -75,7 +85,7 @@ def test_an_outbox_without_records_does_not_wait_when_nothing_is_under_way() -> 
 
 
 def test_an_outbox_without_records_waits_for_those_before_it() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if site.name == "a" and call == "start":
             return outbox(
                 persist=[record(1)], then_send=[("b", frame(1))], alarm=0, receipts=[accepted(1)]
@@ -90,7 +100,7 @@ def test_an_outbox_without_records_waits_for_those_before_it() -> None:
 
 
 def test_a_second_sync_covers_what_was_written_during_the_first() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if site.name == "a" and call == "start":
             return outbox(persist=[record(1)], then_send=[("b", frame(1))], alarm=0)
         if site.name == "a" and call == "alarm":
@@ -104,7 +114,7 @@ def test_a_second_sync_covers_what_was_written_during_the_first() -> None:
 
 
 def test_deliveries_and_receipts_wait_for_the_sync_too() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if site.name == "a" and call == "submit":
             return outbox(
                 persist=[record(site.seq)],
@@ -124,7 +134,7 @@ def test_deliveries_and_receipts_wait_for_the_sync_too() -> None:
 
 
 def test_the_alarm_rings_when_it_is_due_by_the_sites_own_clock() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if site.name == "a" and call == "start":
             (now,) = [now for name, _, now, _ in site.calls if name == "a"]
             return outbox(alarm=now + 7 * MS)
@@ -135,7 +145,7 @@ def test_the_alarm_rings_when_it_is_due_by_the_sites_own_clock() -> None:
 
 
 def test_only_the_latest_word_about_the_alarm_counts() -> None:
-    def answer(site: StandIn, call: str, argument: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, argument: Any) -> MemberBox | None:
         now = site.calls[-1][2]
         if site.name == "b" and call == "start":
             return outbox(then_send=[("a", frame(1)), ("a", frame(2))])
@@ -150,7 +160,7 @@ def test_only_the_latest_word_about_the_alarm_counts() -> None:
 
 
 def test_an_alarm_that_is_called_off_does_not_ring() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         now = site.calls[-1][2]
         if site.name == "b" and call == "start":
             return outbox(then_send=[("a", frame(1))])
@@ -176,7 +186,7 @@ def test_frames_are_counted_by_kind_and_events_are_frames_and_alarms() -> None:
 def test_a_full_window_is_tried_again_later() -> None:
     refused: list[str] = []
 
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if call == "submit" and len(refused) < 2:
             refused.append(site.name)
             raise WindowFull("full")
@@ -192,7 +202,7 @@ def test_a_full_window_is_tried_again_later() -> None:
 def test_a_full_window_is_tried_again_when_a_receipt_tells_of_room() -> None:
     """In the order in which the application submitted, and no earlier."""
 
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         now = site.calls[-1][2]
         if call == "submit" and now - site.calls[0][2] < 8 * MS:
             raise WindowFull("full")
@@ -210,7 +220,7 @@ def test_a_full_window_is_tried_again_when_a_receipt_tells_of_room() -> None:
 
 
 def test_applications_answer_what_is_delivered_to_them_at_once_and_only_once() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if call != "submit":
             return None
         seen = [delivered(position) for position in range(1, site.seq + 1)]  # all again, and one
@@ -273,7 +283,7 @@ def test_what_arrives_at_a_crashed_site_is_lost_and_it_starts_again_with_the_nex
 
 
 def test_a_crash_in_the_middle_of_a_sync_reveals_nothing_and_keeps_a_first_part() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if site.name == "b" and call == "start" and len(cast.starts) == 2:
             return outbox(persist=[record(1), record(2)], then_send=[("a", frame(1))])
         return None
@@ -281,7 +291,7 @@ def test_a_crash_in_the_middle_of_a_sync_reveals_nothing_and_keeps_a_first_part(
     kept = set()
     for seed in range(60):
         cast = Cast(answer)
-        world = World(CRASHES, Structure(1, TABLE, build_star(TABLE)), seed, cast)
+        world = StagedWorld(CRASHES, Structure(1, TABLE, build_star(TABLE)), seed, cast)
         world.start()
         world.run()
         assert cast.of("a", "receive") == []
@@ -292,7 +302,7 @@ def test_a_crash_in_the_middle_of_a_sync_reveals_nothing_and_keeps_a_first_part(
 def test_a_batch_that_was_not_durable_when_its_origin_crashed_was_never_sent() -> None:
     """Of the submissions shortly before a crash, those whose record survives count as sent."""
 
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if call == "submit":
             return outbox(persist=[record(site.seq, "b")], receipts=[accepted(site.seq)])
         return None
@@ -315,9 +325,9 @@ def test_a_batch_that_was_not_durable_when_its_origin_crashed_was_never_sent() -
 
 
 def test_a_checkpoint_is_written_after_the_other_duties_and_restores_the_site() -> None:
-    checkpoint = Checkpoint({"n": 1}, (record(1),))
+    checkpoint = Anew(b"", 1, 1, (EngineState(1, Checkpoint({"n": 1}, (record(1),))),), ())
 
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if site.name == "b" and call == "start":
             return outbox(persist=[record(1)], forget=checkpoint)
         return None
@@ -336,7 +346,7 @@ def test_a_checkpoint_is_written_after_the_other_duties_and_restores_the_site() 
 
 
 def test_a_submission_at_a_site_that_is_down_waits_until_it_is_back() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         return outbox(receipts=[accepted(site.seq)]) if call == "submit" else None
 
     down = (
@@ -356,7 +366,7 @@ def test_frames_travel_as_bytes_when_asked() -> None:
 
 
 def test_a_site_that_wakes_late_takes_in_one_burst_all_that_has_come() -> None:
-    def answer(site: StandIn, call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if site.name == "a" and call == "start":
             return outbox(send=[("b", frame(1)), ("b", frame(2))], alarm=site.calls[-1][2] + MS)
         if site.name == "a" and call == "alarm":
@@ -378,7 +388,7 @@ def test_a_crash_loses_the_frames_that_the_site_had_not_taken() -> None:
 
 
 def test_a_run_that_never_rests_is_stopped_as_a_storm() -> None:
-    def answer(site: StandIn, _call: str, _: Any) -> Outbox | None:
+    def answer(site: StandIn, _call: str, _: Any) -> MemberBox | None:
         return outbox(alarm=site.calls[-1][2])  # now, again and again
 
     world, _ = run(answer, replace(QUIET, most_events=1000))

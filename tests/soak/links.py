@@ -8,7 +8,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.tls import TlsConfig
 from support.network.links import CLUSTER, on_asyncio, on_uvloop
 from support.network.rough import Ride, rough_ride

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from ordercast.model.options import MILLISECOND
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig

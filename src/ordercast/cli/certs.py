@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.link.certificates import add_certificates, write_certificates
+    from ordercast.net.cluster.certificates import add_certificates, write_certificates
 
     cluster, _ = cluster_of(args)
     if args.out is not None:

@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.file import read_cluster
     from ordercast.net.cluster.processes import require_site
 
     action, file, *sites = action_and_cluster(args.words, ACTIONS, "cluster")

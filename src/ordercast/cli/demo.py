@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.cli.audit import as_text
-from ordercast.cli.demo_cluster import HISTORY, Tell, Traffic, prepare, running, traffic
+from ordercast.cli.demo_cluster import HISTORY, DemoTraffic, OnDemoEvent, prepare, running, traffic
 from ordercast.cli.frame import (
     GOOD,
     INCOMPLETE,
@@ -188,7 +188,7 @@ def _obstacle() -> str | None:
     return None
 
 
-def _judge(directory: Path, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
+def _judge(directory: Path, tell: OnDemoEvent) -> tuple[dict[str, Any], dict[str, Any]]:
     """Export all stores as one history, and audit it with the library's own function."""
     from ordercast.history.tables import TABLES
     from ordercast.net.export.history import export
@@ -212,7 +212,7 @@ def _judge(directory: Path, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]
     return exported, result.as_json()
 
 
-def _shortfall(sent: Traffic, exported: dict[str, Any], verdict: dict[str, Any]) -> str | None:
+def _shortfall(sent: DemoTraffic, exported: dict[str, Any], verdict: dict[str, Any]) -> str | None:
     """What the verdict does not cover although it should."""
     if exported["sent"] != sent.sent:
         return f"{exported['sent']} of {sent.sent} messages are in the history"
@@ -223,7 +223,7 @@ def _shortfall(sent: Traffic, exported: dict[str, Any], verdict: dict[str, Any])
     return None
 
 
-def _summary(sent: Traffic) -> list[str]:
+def _summary(sent: DemoTraffic) -> list[str]:
     """What happened, for a newcomer."""
     return [
         f"  sent        {sent.sent:,} messages, from all nine sites to all eight groups",

@@ -22,7 +22,7 @@ from ordercast.model.groups import Group, Site
 
 if TYPE_CHECKING:
     from ordercast.net.client.client import Client
-    from ordercast.net.client.receipts import ClientReceipt
+    from ordercast.net.client.requests import ClientReceipt
     from ordercast.net.cluster.config import Cluster
 
 NAME = "figure3"
@@ -32,14 +32,14 @@ SEED = 1
 AT_ONCE = 10  # messages that a site sends before it waits until they are durable
 QUIET_S = 1.0  # for what can go on without the killed site to do so
 FLUSH_S = 60.0
-Tell: TypeAlias = Callable[[str], None]
+OnDemoEvent: TypeAlias = Callable[[str], None]
 _MADE = "# Made by 'ordercast demo', which replaces it the next time."
 # Below those that systems give to dialling sockets: a killed site must find its own free.
 _PORTS = range(20_000, 32_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class DemoTraffic:
     """What was sent, and what happened meanwhile."""
 
     sent: int
@@ -66,12 +66,12 @@ class Traffic:
 def prepare(
     directory: Path,
     groups: Mapping[Group, Sequence[Site]],
-    tell: Tell,
+    tell: OnDemoEvent,
     tie: Sequence[Site] = (),
 ) -> "Cluster":
     """The folder with a cluster file and nothing else; an earlier demo's processes are stopped."""
     from ordercast.net.cluster import processes
-    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.file import read_cluster
 
     file = directory / FILE
     sites = sorted({site for members in groups.values() for site in members})
@@ -221,7 +221,7 @@ def _uninterrupted() -> Iterator[None]:
 # --- the traffic ----------------------------------------------------------------------------------
 
 
-async def traffic(daemons: Daemons, victim: Site, messages: int, tell: Tell) -> Traffic:
+async def traffic(daemons: Daemons, victim: Site, messages: int, tell: OnDemoEvent) -> DemoTraffic:
     """A third of the messages from all sites; the victim is killed while they are under way; a
     third from the others; it is restarted; and the rest, until everything is everywhere."""
     from ordercast.net.client.client import connect
@@ -255,7 +255,7 @@ async def traffic(daemons: Daemons, victim: Site, messages: int, tell: Tell) -> 
         tell(f"{messages:,} messages sent; waiting until all are everywhere")
         await _finish(list(clients.values()))
     seconds = time.monotonic() - begun
-    return Traffic(messages, victim, down_s, len(meanwhile), went_on, seconds)
+    return DemoTraffic(messages, victim, down_s, len(meanwhile), went_on, seconds)
 
 
 class _Sender:

@@ -63,7 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.file import read_cluster
 
     action, file, *rest = action_and_cluster(args.words, ACTIONS, "group")
     edits = _edits(action, rest)

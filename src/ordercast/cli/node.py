@@ -39,8 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster.file import parse_address
-    from ordercast.net.daemon.daemon import Given, run_daemon
+    from ordercast.net.cluster.addresses import parse_address
+    from ordercast.net.daemon.daemon import LateSite, run_daemon
 
     cluster, directory = cluster_of(args)
     for option, value in (("--address", args.address), ("--metrics", args.metrics)):
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
                 raise UsageError(f"{option}: {cluster.source} says where site {args.site!r} is")
     require_name(args.site, "--site")
     metrics = None if args.metrics is None else parse_address(args.metrics, "--metrics")
-    given = Given(args.address or "", metrics)
+    given = LateSite(args.address or "", metrics)
     _log_to_stderr(args.site, args.verbose)
     run_daemon(cluster, args.site, directory, _tell if args.json else _keep, given)
     return GOOD

@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.core.order.registry import protocol_named
-    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.file import read_cluster
 
     if args.words == ["list"]:
         return _list(args)

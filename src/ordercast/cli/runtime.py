@@ -29,7 +29,7 @@ def dir_argument(parser: argparse.ArgumentParser) -> None:
 
 def cluster_of(args: argparse.Namespace) -> tuple["Cluster", Path]:
     """The cluster of the arguments and its directory."""
-    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.file import read_cluster
 
     cluster = read_cluster(args.cluster)
     return cluster, cluster.directory(args.dir)

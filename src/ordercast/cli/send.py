@@ -25,7 +25,7 @@ from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
     from ordercast.net.client.client import Client
-    from ordercast.net.client.receipts import ClientReceipt
+    from ordercast.net.client.requests import ClientReceipt
     from ordercast.net.cluster.config import Cluster
 
 UNTIL = ("accepted", "ordered", "stable")

@@ -45,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.model.epochs import AddSite, RetireSite
-    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.file import read_cluster
 
     action, file, *names = action_and_cluster(args.words, ACTIONS, "site")
     wanted = 0 if action == "list" else 1
@@ -72,8 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _address(args: argparse.Namespace, cluster: "Cluster", site: str) -> str:
     """As the cluster file would have it; one that is in the file needs none."""
-    from ordercast.net.cluster.addresses import require_loopback
-    from ordercast.net.cluster.file import parse_address
+    from ordercast.net.cluster.addresses import parse_address, require_loopback
 
     if args.address is None:
         if site in cluster.sites:

@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.model.epochs import AddVoter, RemoveVoter
-    from ordercast.net.cluster.config import read_cluster
+    from ordercast.net.cluster.file import read_cluster
 
     action, file, *sites = action_and_cluster(args.words, ACTIONS, "voter")
     if not sites:

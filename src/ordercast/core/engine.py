@@ -101,6 +101,8 @@ class Engine:
         self.boot = boot
         self.parent = structure.parent(name)
         self.now = 0
+        self.stirred = True  # something has happened since the last drain, so that there is more
+        self.alarm_at = NEVER  # as the last drain said
         # Frozen from the start if at all: own messages are sent again at the end of a replay.
         self.epoch_state = states.FROZEN if frozen else states.OPEN
         self.records_state = states.REPLAYING
@@ -154,7 +156,7 @@ class Engine:
 
     def start(self, now: int) -> None:
         """Before anything else. After a restart: tell and ask what others have forgotten of us."""
-        self.now = now
+        self.now, self.stirred = now, True
         if self.boot > 1:
             self._announce()
 
@@ -179,7 +181,7 @@ class Engine:
         self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes],
         requests: Requests | None, least: int,
     ) -> int:  # fmt: skip
-        self.now = now
+        self.now, self.stirred = now, True
         body = packed(payloads, self.options.limits.message_bytes)
         self.own.require_window(len(payloads), len(body))
         if (
@@ -207,7 +209,7 @@ class Engine:
         """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
         if not self.epoch_state.works:
             return
-        self.now = now
+        self.now, self.stirred = now, True
         link = self.links.get(peer) or self.link(peer)
         try:
             if frame.boot == link.peer_boot or self._heard_boot(link, frame.boot):
@@ -242,20 +244,20 @@ class Engine:
     def alarm(self, now: int) -> None:
         if not self.epoch_state.works:
             return
-        self.now = now
+        self.now, self.stirred = now, True
         for link in self._alarms.due(now):
             link.alarm(now)
             self._touched[link.peer] = link
 
     def connected(self, now: int, peer: SiteName) -> None:
         """There is a new connection to the peer: both go on from what the other has (by number)."""
-        self.now = now
+        self.now, self.stirred = now, True
         link = self._touched[peer] = self.link(peer)
         link.connected(now)
 
     def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
         """The driver has as much as it takes for the peer, or has room again."""
-        self.now = now
+        self.now, self.stirred = now, True
         link = self.link(peer)
         link.congested = congested
         if not congested:
@@ -265,12 +267,14 @@ class Engine:
         """The application lags too far behind: take nothing more until it has caught up. (In a
         frozen epoch what waited comes too late: this site has told its log.)"""
         self.flow.held = held
+        self.stirred = True
         if not held and self.epoch_state.works:
             self.now = now
             self._resume()
 
     def drain(self) -> Outbox:
         """Everything asked for since the last drain, and what the end of a burst adds to it."""
+        self.stirred = False
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
         counted: list[SiteName] = []
@@ -286,6 +290,7 @@ class Engine:
             at = self._alarms.next(at)
             if self.retention.due:
                 forget = self.retention.checkpoint()
+        self.alarm_at = at
         persist, deliveries, receipts = self._persist, self._deliveries, self.own.receipts
         mistakes: Sequence[tuple[SiteName, str]] = ()
         if persist:  # never a list that the next burst would add to
@@ -554,7 +559,7 @@ class Engine:
 
     def close(self, now: int, sites: tuple[SiteName, ...]) -> None:
         """This site is the root: order the Close, once."""
-        self.now = now
+        self.now, self.stirred = now, True
         if self.epoch_state.places:
             body = pack_payloads([b""])
             group = implicit_group(sites)
@@ -562,6 +567,7 @@ class Engine:
 
     def freeze(self) -> None:
         """For a flush: this site tells its log, and nothing more may come of this epoch."""
+        self.stirred = True
         self._happens(states.FREEZE)
 
     def end(self, lasts: Mapping[Group, int]) -> None:
@@ -580,6 +586,7 @@ class Engine:
 
     def take_over(self, batch: Batch) -> None:
         """An own batch that was accepted in an epoch that is gone."""
+        self.stirred = True
         self.own.replay(Accepted(batch))
         self.own.send_again(batch)
 
@@ -587,6 +594,7 @@ class Engine:
         """The peer, an origin outside, is retired: nothing is owed to it, unless a direct protocol
         waits for its word. What it was accepted for is still taken, by the numbers it has: it may
         be there until that has its place. What came too early it sends again if it is."""
+        self.stirred = True
         link = self.links[peer]
         if self.direct is None:
             link.forget_early()

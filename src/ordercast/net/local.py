@@ -17,6 +17,7 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.peers import LinkStatus
 from ordercast.net.site.assembly import AnyTransport, MakeTransport, open_store
 from ordercast.net.site.node import CLOSE_S, Node
@@ -247,4 +248,4 @@ def local_cluster(
     options.setdefault("durability", "memory" if dir is None else "sync")
     if dir is None and options["durability"] != "memory":
         raise ConfigError(f"durability {options['durability']!r} needs a dir for the stores")
-    return LocalCluster(Cluster.of(groups, **options), None if dir is None else Path(dir))
+    return LocalCluster(cluster_of_groups(groups, **options), None if dir is None else Path(dir))

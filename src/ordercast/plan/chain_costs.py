@@ -1,9 +1,9 @@
 """What a message costs by the protocols that number or chain all messages of a domain.
 
-`ring` and the swap family: the members of all groups send in turn, each as often as its groups'
-rates say, one message after the other. So the last message before was somebody's, by the same
-chances: that is where an arrow ends, and a token may be anywhere. A header (or the body) goes to
-every other site of the domain, whoever the group's members are (ERRATA SWAP-6).
+These are `ring` and the swap family. The members of all groups send one message after the other,
+each as often as its groups' rates say. So the sender of the last message is drawn by the same
+rates: an arrow ends there. A token may be anywhere. A header (or the body) goes to every other site
+of the domain, whoever the group's members are (SWAP-6 of docs/errata.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +13,12 @@ from itertools import pairwise
 from ordercast.forest.indexed import IndexedTable
 from ordercast.plan.protocol_costs import Costs, Ground
 
-_EVERYWHERE = 1 << 60  # depth: all sites are of the core
+_EVERYWHERE = 1 << 60  # depth: all sites belong to the core
 
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
-    """Its sites and groups; how often each site sends when all groups have sent by their weights,
-    and what share of all that is."""
+    """`weight`: the messages of all groups together. `share`: the share of them by each site."""
 
     sites: Sequence[int]
     groups: Sequence[int]
@@ -44,9 +43,9 @@ class _Domain:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """Of a message by each site: requests and answers on the way, and hops until it is multicast.
-    `multicasts`: how often each site does that; `alone`: where the site is a group's only member,
-    how often it does that for it, so that nobody has to be waited for."""
+    """By origin of a message: `frames`, requests and answers on the way, and `hops` until somebody
+    multicasts it. `multicasts`: the share of messages that each site multicasts. `alone`: for a
+    site that is its group's only member, the share that it multicasts itself, without waiting."""
 
     frames: dict[int, float]
     hops: dict[int, float]
@@ -119,8 +118,8 @@ def ring(ground: Ground) -> Costs:
 
 
 def _passing(domain: _Domain) -> list[float]:
-    """How often the token crosses the edge behind each site of the ring, to come to who wants it:
-    into a site at distance d before the origin if it was no nearer, (N - 1 - d) times in N."""
+    """How often the token crosses the edge after each site of the ring on its way to an origin. It
+    enters the site at distance d before the origin in N - 1 - d of N cases."""
     sites, share = domain.sites, domain.share
     count = len(sites)
     into = [0.0] * count

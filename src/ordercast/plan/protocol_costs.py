@@ -1,9 +1,9 @@
 """What a message costs by each ordering protocol: messages, load of every site, delay.
 
-The members of a group send in turn, in an otherwise idle domain; what the origin itself does counts
-with the rest. Each function takes a table on a forest and gives exact counts (a test runs every
-protocol and compares), and the time until the last member has the message as `objectives` counts
-it: L for each hop, a site's handling time for each message it receives or sends before.
+The members of a group send in turn, in an otherwise idle domain; the work of the origin counts,
+too. Each function takes a table on a forest and gives exact counts (a test runs every protocol and
+compares), and the time until the last member has the message: L for each hop, and a site's handling
+time for each message that it receives or sends before.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,8 +41,8 @@ class Ground:
         return self.table.domains()
 
     def edge_load(self, flow: Sequence[float]) -> list[float]:
-        """Of each site, what it sends and receives when `flow` frames, given for the site at its
-        lower end, pass each edge."""
+        """The frames that each site sends and receives, when `flow[site]` of them pass the edge
+        above the site."""
         load = list(flow)
         for site, above in enumerate(self.parent):
             if above >= 0:
@@ -50,7 +50,7 @@ class Ground:
         return load
 
     def flow_up(self, entering: Sequence[float]) -> list[float]:
-        """Frames over the edge above each site, when so many enter at it (below 0: end there)."""
+        """Frames over the edge above a site, when `entering[site]` begin there (below 0: end)."""
         flow = list(entering)
         for site in reversed(self.tree.preorder):
             if self.parent[site] >= 0:

@@ -26,10 +26,11 @@ class _Piece(NamedTuple):
 
 
 class Conditions:
-    def __init__(self, faults: Faults, seed: int) -> None:
+    def __init__(self, faults: Faults, seed: int, purpose: str = "fate") -> None:
         self.injected: dict[str, int] = {}
         self._bits: dict[str, Callable[[int], int]] = {
-            kind: Stream(seed, f"fate {kind}").bits for kind in (*PROBABILITIES, "clog", "slow")
+            kind: Stream(seed, f"{purpose} {kind}").bits
+            for kind in (*PROBABILITIES, "clog", "slow")
         }
         self._pieces: dict[str, list[_Piece]] = {
             kind: [

@@ -8,28 +8,21 @@ Records are numbered by the outbox that asked for them. A checkpoint of outbox n
 n's other duties, maybe after records of later outboxes: it replaces the records up to n.
 """
 
-import types
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ordercast.core.outbox import Checkpoint, Record
+from ordercast.core.epochs.records import Anew, MemberRecord
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Stream
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Kinds(NamedTuple):
-    """What a site writes: checkpoints, and records."""
-
-    checkpoint: Any
-    record: Any
-
-
-SITE_KINDS = Kinds(Checkpoint, Record)
+_decode_anew = msgspec.msgpack.Decoder(Anew).decode
+_decode_records = msgspec.msgpack.Decoder(list[MemberRecord]).decode
 
 
 class _Written(NamedTuple):
@@ -41,33 +34,30 @@ class _Written(NamedTuple):
 class Disk:
     """`write` and `checkpoint` as the site asks; `sync` is begun and ended by the world."""
 
-    def __init__(
-        self,
-        durability: str,
-        stream: Stream,
-        longest_sync: int = MILLISECOND,
-        kinds: Kinds = SITE_KINDS,
-    ) -> None:
-        self._decode_checkpoint = msgspec.msgpack.Decoder(kinds.checkpoint).decode
-        self._decode_records = msgspec.msgpack.Decoder(
-            types.GenericAlias(list, (kinds.record,))
-        ).decode
+    def __init__(self, durability: str, stream: Stream, longest_sync: int = MILLISECOND) -> None:
         self.syncs = durability == "sync"
         self.keeps = durability != "memory"
         self._stream = stream
         self._sync = (longest_sync // 10, longest_sync)  # how long one takes
         self._unsynced: deque[_Written] = deque()
         self._covered = 0  # of the unsynced, how many the sync under way will make durable
-        self._checkpoint: Any = None
-        self._records: deque[tuple[int, Any]] = deque()
+        self._checkpoint: Anew | None = None
+        self._records: deque[tuple[int, MemberRecord]] = deque()
+        self._voters: deque[tuple[int, MemberRecord]] = deque()  # in a file of their own
 
-    def write(self, outbox: int, records: Sequence[Any]) -> None:
+    def write(self, outbox: int, records: Sequence[MemberRecord]) -> None:
         if self.syncs:
             self._unsynced.extend(_Written(outbox, record, False) for record in records)
         elif self.keeps:
             self._records.extend((outbox, record) for record in records)
 
-    def checkpoint(self, outbox: int, checkpoint: Any) -> None:
+    def write_at_once(self, outbox: int, records: Sequence[MemberRecord]) -> None:
+        """Voters' records of a run in which no epoch depends on them: they delay nothing, and no
+        chance is drawn for them."""
+        if self.keeps:
+            self._voters.extend((outbox, record) for record in records)
+
+    def checkpoint(self, outbox: int, checkpoint: Anew) -> None:
         if self.syncs:
             self._unsynced.append(_Written(outbox, checkpoint, True))
         elif self.keeps:
@@ -95,12 +85,14 @@ class Disk:
         """Another disk, with nothing on it."""
         self._checkpoint = None
         self._records.clear()
+        self._voters.clear()
 
-    def restore(self) -> tuple[Any, list[Any]]:
+    def restore(self) -> tuple[Anew | None, list[MemberRecord]]:
         """What a restarted site reads, from bytes as a real store would hold it."""
         kept = self._checkpoint
-        checkpoint = None if kept is None else self._decode_checkpoint(_encode(kept))
-        return checkpoint, self._decode_records(_encode([record for _, record in self._records]))
+        records = [record for _, record in (*self._voters, *self._records)]
+        checkpoint = None if kept is None else _decode_anew(_encode(kept))
+        return checkpoint, _decode_records(_encode(records))
 
     def _harden(self, count: int) -> None:
         for _ in range(count):
@@ -110,7 +102,8 @@ class Disk:
             else:
                 self._records.append((outbox, content))
 
-    def _replace(self, outbox: int, checkpoint: Any) -> None:
+    def _replace(self, outbox: int, checkpoint: Anew) -> None:
         self._checkpoint = checkpoint
-        while self._records and self._records[0][0] <= outbox:
-            self._records.popleft()
+        for kept in (self._records, self._voters):
+            while kept and kept[0][0] <= outbox:
+                kept.popleft()

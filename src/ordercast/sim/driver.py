@@ -6,47 +6,56 @@ own waits for those before it.
 """
 
 from collections.abc import Callable, Sequence
-from heapq import heappush
+from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from ordercast.core.epochs.records import REFUSED
+from ordercast.core.epochs.records import REFUSED, Kept, MemberBox, Noted
+from ordercast.core.outbox import Accepted
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import NEVER, SECOND
 from ordercast.sim.chance import Stream
 from ordercast.sim.conditions import Conditions
 from ordercast.sim.config import SimConfig
-from ordercast.sim.disk import Disk, Kinds
+from ordercast.sim.disk import Disk
 from ordercast.sim.injections import Injection
 from ordercast.sim.networks import build_network
 from ordercast.sim.place import Place
 from ordercast.sim.recorder import Recorder
 from ordercast.sim.spreading import Spreading
-from ordercast.wire.codec import encode_frame
+from ordercast.sim.voters import VotersNetwork
+from ordercast.wire.codec import decode_frame, encode_frame
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import CONTROL, Data
 from ordercast.wire.tom import Body
 
 FRAME, ALARM, ARRIVED, BURST, SYNCED, SUBMIT, ANSWER, OFFER, FAULT, CALM, WATCH = range(11)
+VOTERS_FRAME, VOTERS_ALARM = -2, -1  # in the voters' own heap
 
 _CLOCKS_APART = 3600 * SECOND
+EPOCH_RECORDS = (Accepted, Kept, Noted)
 
 Send = tuple[SiteName, Any]
-Delivered = Callable[[int, SiteName, Sequence[DeliveredBatch]], None]
+Delivered = Callable[[int, SiteName, Sequence[Any]], None]
+Calls = list[tuple[int, int, int, Any, Any, Any]]
 
 
 class Driver:
     """The heap, the places of the sites, and what is done with a drained outbox."""
 
-    def __init__(self, config: SimConfig, epoch: int, seed: int, kinds: Kinds) -> None:
+    def __init__(self, config: SimConfig, epoch: int, seed: int, *, steady: bool) -> None:
+        """`steady`: epochs do not depend on what voters say. They have a heap of their own then,
+        and nothing that they do moves a message by a nanosecond."""
         sites = config.table.sites
         self.config = config
         self.recorder = Recorder(sites, epoch)
         self.now = 0
         self.frames = 0  # handed to the network, of which
         self.data = 0  # that carry messages, or headers, to where they are ordered or delivered
-        self._heap: list[tuple[int, int, int, Any, Any, Any]] = []
+        self.voters = VotersNetwork(config, seed)
+        self._steady = steady
+        self._heap: Calls = []
+        self._voters_heap: Calls = []
         self._tick = count().__next__
         self.arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
         self.spread: Spreading | None = None  # what goes to many otherwise than one by one
@@ -63,7 +72,7 @@ class Driver:
             name: Place(
                 name,
                 clocks.below(_CLOCKS_APART),
-                Disk(config.durability, disks, config.longest_sync, kinds),
+                Disk(config.durability, disks, config.longest_sync),
             )
             for name in sites
         }
@@ -78,7 +87,7 @@ class Driver:
         """A frame that is here."""
         self.push(now, self._arrive, place, peer, encode_frame(frame) if self._bytes else frame)
 
-    def perform(self, now: int, place: Place, box: Any) -> None:
+    def perform(self, now: int, place: Place, box: MemberBox) -> None:
         self._perform(now, place, box)
 
     def _push(self, at: int, code: int, a: Any = None, b: Any = None, c: Any = None) -> None:
@@ -96,11 +105,14 @@ class Driver:
             place.site.hold(now + place.clock, held=lags)
             self._perform(now, place, place.site.drain())
 
-    def _perform(self, now: int, place: Place, box: Any) -> None:
+    def _perform(self, now: int, place: Place, box: MemberBox) -> None:
         if box.mistakes:  # here all sites are honest
             raise AssertionError(f"{place.name} takes a peer for a liar: {box.mistakes}")
-        alarm = box.alarm
-        if alarm is None:
+        alarm = box.epochs_alarm
+        if not self._steady:
+            self._notice(place, box)
+            alarm = min(alarm, box.voters_alarm)
+        if alarm >= NEVER:
             place.alarm = NEVER
         else:
             alarm -= place.clock
@@ -137,7 +149,10 @@ class Driver:
         if box.receipts or box.forget is not None:
             self._confirm(now, place, place.outboxes, box)
 
-    def _reveal(self, now: int, place: Place, number: int, box: Any) -> None:
+    def _notice(self, place: Place, box: MemberBox) -> None:
+        """In a run that is not steady: what the site says of epochs."""
+
+    def _reveal(self, now: int, place: Place, number: int, box: MemberBox) -> None:
         """Duties 3 and 4 of an outbox that had to wait for a sync."""
         if box.then_send:
             self._transmit(now, place.name, box.then_send)
@@ -147,7 +162,7 @@ class Driver:
             self._delivered(now, place.name, box.deliver)
         self._confirm(now, place, number, box)
 
-    def _confirm(self, now: int, place: Place, number: int, box: Any) -> None:
+    def _confirm(self, now: int, place: Place, number: int, box: MemberBox) -> None:
         for receipt in box.receipts:
             if receipt.stage == "accepted":
                 self.recorder.accepted(place.name, receipt.group, receipt.seq)
@@ -174,6 +189,8 @@ class Driver:
             self._sync(now, place)
 
     def _transmit(self, now: int, source: SiteName, sends: Sequence[Send]) -> None:
+        if not self._steady:
+            sends = self._speak(now, source, sends)
         if self.spread is not None:
             sends = self.spread.share(now, source, sends)
         times = self.arrivals(now, source, sends)
@@ -201,6 +218,67 @@ class Driver:
             for arrival in self.fates(now, source, peer, at):
                 self._push(arrival, self._arrive, self.places[peer], source, carried)
 
+    # --- what is not of one epoch -----------------------------------------------------------------
+
+    def _speak(self, now: int, source: SiteName, sends: Sequence[Send]) -> Sequence[Send]:
+        """Send what is not of one epoch; what is left is."""
+        said = [send for send in sends if type(send[1]) is not InEpoch]
+        if not said:
+            return sends
+        for at, peer, frame in self.voters.carry(now, source, said):
+            carried: Any = encode_frame(frame) if self._bytes else frame
+            if self._steady:
+                self._push_apart(at, VOTERS_FRAME, self.places[peer], source, carried)
+            else:
+                self._push(at, self._arrive, self.places[peer], source, carried)
+        return [send for send in sends if type(send[1]) is InEpoch]
+
+    def _push_apart(self, at: int, code: int, place: Place, peer: Any, frame: Any) -> None:
+        heappush(self._voters_heap, (at, self._tick(), code, place, peer, frame))
+
+    def _perform_apart(self, now: int, place: Place, box: MemberBox) -> MemberBox:
+        """In a steady run: do what is not of one epoch; the rest of the outbox."""
+        records = [record for record in box.persist if not isinstance(record, EPOCH_RECORDS)]
+        if records:
+            place.outboxes += 1
+            place.disk.write_at_once(place.outboxes, records)
+            box.persist = [record for record in box.persist if isinstance(record, EPOCH_RECORDS)]
+        box.then_send = self._speak(now, place.name, box.then_send)
+        alarm = max(now, box.voters_alarm - place.clock)
+        place.voters_alarm = NEVER if box.voters_alarm >= NEVER else alarm
+        if place.voters_alarm < place.voters_pushed:
+            place.voters_pushed = place.voters_alarm
+            self._push_apart(place.voters_alarm, VOTERS_ALARM, place, None, None)
+        return box
+
+    def _vote(self, now: int) -> None:
+        """Let voters do what is due by now in their own heap."""
+        heap = self._voters_heap
+        while heap and heap[0][0] <= now:
+            at, _, code, place, peer, frame = heappop(heap)
+            member = place.running
+            if code == VOTERS_ALARM:
+                if place.voters_pushed != at:
+                    continue
+                place.voters_pushed = NEVER
+                if member is None:
+                    continue
+                if place.voters_alarm > at:
+                    if place.voters_alarm < NEVER:
+                        place.voters_pushed = place.voters_alarm
+                        self._push_apart(place.voters_alarm, VOTERS_ALARM, place, None, None)
+                    continue
+                member.tend(at + place.clock)
+            elif member is None:
+                if place.paused:
+                    place.held.append((VOTERS_FRAME, place, peer, frame))
+                continue
+            else:
+                member.receive(
+                    at + place.clock, peer, decode_frame(frame) if self._bytes else frame
+                )
+            self._perform_apart(at, place, member.drain())
+
     def _not_yet(self, place: Place, now: int) -> None:
         """The heap called early, twice, or a site that cannot hear."""
         if place.pushed != now:
@@ -212,6 +290,7 @@ class Driver:
 
     def _calm_network(self) -> None:
         self._conditions.calm()
+        self.voters.calm()
         self._faulty = False
         self._straight = not self._bytes
 

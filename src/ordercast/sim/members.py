@@ -1,7 +1,8 @@
-"""Sites whose groups change: members of `core.epochs` in the simulated world, and their judge.
+"""The members of the simulated world: what all of them are made from, and the judge of epochs.
 
-A run uses them when its faults ask for changes (`join`, `leave`, `switch`), or under `exclude` when
-sites may have to be excluded; otherwise epochs would add nothing but the voters' signs of life.
+A run is *steady* if nothing can change in it: its faults ask for no changes (`join`, `leave`,
+`switch`), and no site may have to be excluded. Then all sites are in one epoch, whose forest is
+that of the plan, and no epoch depends on what the voters say; so they say it rarely.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from ordercast.check.verdict import Verdict
-from ordercast.core.epochs.layout import Domain, Layout, first_layout
+from ordercast.core.epochs.folds import Folds
+from ordercast.core.epochs.layout import Build, Domain, Layout, first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import VotingTimes
@@ -17,23 +19,25 @@ from ordercast.core.epochs.records import Anew, Confirmed, Kept, MemberBox, Memb
 from ordercast.core.order.interface import CLOSING
 from ordercast.core.order.registry import PROTOCOLS, builder_for, misfit
 from ordercast.core.outbox import Accepted
+from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
+from ordercast.forest.indexed import IndexedTable
 from ordercast.history.rows import EpochRow, GroupRow
-from ordercast.model.epochs import Edit, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
+from ordercast.model.epochs import Edit, EpochRecord, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Key
-from ordercast.model.options import MILLISECOND, Options, Timing
+from ordercast.model.options import MILLISECOND, SECOND, Options, Timing
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
-from ordercast.sim.disk import Kinds
+from ordercast.sim.faults import changes_groups
 from ordercast.sim.networks import WanSpec
 
-KINDS = Kinds(Anew, MemberRecord)
 _VOTERS = 5
 _NEAR = VotingTimes(beat=20 * MILLISECOND, election=100 * MILLISECOND)
 _FAR = VotingTimes(beat=200 * MILLISECOND, election=1000 * MILLISECOND)  # above any round trip
+_RARE = VotingTimes(beat=SECOND, election=2 * SECOND)  # in a steady run
 _MANNERS: tuple[Edit, ...] = (
     UseBuilder("star"),
     UseBuilder("greedy"),
@@ -47,20 +51,48 @@ def build_forest(table: GroupTable, builder: str, protocol: str) -> Forest:
     return advise(table, builder_for(protocol, builder)).forest
 
 
+class SharedFolds(Folds):
+    """Each layout is folded, packed and unpacked once for all members of a run."""
+
+    def __init__(self, build: Build) -> None:
+        super().__init__(build)
+        self._after: dict[tuple[int, EpochRecord], tuple[Layout, Layout]] = {}  # and the one before
+        self._bytes: dict[int, tuple[Layout, bytes]] = {}
+        self._layouts: dict[bytes, Layout] = {}
+
+    def fold(self, layout: Layout, record: EpochRecord) -> Layout:
+        known = self._after.get((id(layout), record))
+        if known is None:
+            known = self._after[id(layout), record] = (layout, super().fold(layout, record))
+        return known[1]
+
+    def pack(self, layout: Layout) -> bytes:
+        known = self._bytes.get(id(layout))
+        if known is None:
+            known = self._bytes[id(layout)] = (layout, super().pack(layout))
+            self._layouts.setdefault(known[1], layout)
+        return known[1]
+
+    def unpack(self, data: bytes) -> Layout:
+        known = self._layouts.get(data)
+        if known is None:
+            known = self._layouts[data] = super().unpack(data)
+        return known
+
+
 class Epochs:
     """What all members have said of epochs, and what they must agree on."""
 
-    def __init__(self, config: SimConfig, seed: int) -> None:
-        sites = config.table.sites
-        voters = sites if len(sites) <= 3 else sorted(sites)[:_VOTERS]
+    def __init__(self, config: SimConfig, structure: Structure, seed: int) -> None:
         self.config = config
         self._excludes = config.excludes
-        self.first = first_layout(
-            sites, voters, config.table.groups, config.built_by, config.protocol, self.build,
-            whole=config.causal, open_groups=False, causal=config.causal,
-        )  # fmt: skip
+        self.steady = not (config.excludes or changes_groups(config.faults))
+        self.first = self._whole(structure) if self.steady else self._apart()
+        self._folds = SharedFolds(self.build)
+        self._counts: dict[Site, int] = {}  # records that each site has told of
         self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
         self._nominal: dict[int, dict[Group, tuple[Site, ...]]] = {}
+        sites = config.table.sites
         self.stores = {site: number for number, site in enumerate(sorted(sites), start=1)}
         self._lost: dict[Site, None] = {}
         self._lapsed: dict[Site, None] = {}
@@ -68,7 +100,9 @@ class Epochs:
         self._latest = -1
         self.on_excluded: Callable[[int, Site, Site, int], None] = lambda *_: None
         self.asked = 0
-        self._times = _FAR if isinstance(config.network, WanSpec) else _NEAR
+        far = isinstance(config.network, WanSpec)
+        self._times = _RARE if self.steady else _FAR if far else _NEAR
+        self._options = self._in_time(config.options)
         self._stream = Stream(seed, "changes")
         self._closes: dict[int, dict[Site, Key]] = {}
         self._differ: list[dict[str, Any]] = []
@@ -79,21 +113,38 @@ class Epochs:
             raise ConfigError(f"protocol: {unfit[1]}")
         return build_forest(table, builder, protocol)
 
-    def make(
-        self, name: Site, structure: Any, options: Options, *, protocol: str, boot: int,
-        checkpoint: Anew | None, records: list[MemberRecord],
-    ) -> "MemberSite":  # fmt: skip
-        del structure, protocol  # the layout knows
-        past = records if checkpoint is None else [checkpoint, *records]
-        member = Member(
-            name, self.first, self._in_time(options), self.build, boot=boot,
-            store=self.stores[name], times=self._times, records=past,
+    def _voters(self) -> tuple[Site, ...]:
+        sites = self.config.table.sites
+        return tuple(sorted(sites)) if len(sites) <= 3 else tuple(sorted(sites)[:_VOTERS])
+
+    def _whole(self, structure: Structure) -> Layout:
+        """All sites in one epoch."""
+        config = self.config
+        sites = tuple(sorted(config.table.sites))
+        domain = Domain(structure.epoch, config.built_by, config.protocol, structure, sites)
+        return Layout(
+            0, dict.fromkeys(sites, 1), self._voters(), config.table.groups,
+            {domain.epoch: domain}, domain.epoch, whole=True, causal=config.causal,
         )  # fmt: skip
-        return MemberSite(member, self)
+
+    def _apart(self) -> Layout:
+        """Each domain in an epoch of its own, as in a cluster."""
+        config = self.config
+        return first_layout(
+            config.table.sites, self._voters(), config.table.groups, config.built_by,
+            config.protocol, self.build, whole=config.causal, open_groups=False,
+            causal=config.causal,
+        )  # fmt: skip
+
+    def make(self, name: Site, boot: int, records: list[MemberRecord]) -> Member:
+        return Member(
+            name, self.first, self._options, self._folds, boot=boot, store=self.stores[name],
+            times=self._times, records=records, excluding=self._excludes,
+        )  # fmt: skip
 
     def _in_time(self, options: Options) -> Options:
         """A second of silence is longer than most runs: near sites are waited for less."""
-        if options.timing.suspect != Timing().suspect:
+        if self.steady or options.timing.suspect != Timing().suspect:
             return options
         suspect = 10 * self._times.beat
         return replace(options, timing=replace(options.timing, suspect=suspect))
@@ -118,6 +169,17 @@ class Epochs:
         if self._latest <= 0:
             return all(voter in up for voter in voters)
         return 2 * sum(voter in up for voter in voters) > len(voters)
+
+    def saw(self, member: Member, box: MemberBox) -> None:
+        """What a member has just said."""
+        if member.layout.count != self._counts.get(member.name):
+            self._counts[member.name] = member.layout.count
+            self.notice(member.now, member.name, member.layout)
+        for record in box.persist:
+            if isinstance(record, Confirmed) and record.lapsed:
+                self.based(member.name)
+            elif isinstance(record, Kept) and record.passed.placed.batch.incarnation == CLOSING:
+                self.closed(record.epoch, member.name, record.passed.placed.key)
 
     def notice(self, now: int, site: Site, layout: Layout) -> None:
         if layout.count > self._latest:
@@ -170,14 +232,22 @@ class Epochs:
         ]
 
     def epoch_rows(self) -> list[EpochRow]:
+        """One for each domain, which is named by its first site."""
         config = self.config
         return [
             EpochRow(
-                epoch, domain.sites[0], config.deliver, config.on_failure, domain.protocol,
+                epoch, name, config.deliver, config.on_failure, domain.protocol,
                 "change" if domain.after else "start", at,
             )
             for epoch, (at, domain) in sorted(self.domains.items())
+            for name in self._names(domain)
         ]  # fmt: skip
+
+    def _names(self, domain: Domain) -> list[Site]:
+        if not self.steady:
+            return [domain.sites[0]]
+        indexed = IndexedTable.of(domain.structure.table)
+        return [indexed.sites[sites[0]] for sites, _ in indexed.domains()]
 
     def verdicts(
         self, members: Sequence[Member], seen: dict[Site, list[Any]], *, quiet: bool
@@ -199,6 +269,8 @@ class Epochs:
         """In a closed epoch all members of a group have the same messages of it, in one order;
         those that are there, and have not lost what they had."""
         streams: dict[tuple[int, Group], dict[Site, list[Any]]] = {}
+        if all(epoch in last.domains for epoch in self.domains):
+            return []
         for site, rows in seen.items():
             for _, delivery in rows:
                 if delivery.epoch not in last.domains:
@@ -220,51 +292,14 @@ class Epochs:
         return uneven
 
 
-class MemberSite:
-    """A member with the face of a site, which tells the judge what it sees."""
-
-    def __init__(self, member: Member, epochs: Epochs) -> None:
-        self.member = member
-        self._epochs = epochs
-        self._count = -1
-        self.start: Callable[[int], None] = member.start
-        self.submit = member.submit
-        self.submit_to = member.submit_to
-        self.receive = member.receive
-        self.alarm = member.alarm
-        self.hold = member.hold
-        self.stored: Callable[[Sequence[Any]], None] = member.stored
-        self.observations = member.observations
-        self.quiet = member.quiet
-
-    @property
-    def incarnation(self) -> int:
-        return self.member.incarnation
-
-    def drain(self) -> MemberBox:
-        member = self.member
-        box = member.drain()
-        if member.layout.count != self._count:
-            self._count = member.layout.count
-            self._epochs.notice(member.now, member.name, member.layout)
-        for record in box.persist:
-            if isinstance(record, Confirmed) and record.lapsed:
-                self._epochs.based(member.name)
-            elif isinstance(record, Kept) and record.passed.placed.batch.incarnation == CLOSING:
-                self._epochs.closed(record.epoch, member.name, record.passed.placed.key)
-        return box
-
-
-def accepted_in(checkpoint: Any, records: Sequence[Any]) -> list[Accepted]:
+def accepted_in(anew: Anew | None, records: Sequence[MemberRecord]) -> list[Accepted]:
     """The site's own batches among what its disk has kept."""
     kept: list[Any] = list(records)
-    if isinstance(checkpoint, Anew):
-        kept += [r for state in checkpoint.engines for r in state.checkpoint.records]
-        aside = checkpoint.aside
+    if anew is not None:
+        kept += [r for state in anew.engines for r in state.checkpoint.records]
+        aside = anew.aside
         own = (*aside.parked, *(aside.tail.kept if aside.tail is not None else ()))
         kept += [Accepted(batch) for batch in own]
-    elif checkpoint is not None:
-        kept += checkpoint.records
     return [record for record in kept if isinstance(record, Accepted)]
 
 

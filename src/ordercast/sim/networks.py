@@ -25,6 +25,7 @@ from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Stream
 from ordercast.sim.wan import BUILT_IN, Wan, parse_wan
 from ordercast.wire.datagrams import Beat, Piece, PieceRequest
+from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import Data, Frame
 
 Sends: TypeAlias = Sequence[tuple[Site, Frame]]
@@ -119,6 +120,17 @@ def build_network(spec: NetworkSpec, sites: Sequence[Site], stream: Stream) -> N
             return _Drawn(sites, stream, spec.delays(sites))
         case WanSpec():
             return _Drawn(sites, stream, spec.wan.delays(sites))
+
+
+def build_voters_network(spec: NetworkSpec, sites: Sequence[Site], stream: Stream) -> Network:
+    """The same way for what voters say: it is charged to no P and no T, and delays nobody."""
+    match spec:
+        case PointToPointSpec():
+            return _Drawn(sites, stream, lambda _a, _b: (spec.latency, 1))
+        case BroadcastSpec():
+            return _Drawn(sites, stream, lambda _a, _b: (spec.transmission, 1))
+        case _:
+            return build_network(spec, sites, stream)
 
 
 def check_network(spec: NetworkSpec, sites: Sequence[Site]) -> None:
@@ -230,6 +242,8 @@ class _PointToPoint:
 
 def _content(frame: object) -> object:
     """Equal for what one transmission takes to several receivers; None: it is for one."""
+    if type(frame) is InEpoch:
+        frame = frame.frame
     if type(frame) is Data:
         return (frame.lane, frame.items, frame.rider and frame.rider.items)
     return frame if isinstance(frame, (Piece, PieceRequest, Beat)) else None

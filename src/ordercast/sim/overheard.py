@@ -21,6 +21,7 @@ from ordercast.sim.driver import SUBMIT
 from ordercast.sim.networks import Network, NetworkSpec, PointToPointSpec
 from ordercast.sim.workload import Submission
 from ordercast.sim.world import World
+from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import Data, DurableCounts, Settled
 
 _BESIDE = (DurableCounts, Settled)  # of stability: not what orders or carries a message
@@ -185,11 +186,13 @@ class _Listening(World):
         if not self.missing:
             raise _AllIsDeliveredError
 
-    def _transmit(self, now: int, source: SiteName, sends: Sequence[tuple[SiteName, Any]]) -> None:
-        kept = [
-            (peer, frame)
-            for peer, frame in sends
-            if type(frame) is Data and not all(isinstance(item, _BESIDE) for item in frame.items)
-        ]
-        self._heard += [Heard(now, source, peer, frame.items) for peer, frame in kept]
+    def _transmit(
+        self, now: int, source: SiteName, sends: Sequence[tuple[SiteName, InEpoch]]
+    ) -> None:
+        kept = []
+        for peer, frame in sends:
+            said = frame.frame
+            if type(said) is Data and not all(isinstance(item, _BESIDE) for item in said.items):
+                kept.append((peer, frame))
+                self._heard.append(Heard(now, source, peer, said.items))
         super()._transmit(now, source, kept)

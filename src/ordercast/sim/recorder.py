@@ -119,17 +119,15 @@ class Recorder:
 
     # --- delivering -------------------------------------------------------------------------------
 
-    def delivered(self, now: int, site: Site, batches: Sequence[DeliveredBatch]) -> None:
+    def delivered(
+        self, now: int, site: Site, items: Sequence[DeliveredBatch | EpochOpened | Rollback]
+    ) -> None:
         """Record, and check: no hole, keys growing, nothing else where something was before."""
-        for batch in batches:
-            self.saw(now, site, batch.deliveries())
-
-    def delivered_in_epochs(self, now: int, site: Site, items: Sequence[Any]) -> None:
         for item in items:
-            if isinstance(item, Rollback):
-                self._roll_back(now, site, item)
-            elif not isinstance(item, EpochOpened):
+            if isinstance(item, DeliveredBatch):
                 self.saw(now, site, item.deliveries())
+            elif isinstance(item, Rollback):
+                self._roll_back(now, site, item)
             elif item.epoch > self._opened.get(site, 0):  # else a restart repeats it
                 self._opened[site] = item.epoch
                 if site in self.fresh:

@@ -1,9 +1,10 @@
 """When a run has come to rest: everything is delivered, and no site has anything left to do."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.absence import fold_flush
+from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import Flush
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ def all_quiet(world: "World") -> bool:
     """Under `exclude` those that stay down are done without, if there is a majority of voters."""
     places = list(world.places.values())
     untaken, gone = world.untaken, list[str]()
-    if world.excludes and world.epochs is not None:
+    if world.excludes:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
         gone = [place.name for place in places if place.site is None]
         up = [place.name for place in places if place.site is not None]
@@ -28,10 +29,9 @@ def all_quiet(world: "World") -> bool:
     )
 
 
-def _stuck(sites: list[Any]) -> list[str]:
+def _stuck(members: list[Member]) -> list[str]:
     """Those that are absent and cannot return, all together: what they missed, or what a group
     waits to be told, only sites have that are not there."""
-    members = [site.member for site in sites]
     layout = max((member.layout for member in members), key=lambda one: one.count)
     if layout.flushing is not None:
         return []
@@ -44,10 +44,9 @@ def _stuck(sites: list[Any]) -> list[str]:
     return [name for name, _, _ in back if trial is None or name in trial.absent]
 
 
-def is_away(site: Any) -> bool:
+def is_away(member: Member) -> bool:
     """Whether a member is absent, restarted or not admitted yet: its application must wait."""
-    member = getattr(site, "member", None)
-    return member is not None and (
+    return (
         member.name in member.layout.absent
         or not member.flush.takes_part()
         or member.flush.stopped()

@@ -42,6 +42,7 @@ class SimResult:
     delivered: int
     data_frames: int
     control_frames: int
+    voters_frames: int
     latency: Latency
     epochs: int
     violations: tuple[Violation, ...]
@@ -66,7 +67,11 @@ class SimResult:
             "seed": self.seed,
             "sent": self.sent,
             "delivered": self.delivered,
-            "frames": {"data": self.data_frames, "control": self.control_frames},
+            "frames": {
+                "data": self.data_frames,
+                "control": self.control_frames,
+                "voters": self.voters_frames,
+            },
             "latency_ms": {
                 "mean": self.latency.mean,
                 "p50": self.latency.p50,

@@ -8,21 +8,18 @@ delivered is judged by the same checks as any history (`check`).
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
 
 from ordercast.check.bounds import check_high_water
 from ordercast.check.report import check_history
 from ordercast.check.verdict import Verdict
-from ordercast.core.engine import Engine
+from ordercast.core.epochs.member import Member
 from ordercast.core.structure import Structure
-from ordercast.forest.indexed import IndexedTable
 from ordercast.history.digest import history_hash
-from ordercast.history.rows import EpochRow, GroupRow, History, Meta
+from ordercast.history.rows import History, Meta
 from ordercast.model.version import __version__
 from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.options import replay_line
-from ordercast.sim.place import MakeSite
 from ordercast.sim.recorder import Recorder, Violation
 from ordercast.sim.result import Latency, SimResult
 from ordercast.sim.world import World
@@ -35,7 +32,6 @@ def simulate(
     config: SimConfig,
     seed: int,
     *,
-    make_site: MakeSite = Engine,
     progress: Callable[[int, int], None] | None = None,
 ) -> SimResult:
     """`progress` is called now and then with the events done and the virtual time."""
@@ -45,7 +41,7 @@ def simulate(
         config.table, config.built_by, branching=config.branching, tie=config.tie
     ).forest
     structure = Structure(EPOCH, config.table, forest)
-    world = World(config, structure, seed, make_site)
+    world = World(config, structure, seed)
     recorder = world.recorder
     looped = time.perf_counter()
     try:
@@ -55,10 +51,8 @@ def simulate(
     except Exception as error:  # a protocol that breaks down is a finding, to be replayed
         recorder.violations.append(_breakdown(error, world.now))
     looped = time.perf_counter() - looped
-    groups, epochs = _groups(config), _epochs(config)
-    if world.epochs is not None:
-        groups, epochs = world.epochs.group_rows(), world.epochs.epoch_rows()
-    history = recorder.history(groups, epochs, _meta(config, seed))
+    epochs = world.epochs
+    history = recorder.history(epochs.group_rows(), epochs.epoch_rows(), _meta(config, seed))
     violations = recorder.violations + _verdicts(
         [
             check_high_water(recorder.bounds),
@@ -74,6 +68,7 @@ def simulate(
         delivered=len(history.deliveries),
         data_frames=world.data,
         control_frames=world.frames - world.data,
+        voters_frames=world.voters.frames,
         latency=Latency.of(_latencies(history)),
         epochs=len({row.epoch for row in history.epochs}),
         violations=tuple(violations),
@@ -103,7 +98,7 @@ def _judge_rest(world: World) -> None:
     places = world.places.values()
     down = [place.name for place in places if place.site is None]
     up = [place.name for place in places if place.site is not None]
-    decided = world.excludes and world.epochs is not None and world.epochs.has_majority(up)
+    decided = world.excludes and world.epochs.has_majority(up)
     if down and world.some_stay_down and not decided:
         return
     witness = {
@@ -116,20 +111,14 @@ def _judge_rest(world: World) -> None:
     recorder.violations.append(Violation("liveness", witness))
 
 
-def _holds_back(site: Any) -> bool:
+def _holds_back(member: Member) -> bool:
     """Whether it still waits for others that are absent, with messages of its own or to return
     itself: nothing says when."""
-    member = getattr(site, "member", None)
-    return member is not None and (
-        bool(member.flush.waiting()) or member.name in member.layout.absent
-    )
+    return bool(member.flush.waiting()) or member.name in member.layout.absent
 
 
 def _epoch_verdicts(world: World) -> list[Verdict]:
-    if world.epochs is None:
-        return []
-    sites: list[Any] = [place.site for place in world.places.values()]
-    members = [site.member for site in sites if site is not None]
+    members = [place.site for place in world.places.values() if place.site is not None]
     return world.epochs.verdicts(members, world.recorder.seen, quiet=world.quiet)
 
 
@@ -164,23 +153,6 @@ def _verdicts(verdicts: list[Verdict]) -> list[Violation]:
 def _latencies(history: History) -> list[int]:
     sent = {row.id: row.sent_ns for row in history.sent}
     return [row.delivered_ns - sent[row.id] for row in history.deliveries if row.id in sent]
-
-
-def _groups(config: SimConfig) -> list[GroupRow]:
-    groups = config.table.groups
-    return [GroupRow(EPOCH, group, site) for group in sorted(groups) for site in groups[group]]
-
-
-def _epochs(config: SimConfig) -> list[EpochRow]:
-    """One row for each domain, which is named by its first site."""
-    indexed = IndexedTable.of(config.table)
-    return [
-        EpochRow(
-            EPOCH, indexed.sites[sites[0]], config.deliver, config.on_failure, config.protocol,
-            "start", 0,
-        )
-        for sites, _ in indexed.domains()
-    ]  # fmt: skip
 
 
 def _meta(config: SimConfig, seed: int) -> Meta:

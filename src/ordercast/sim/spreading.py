@@ -7,13 +7,15 @@ That a site has crashed is noticed when it starts anew; until then it is only si
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ordercast.core.dissemination.along_tree import AlongTree
 from ordercast.core.dissemination.by_streams import ByStreams
 from ordercast.core.dissemination.registry import TREE, UNICAST
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.core.dissemination.ways import Way
+from ordercast.core.epochs.layout import Domain
+from ordercast.core.epochs.member import Member
 from ordercast.model.groups import Site
 from ordercast.model.options import NEVER
 from ordercast.sim.chance import Stream
@@ -41,7 +43,6 @@ class Spreading:
         self._full: dict[Site, tuple[Site, ...]] = {}  # whom the engine waits with, for its stream
         self.waits = 0  # how often an engine was told to wait
         self._gone: Counter[str] = Counter()  # counts of ways whose sites have crashed
-        self._domains = {} if world.epochs is not None else _domains(world.structure.forest.parent)
 
     @property
     def counts(self) -> Counter[str]:
@@ -75,20 +76,18 @@ class Spreading:
 
     def _look(self, now: int, place: Place) -> None:
         """Has the site heard of another epoch?"""
-        site: Any = place.site
-        layout: Any = self._domains if self._world.epochs is None else site.member.layout
+        member = cast(Member, place.site)
+        layout = member.layout
         if layout is self._seen[place.name]:
             return
         self._seen[place.name] = layout
-        epoch, sites, epochs = 0, tuple[Site, ...](), list[int]()
-        if self._world.epochs is None:
-            epoch, sites = self._world.structure.epoch, self._domains[place.name]
-        elif (home := layout.home(place.name)) is not None:
-            epoch, sites, epochs = home.epoch, tuple(sorted(home.sites)), list(site.member.engines)
+        epoch, sites = 0, tuple[Site, ...]()
+        if (home := layout.home(place.name)) is not None:
+            epoch, sites = home.epoch, _tree_of(place.name, home)
         way = self._ways[place.name]
         if way.differs(epoch, sites):
             stream = self._drawn(48) + 1
-            way.laid_out(now + place.clock, epoch, sites, epochs, stream, _KEY)
+            way.laid_out(now + place.clock, epoch, sites, list(member.engines), stream, _KEY)
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -96,13 +95,9 @@ class Spreading:
         """What is left to be sent frame by frame."""
         place = self._world.places[source]
         self._look(now, place)
-        bare = self._world.epochs is None
-        if bare:
-            epoch = self._world.structure.epoch
-            sends = [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
-        rest: Any = self._ways[source].share(now + place.clock, sends)
+        rest = self._ways[source].share(now + place.clock, sends)
         self._pump(now, place)
-        return [(peer, frame.frame) for peer, frame in rest] if bare else list(rest)
+        return list(rest)
 
     def happens(self, now: int, code: int, place: Place, peer: Any, what: Any) -> None:
         if place.site is None:
@@ -130,13 +125,12 @@ class Spreading:
         if full == bool(told):
             return
         self._full[place.name] = way.sites if full else ()
-        site: Any = place.site
-        engine = site if self._world.epochs is None else site.member
+        member = cast(Member, place.site)
         for peer in told or way.sites:
             if peer != place.name:
-                engine.congest(now + place.clock, peer, congested=full)
+                member.congest(now + place.clock, peer, congested=full)
         self.waits += full
-        self._world.perform(now, place, site.drain())
+        self._world.perform(now, place, member.drain())
 
     def _pump(self, now: int, place: Place) -> None:
         box = self._ways[place.name].drain(now + place.clock)
@@ -176,21 +170,14 @@ class Spreading:
     def _hand_up(self, now: int, place: Place, origin: Site, frames: Sequence[InEpoch]) -> None:
         world = self._world
         for frame in frames:
-            world.hand(now, place, origin, frame.frame if world.epochs is None else frame)
+            world.hand(now, place, origin, frame)
 
 
 def spreading(world: "World", seed: int) -> Spreading | None:
     return None if world.config.dissemination == UNICAST else Spreading(world, seed)
 
 
-def _domains(parent: Any) -> dict[Site, tuple[Site, ...]]:
-    """Who is in one tree with each site."""
-    root: dict[Site, Site] = {}
-    for site in parent:
-        at = site
-        while parent[at] is not None:
-            at = parent[at]
-        root[site] = at
-    return {
-        site: tuple(sorted(other for other in root if root[other] == root[site])) for site in root
-    }
+def _tree_of(site: Site, domain: Domain) -> tuple[Site, ...]:
+    """The sites of the domain that are in one tree with this one."""
+    root = domain.structure.root
+    return tuple(sorted(other for other in domain.sites if root(other) == root(site)))

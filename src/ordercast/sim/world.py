@@ -9,18 +9,17 @@ drawn amount: no protocol may compare two sites' times.
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from heapq import heappop
-from typing import Any, cast
+from typing import Any
 
-from ordercast.core.engine import Engine
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.records import Anew, MemberBox, MemberRecord
 from ordercast.core.structure import Structure
 from ordercast.model.errors import CrossDomain, NotInMajority, UnknownGroup, WindowFull
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.sim.config import SimConfig
-from ordercast.sim.disk import SITE_KINDS
 from ordercast.sim.driver import (
     ALARM,
     ANSWER,
@@ -32,13 +31,15 @@ from ordercast.sim.driver import (
     OFFER,
     SUBMIT,
     SYNCED,
+    VOTERS_ALARM,
+    VOTERS_FRAME,
     WATCH,
     Driver,
 )
-from ordercast.sim.faults import CHANGES, changes_groups, total
+from ordercast.sim.faults import CHANGES, total
 from ordercast.sim.injections import Injection, draw_injections
-from ordercast.sim.members import KINDS, Epochs, accepted_in
-from ordercast.sim.place import MakeSite, Place, SiteLike
+from ordercast.sim.members import Epochs, accepted_in
+from ordercast.sim.place import Place
 from ordercast.sim.recorder import Violation
 from ordercast.sim.rest import all_quiet, is_away
 from ordercast.sim.spreading import spreading
@@ -52,14 +53,10 @@ _LOOK_OFTEN, _LOOK_SELDOM = 64, 2048  # events between two looks at some site's 
 
 
 class World(Driver):
-    def __init__(
-        self, config: SimConfig, structure: Structure, seed: int, make_site: MakeSite = Engine
-    ) -> None:
+    def __init__(self, config: SimConfig, structure: Structure, seed: int) -> None:
         self.excludes = config.excludes
-        through_epochs = self.excludes or changes_groups(config.faults)
-        self.epochs = Epochs(config, seed) if through_epochs else None
-        kinds = SITE_KINDS if self.epochs is None else KINDS
-        super().__init__(config, structure.epoch, seed, kinds)
+        self.epochs = Epochs(config, structure, seed)
+        super().__init__(config, structure.epoch, seed, steady=self.epochs.steady)
         self.structure = structure
         self.events = 0
         self._in_bursts = 0  # of those events
@@ -67,12 +64,6 @@ class World(Driver):
         self.quiet = False  # at the end: all is delivered, and no site has anything left to do
         self.some_stay_down = total(config.faults, "crash") > total(config.faults, "restart")
         self.calm_at = horizon(config)
-        self._make_site: Any = (
-            partial(cast(Any, make_site), excludes=False)
-            if self.epochs is None
-            else self.epochs.make
-        )
-        self._options = config.options
         self.spread = spreading(self, seed)
         for injection in draw_injections(config.faults, config.table.sites, self.calm_at, seed):
             self._push(injection.at, FAULT, injection)
@@ -80,9 +71,7 @@ class World(Driver):
         self._next: Iterator[Submission] = submissions(config, seed)
         self._push_next_submission()
         self._replies = Replies(config, seed)
-        if self.epochs is not None:
-            self._delivered = self.recorder.delivered_in_epochs
-            self.epochs.on_excluded = self._excluded
+        self.epochs.on_excluded = self._excluded
         self._record_delivered = self._delivered
         if config.replies:
             self._delivered = self._deliver_and_answer
@@ -113,8 +102,8 @@ class World(Driver):
 
     def _loop(self, end: int, progress: Callable[[int, int], None] | None) -> None:
         heap, pop = self._heap, heappop
-        perform, special = self._perform, self._special
-        as_bytes = self._bytes
+        perform, special, vote = self._perform, self._special, self._vote
+        as_bytes, voters = self._bytes, self._voters_heap
         events, now = 0, self.now
         look_at = self._next_look(events)
         try:
@@ -122,6 +111,8 @@ class World(Driver):
                 now, _, code, place, peer, frame = pop(heap)
                 if now > end:
                     break
+                if voters and voters[0][0] <= now:
+                    vote(now)
                 if code == FRAME:
                     site = place.running
                     if site is None:
@@ -264,9 +255,7 @@ class World(Driver):
                 continue
             place.waiting.popleft()
             self.untaken -= 1
-            self.recorder.offered(
-                now, place.name, group, seq, submission, getattr(site, "incarnation", 1)
-            )
+            self.recorder.offered(now, place.name, group, seq, submission, site.incarnation)
         self._perform(now, place, site.drain())
 
     # --- faults -----------------------------------------------------------------------------------
@@ -274,8 +263,8 @@ class World(Driver):
     def _inject(self, now: int, injection: Injection) -> None:
         place = self.places[injection.sites[0]]
         if injection.kind == "lose":
-            if place.site is not None and self.epochs is not None:
-                self._lose(now, place)
+            if place.site is not None:
+                self._lose(now, place.site, place)
         elif injection.kind == "crash":
             if place.site is not None:
                 self._conditions.count("crash")
@@ -296,26 +285,26 @@ class World(Driver):
             self._ask(now, place, injection.kind)
         else:
             self._conditions.inject(injection)
+            self.voters.inject(injection)
 
     def _ask(self, now: int, place: Place, kind: str) -> None:
         """A site's operator asks for a change of groups, protocol or builder."""
-        site: Any = place.running
-        if site is None or self.epochs is None:
+        site = place.running
+        if site is None:
             return
-        edit = self.epochs.draw(kind, site.member.layout)
+        edit = self.epochs.draw(kind, site.layout)
         if edit is not None:
             self._conditions.count(kind)
             self.epochs.asked += 1
-            site.member.ask(now + place.clock, f"{kind} {self.epochs.asked}", (edit,))
+            site.ask(now + place.clock, f"{kind} {self.epochs.asked}", (edit,))
             self._perform(now, place, site.drain())
 
     def _excluded(self, local: int, observer: SiteName, site: SiteName, epoch: int) -> None:
         self.recorder.excluded(local - self.places[observer].clock, site, epoch)
 
-    def _lose(self, now: int, place: Place) -> None:
+    def _lose(self, now: int, member: Member, place: Place) -> None:
         """Crash, and come back with an empty disk."""
-        assert self.epochs is not None
-        incarnation = getattr(place.site, "incarnation", 1)
+        incarnation = member.incarnation
         if not self.epochs.lose(place.name):
             return
         self._conditions.count("lose")
@@ -326,34 +315,29 @@ class World(Driver):
     def _start(self, now: int, place: Place) -> None:
         """Start a site, for the first time or on what its disk has kept."""
         place.boot += 1
-        checkpoint, records = place.disk.restore()
-        place.site = place.running = self._make_site(
-            place.name,
-            self.structure,
-            self._options,
-            protocol=self.config.protocol,
-            boot=place.boot,
-            checkpoint=checkpoint,
-            records=records,
-        )
+        place.site = place.running = self._make(place, *place.disk.restore())
         if place.boot > 1:
             self.recorder.restarted(now, place.name, place.boot)
         if self.spread is not None:
             self.spread.started(now, place)
         place.site.start(now + place.clock)
-        self._perform(now, place, place.site.drain())
+        box = place.site.drain()
+        self._perform(now, place, self._perform_apart(now, place, box) if self._steady else box)
         self._offer(now, place)
+
+    def _make(self, place: Place, anew: Anew | None, records: list[MemberRecord]) -> Member:
+        past = records if anew is None else [anew, *records]
+        return self.epochs.make(place.name, place.boot, past)
 
     def _crash(self, now: int, place: Place) -> None:
         place.disk.crash()
-        checkpoint, records = place.disk.restore()
-        for record in accepted_in(checkpoint, records):
+        for record in accepted_in(*place.disk.restore()):
             self.recorder.accepted(place.name, record.batch.group, record.batch.seq)
         self.recorder.forget_offers(place.name, relayed=self.excludes)
         self.recorder.crashed(now, place.name)
         place.site = place.running = None
         place.paused = False
-        place.alarm = NEVER
+        place.alarm = place.voters_alarm = NEVER
         place.unsynced.clear()
         place.syncing = 0
         place.held.clear()
@@ -367,7 +351,10 @@ class World(Driver):
         place.running = place.site
         held, place.held = place.held, []
         for call in held:
-            self._push(now, *call)
+            (self._push_apart if call[0] == VOTERS_FRAME else self._push)(now, *call)
+        if place.voters_alarm != NEVER and place.voters_pushed == NEVER:
+            place.voters_pushed = max(now, place.voters_alarm)
+            self._push_apart(place.voters_pushed, VOTERS_ALARM, place, None, None)
         if place.alarm != NEVER:
             at = max(now, place.alarm)
             place.alarm = at
@@ -391,7 +378,11 @@ class World(Driver):
         following = events + (_LOOK_OFTEN if events < _LOOK_SELDOM else _LOOK_SELDOM)
         return following if most is None else min(following, most)
 
-    def _inspect(self, place: Place, site: SiteLike) -> None:
+    def _notice(self, place: Place, box: MemberBox) -> None:
+        if place.site is not None:
+            self.epochs.saw(place.site, box)
+
+    def _inspect(self, place: Place, site: Member) -> None:
         for queue, value, limit in site.observations():
             if value > limit:
                 self.recorder.bounds.note(f"{place.name}: {queue}", value, limit)

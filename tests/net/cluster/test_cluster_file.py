@@ -16,7 +16,8 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError, CrossDomain
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import SECOND
-from ordercast.net.cluster.config import Cluster, Retention, parse_cluster, read_cluster
+from ordercast.net.cluster.config import Retention
+from ordercast.net.cluster.file import cluster_of_groups, parse_cluster, read_cluster
 from support.clusters.layouts import structure_of
 from support.judges.forests import problems
 
@@ -200,16 +201,18 @@ def test_other_machines_need_certificates_or_an_explicit_word(where: str) -> Non
 
 
 def test_a_failed_site_is_excluded_after_the_timeout_or_waited_for() -> None:
-    default = Cluster.of({"g": ["a", "b"]}, timeouts={"suspect": "2s"}, slow_member="exclude")
+    default = cluster_of_groups(
+        {"g": ["a", "b"]}, timeouts={"suspect": "2s"}, slow_member="exclude"
+    )
     options = default.options()
     assert (options.on_failure, options.slow_member) == ("exclude", "exclude")
     assert options.timing.suspect == 2 * SECOND
-    waiting = Cluster.of({"g": ["a", "b"]}, on_failure="wait", slow_member="shed").options()
+    waiting = cluster_of_groups({"g": ["a", "b"]}, on_failure="wait", slow_member="shed").options()
     assert (waiting.on_failure, waiting.slow_member) == ("wait", "wait")
 
 
 def test_every_tracker_can_be_chosen_by_name() -> None:
-    assert Cluster.of({"g": ["a"]}).options().stability == "s_coordp"
+    assert cluster_of_groups({"g": ["a"]}).options().stability == "s_coordp"
     for name in TRACKERS:
         text = SMALL.replace('"demo"', f'"demo"\nstability = "{name}"')
         assert parse_cluster(text, source="x.toml").options().stability == name
@@ -217,49 +220,49 @@ def test_every_tracker_can_be_chosen_by_name() -> None:
 
 def test_more_than_seven_sites_have_the_first_five_as_voters() -> None:
     sites = ["i", "h", "g", "f", "e", "d", "c", "b"]
-    assert Cluster.of({"g": sites}).voters == ("b", "c", "d", "e", "f")
-    assert Cluster.of({"g": sites[:7]}).voters == tuple(sorted(sites[:7]))
+    assert cluster_of_groups({"g": sites}).voters == ("b", "c", "d", "e", "f")
+    assert cluster_of_groups({"g": sites[:7]}).voters == tuple(sorted(sites[:7]))
 
 
 def test_an_unknown_site_is_answered_with_the_nearest() -> None:
-    cluster = Cluster.of({"g": ["berlin", "paris"]})
+    cluster = cluster_of_groups({"g": ["berlin", "paris"]})
     with pytest.raises(ConfigError, match=r"no site 'berlni' \(did you mean 'berlin'\?\)"):
         cluster.site("berlni")
 
 
 def test_addresses_belong_to_sites() -> None:
     with pytest.raises(ConfigError, match="addresses: there is no site 'z'"):
-        Cluster.of({"g": ["a", "b"]}, addresses={"z": "127.0.0.1:1"})
+        cluster_of_groups({"g": ["a", "b"]}, addresses={"z": "127.0.0.1:1"})
 
 
 def test_domains_are_apart_unless_the_cluster_is_open_or_causal() -> None:
     groups = {"x": ["a", "b"], "y": ["c", "d", "e"]}
     for builder in ("star", "greedy", "balanced", "auto"):
-        apart = Cluster.of(groups, builder=builder).first_layout()
+        apart = cluster_of_groups(groups, builder=builder).first_layout()
         assert [domain.sites for domain in apart.domains.values()] == [("a", "b"), ("c", "d", "e")]
         ways: list[dict[str, Any]] = [{"open": True}, {"causal": True}]
         for one in ways:
-            layout = Cluster.of(groups, builder=builder, **one).first_layout()
+            layout = cluster_of_groups(groups, builder=builder, **one).first_layout()
             (domain,) = layout.domains.values()
             forest = domain.structure.forest
             assert sum(above is None for above in forest.parent.values()) == 1
             assert problems(forest, domain.structure.table) == []
         with pytest.raises(CrossDomain):
             apart.taking("a", "", ("a", "c"))
-    whole = Cluster.of(groups, open=True).first_layout()
+    whole = cluster_of_groups(groups, open=True).first_layout()
     assert whole.taking("a", "", ("a", "c")).sites == ("a", "b", "c", "d", "e")
     with pytest.raises(CrossDomain):
-        Cluster.of(groups, causal=True).first_layout().taking("a", "", ("a", "c"))
+        cluster_of_groups(groups, causal=True).first_layout().taking("a", "", ("a", "c"))
 
 
 def test_an_open_star_still_has_one_site_that_orders_everything() -> None:
     groups = {"x": ["a", "b"], "y": ["c", "d"]}
-    cluster = Cluster.of(groups, protocol="centralized", open=True)
+    cluster = cluster_of_groups(groups, protocol="centralized", open=True)
     assert len(set(structure_of(cluster, "x").forest.primary.values())) == 1
 
 
 def test_a_protocol_that_needs_a_builder_gets_it() -> None:
-    cluster = Cluster.of({"x": ["a", "b"], "y": ["b", "c"]}, builder="greedy")
+    cluster = cluster_of_groups({"x": ["a", "b"], "y": ["b", "c"]}, builder="greedy")
     assert cluster.build(cluster.table, "greedy", "centralized").builder == "star"
     assert cluster.build(cluster.table, "greedy", "propagation").builder == "greedy"
 
@@ -270,7 +273,7 @@ def test_a_protocol_that_needs_a_builder_gets_it() -> None:
 def test_any_protocol_runs_under_either_policy(protocol: str, on_failure: str, whole: bool) -> None:
     """Sites do not exclude each other yet: what does not support it is not refused."""
     groups = {"x": ["a", "b"], "y": ["c", "d"], "z": ["c", "d", "e"]}
-    cluster = Cluster.of(groups, protocol=protocol, on_failure=on_failure, open=whole)
+    cluster = cluster_of_groups(groups, protocol=protocol, on_failure=on_failure, open=whole)
     layout = cluster.first_layout()
     assert len(layout.domains) == (1 if whole else 2)
     for site in cluster.sites:
@@ -293,9 +296,11 @@ TABLE = {"x": ["a", "b", "c"], "y": ["b", "c"], "z": ["c", "d", "e"], "w": ["a",
     ],
 )
 def test_the_founding_covers_what_may_change_later(other: dict[str, Any]) -> None:
-    first = Cluster.of(TABLE, builder="greedy").first_layout().founding
+    first = cluster_of_groups(TABLE, builder="greedy").first_layout().founding
     assert len(first) == 32
-    assert first != Cluster.of(TABLE, **{"builder": "greedy", **other}).first_layout().founding
+    assert (
+        first != cluster_of_groups(TABLE, **{"builder": "greedy", **other}).first_layout().founding
+    )
 
 
 @pytest.mark.parametrize(
@@ -310,13 +315,13 @@ def test_the_founding_covers_what_may_change_later(other: dict[str, Any]) -> Non
     ],
 )
 def test_the_terms_cover_what_never_changes(other: dict[str, Any]) -> None:
-    assert Cluster.of(TABLE).terms() != Cluster.of(TABLE, **other).terms()
+    assert cluster_of_groups(TABLE).terms() != cluster_of_groups(TABLE, **other).terms()
 
 
 def test_neither_covers_what_may_differ_from_site_to_site() -> None:
     groups = {"x": ["a", "b"]}
-    here = Cluster.of(groups)
-    there = Cluster.of(groups, addresses={"a": "127.0.0.2:1"}, limits={"retention": "1h"})
+    here = cluster_of_groups(groups)
+    there = cluster_of_groups(groups, addresses={"a": "127.0.0.2:1"}, limits={"retention": "1h"})
     assert there.terms() == here.terms()
     assert there.first_layout().founding == here.first_layout().founding
 
@@ -336,7 +341,10 @@ def test_the_same_groups_in_another_order_make_the_same_structure(
     names = list(listed)
     shuffled.shuffle(names)
     other = {name: shuffled.sample(listed[name], len(listed[name])) for name in names}
-    first, second = Cluster.of(listed, sites=sites), Cluster.of(other, sites=sites[::-1])
+    first, second = (
+        cluster_of_groups(listed, sites=sites),
+        cluster_of_groups(other, sites=sites[::-1]),
+    )
     assert first.first_layout() == second.first_layout()
     for domain in first.first_layout().domains.values():
         table = GroupTable.of(domain.structure.groups, sites=list(domain.structure.forest.parent))
@@ -347,7 +355,7 @@ def test_the_structure_is_the_same_in_every_process() -> None:
     groups = {f"g{n}": [f"s{n}", f"s{n + 1}", f"s{n * 7 % 30 + 30}"] for n in range(1, 28, 2)}
     code = (
         "from ordercast.net.cluster.config import Cluster;"
-        f"print(Cluster.of({groups!r}).first_layout().founding)"
+        f"print(cluster_of_groups({groups!r}).first_layout().founding)"
     )
     found = {
         subprocess.run(
@@ -359,7 +367,7 @@ def test_the_structure_is_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert found == {Cluster.of(groups).first_layout().founding + "\n"}
+    assert found == {cluster_of_groups(groups).first_layout().founding + "\n"}
 
 
 VALUES = st.recursive(
@@ -384,7 +392,7 @@ VALUES = st.recursive(
 def test_whatever_stands_in_a_field_is_taken_or_refused_in_one_line(
     place: tuple[str, ...], value: Any
 ) -> None:
-    from ordercast.net.cluster.file import cluster_from
+    from ordercast.net.cluster.file import cluster_of_data
 
     data: dict[str, Any] = {
         "cluster": {"name": "demo"},
@@ -399,7 +407,7 @@ def test_whatever_stands_in_a_field_is_taken_or_refused_in_one_line(
     else:
         data[place[0]][place[1]] = value
     try:
-        cluster = cluster_from(data, source="x.toml", base=Path())
+        cluster = cluster_of_data(data, source="x.toml", base=Path())
     except ConfigError as error:
         message = str(error)
         assert message.startswith("x.toml: ")
@@ -418,10 +426,10 @@ def test_any_other_text_is_refused_in_one_line(text: str) -> None:
 
 def test_ties_decide_who_is_above_whom() -> None:
     groups = {"x": ["a", "b"], "y": ["a", "b"]}
-    assert structure_of(Cluster.of(groups, builder="greedy"), "x").parent("b") == "a"
-    preferred = Cluster.of(groups, builder="greedy", tie=["b"])
+    assert structure_of(cluster_of_groups(groups, builder="greedy"), "x").parent("b") == "a"
+    preferred = cluster_of_groups(groups, builder="greedy", tie=["b"])
     assert structure_of(preferred, "x").parent("a") == "b"
     with pytest.raises(ConfigError, match=r"cluster\.tie: settles ties of 'greedy' only"):
-        Cluster.of(groups, builder="star", tie=["b"])
+        cluster_of_groups(groups, builder="star", tie=["b"])
     with pytest.raises(ConfigError, match=r"cluster\.tie: there is no site 'q'"):
-        Cluster.of(groups, tie=["q"])
+        cluster_of_groups(groups, tie=["q"])

@@ -9,7 +9,7 @@ import pytest
 from ordercast.cli import main
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.errors import ConfigError
-from ordercast.net.cluster.config import parse_cluster
+from ordercast.net.cluster.file import parse_cluster
 
 FILE = """
 [cluster]

@@ -17,7 +17,7 @@ from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, Placed, pack_payloads
 from ordercast.net.export.history import Exported, export
-from ordercast.net.store.openings import open_event
+from ordercast.net.store.events import opening_event
 from support.stores.exporting import GROUPS, Cluster, counts
 from support.stores.records import anew, as_nobody, engine, flush, kill, open_store, write
 
@@ -335,7 +335,7 @@ def test_stores_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     assert "b.db: was last run with another 'deliver' than" in refusal(folder)
     other.describe(deliver="agreed", on_failure="wait", epochs=[])
     opened = EpochOpened(1, 0, "propagation", "greedy", ("g",), ("g",), (("g", ("b",)),), ())
-    write(other, events=[open_event(opened)], at_ns=1)
+    write(other, events=[opening_event(opened)], at_ns=1)
     other.close_sync()
     assert "b.db: tells epoch 1 otherwise than" in refusal(folder)
 

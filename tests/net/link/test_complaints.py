@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ordercast.net.link.complaints import STRANGERS, Complaints, Refused
+from ordercast.net.link.complaints import STRANGERS, Complaints, LinkTrouble
 
 log = logging.getLogger("ordercast.test.complaints")
 
@@ -19,8 +19,8 @@ def test_a_cause_is_said_once_for_each_peer_and_always_counted(
     complaints = Complaints(log, ["a", "b"])
     for _ in range(5):
         for who in ("a", "b", "192.0.2.1"):
-            complaints.say(who, Refused("wrong frame", "of 3 bytes"))
-            complaints.say(who, Refused("silent"))
+            complaints.say(who, LinkTrouble("wrong frame", "of 3 bytes"))
+            complaints.say(who, LinkTrouble("silent"))
     assert sorted(lines(caplog)) == sorted(
         f"{who}: {what}"
         for who in ("a", "b", "192.0.2.1")
@@ -32,11 +32,11 @@ def test_a_cause_is_said_once_for_each_peer_and_always_counted(
 def test_what_happens_after_a_good_connection_is_news(caplog: pytest.LogCaptureFixture) -> None:
     complaints = Complaints(log, ["a", "b"])
     for who in ("a", "b", "192.0.2.1"):
-        complaints.say(who, Refused("silent"))
+        complaints.say(who, LinkTrouble("silent"))
     complaints.forget("a")
     caplog.clear()
     for who in ("a", "b", "192.0.2.1"):
-        complaints.say(who, Refused("silent"))
+        complaints.say(who, LinkTrouble("silent"))
     assert lines(caplog) == ["a: silent"]
 
 
@@ -45,11 +45,11 @@ def test_strangers_of_many_hosts_fill_neither_memory_nor_log_and_hide_no_site(
 ) -> None:
     complaints = Complaints(log, ["a"])
     for number in range(3 * STRANGERS):
-        complaints.say(f"host{number}", Refused("no hello"))
+        complaints.say(f"host{number}", LinkTrouble("no hello"))
     assert len(caplog.records) == STRANGERS + 1
     assert lines(caplog)[-1] == "refusals of many hosts: further hosts are only counted"
     assert complaints.counts["no hello"] == 3 * STRANGERS
-    complaints.say("a", Refused("silent"))
+    complaints.say("a", LinkTrouble("silent"))
     assert lines(caplog)[-1] == "a: silent"
 
 

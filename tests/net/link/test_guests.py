@@ -10,7 +10,7 @@ import pytest
 
 import ordercast
 from ordercast.model.epochs import RemoveGroup
-from ordercast.net.link.certificates import add_certificates
+from ordercast.net.cluster.certificates import add_certificates
 from ordercast.net.link.connection import LinkLimits
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.site import meeting

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordercast.net.link.complaints import Refused
+from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.hello import (
     HELLO_BYTES,
     Hello,
@@ -50,7 +50,7 @@ def test_a_part_of_a_hello_is_waited_for(hello: Hello, data: st.DataObject) -> N
 def refusal_of(data: bytes | bytearray) -> str:
     try:
         return "waited for" if split_hello(data) is None else "taken"
-    except Refused as refused:
+    except LinkTrouble as refused:
         return refused.cause
 
 
@@ -83,7 +83,7 @@ def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
     ],
 )
 def test_a_refusal_says_what_came(data: bytes, line: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(LinkTrouble) as caught:
         split_hello(data)
     assert str(caught.value) == line
 
@@ -102,7 +102,7 @@ def test_a_refusal_says_what_came(data: bytes, line: str) -> None:
 )
 def test_fields_out_of_range_are_refused(changes: dict[str, object]) -> None:
     fields = {name: getattr(HELLO, name) for name in HELLO.__struct_fields__}
-    with pytest.raises(Refused, match="a field is not what it must be"):
+    with pytest.raises(LinkTrouble, match="a field is not what it must be"):
         split_hello(encode_hello(Hello(**{**fields, **changes})))
 
 
@@ -128,14 +128,14 @@ def test_a_hello_must_mean_us_and_agree(ours: Identity, site: str, line: str | N
     if line is None:
         check_hello(HELLO, ours, site, KNOWN)
         return
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(LinkTrouble) as caught:
         check_hello(HELLO, ours, site, KNOWN)
     assert line in str(caught.value)
 
 
 def test_a_site_that_is_not_in_the_cluster_is_refused() -> None:
     with pytest.raises(
-        Refused, match=r"unknown site: 'b' is not, or no longer, of .*site add CLUSTER b"
+        LinkTrouble, match=r"unknown site: 'b' is not, or no longer, of .*site add CLUSTER b"
     ):
         check_hello(HELLO, Identity("demo", terms={"protocol": "ring"}), "a", {"c": None})
 
@@ -159,9 +159,11 @@ def test_a_founding_that_is_not_known_agrees_with_every_other(
     if agrees:
         check_terms({**theirs, "a": ""}, {**ours, "a": ""})
     else:
-        with pytest.raises(Refused, match=r"'founding' is .* two clusters of one name"):
+        with pytest.raises(LinkTrouble, match=r"'founding' is .* two clusters of one name"):
             check_terms({**theirs, "a": ""}, {**ours, "a": ""})
-    with pytest.raises(Refused, match="'a' is '' there, '1' here"):  # no other term is so lenient
+    with pytest.raises(
+        LinkTrouble, match="'a' is '' there, '1' here"
+    ):  # no other term is so lenient
         check_terms({"a": ""}, {"a": "1"})
 
 
@@ -171,5 +173,5 @@ def test_a_reason_is_cut_and_in_ascii_so_that_it_always_fits() -> None:
     assert found is not None
     assert found[0].refusal == ("\\xe9" * 100)
     ours = Identity("demo", terms={"protocol": "ring"})
-    with pytest.raises(Refused, match="it refuses us: so it is"):
+    with pytest.raises(LinkTrouble, match="it refuses us: so it is"):
         check_hello(Hello(**{**fields, "refusal": "so it is"}), ours, "a", KNOWN)

@@ -10,18 +10,18 @@ from ordercast.model.errors import FrameError
 from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.net.link.seals import (
     OVERHEAD_BYTES,
-    Authentic,
+    AuthenticSeal,
     Forged,
     MakeSeal,
-    Secret,
-    opened,
+    SecretSeal,
+    open_datagram,
+    seal_datagram,
     seal_for,
-    sealed,
 )
 from ordercast.wire.datagrams import HEADER_BYTES, Beat, Datagram, Piece, PieceRequest
 
 KEY, OTHER = bytes(range(32)), bytes(32)
-BOTH = pytest.mark.parametrize("make", [Authentic, Secret])
+BOTH = pytest.mark.parametrize("make", [AuthenticSeal, SecretSeal])
 SAMPLES: list[Datagram] = [
     Piece(7, 1, True, False, b"the payload of somebody"),
     Piece(7, LARGEST_NUMBER, False, True, b""),
@@ -33,18 +33,18 @@ SAMPLES: list[Datagram] = [
 @BOTH
 @pytest.mark.parametrize("datagram", SAMPLES, ids=lambda each: type(each).__name__)
 def test_what_is_sealed_is_opened(make: MakeSeal, datagram: Datagram) -> None:
-    assert opened(sealed(datagram, make(KEY)), {7: make(KEY)}.get) == datagram
+    assert open_datagram(seal_datagram(datagram, make(KEY)), {7: make(KEY)}.get) == datagram
 
 
 @BOTH
 @pytest.mark.parametrize("datagram", SAMPLES, ids=lambda each: type(each).__name__)
 def test_no_bit_can_be_changed(make: MakeSeal, datagram: Datagram) -> None:
-    data = bytearray(sealed(datagram, make(KEY)))
+    data = bytearray(seal_datagram(datagram, make(KEY)))
     seals = {7: make(KEY)}
     for bit in range(8 * len(data)):
         data[bit // 8] ^= 1 << bit % 8
         with contextlib.suppress(FrameError):
-            assert opened(bytes(data), seals.get) is None  # of another stream
+            assert open_datagram(bytes(data), seals.get) is None  # of another stream
         data[bit // 8] ^= 1 << bit % 8
 
 
@@ -52,22 +52,22 @@ def test_no_bit_can_be_changed(make: MakeSeal, datagram: Datagram) -> None:
 def test_another_key_opens_nothing(make: MakeSeal) -> None:
     for datagram in SAMPLES:
         with pytest.raises(Forged):
-            opened(sealed(datagram, make(OTHER)), {7: make(KEY)}.get)
+            open_datagram(seal_datagram(datagram, make(OTHER)), {7: make(KEY)}.get)
 
 
 @BOTH
 def test_a_cut_datagram_is_refused(make: MakeSeal) -> None:
-    data = sealed(SAMPLES[0], make(KEY))
+    data = seal_datagram(SAMPLES[0], make(KEY))
     for size in range(len(data)):
         with pytest.raises(FrameError):
-            opened(data[:size], {7: make(KEY)}.get)
+            open_datagram(data[:size], {7: make(KEY)}.get)
 
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused(data: bytes) -> None:
-    for start in (b"", sealed(SAMPLES[0], Authentic(KEY))[:HEADER_BYTES]):
+    for start in (b"", seal_datagram(SAMPLES[0], AuthenticSeal(KEY))[:HEADER_BYTES]):
         with pytest.raises(FrameError):
-            opened(start + data, {7: Authentic(KEY)}.get)
+            open_datagram(start + data, {7: AuthenticSeal(KEY)}.get)
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_garbage_is_refused(data: bytes) -> None:
 )
 def test_a_wrong_field_is_named_even_under_the_right_key(datagram: Datagram, says: str) -> None:
     with pytest.raises(FrameError, match=says):
-        opened(sealed(datagram, Authentic(KEY)), {7: Authentic(KEY)}.get)
+        open_datagram(seal_datagram(datagram, AuthenticSeal(KEY)), {7: AuthenticSeal(KEY)}.get)
 
 
 def test_with_certificates_payloads_are_hidden() -> None:
     body = SAMPLES[0].body if isinstance(SAMPLES[0], Piece) else b""
-    assert body in sealed(SAMPLES[0], seal_for(secret=False)(KEY))
-    assert body not in sealed(SAMPLES[0], seal_for(secret=True)(KEY))
+    assert body in seal_datagram(SAMPLES[0], seal_for(secret=False)(KEY))
+    assert body not in seal_datagram(SAMPLES[0], seal_for(secret=True)(KEY))
 
 
 @BOTH
 def test_a_piece_is_sealed_alike_by_whoever_sends_it_again(make: MakeSeal) -> None:
-    assert sealed(SAMPLES[0], make(KEY)) == sealed(SAMPLES[0], make(KEY))
-    header_and_tag = len(sealed(Piece(7, 2, True, True, b""), make(KEY)))
+    assert seal_datagram(SAMPLES[0], make(KEY)) == seal_datagram(SAMPLES[0], make(KEY))
+    header_and_tag = len(seal_datagram(Piece(7, 2, True, True, b""), make(KEY)))
     assert header_and_tag == OVERHEAD_BYTES

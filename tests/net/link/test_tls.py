@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from ordercast.model.errors import ConfigError
-from ordercast.net.link.certificates import (
+from ordercast.net.cluster.certificates import (
     make_authority,
     make_site_certificate,
     read_authority,
     write_certificates,
 )
-from ordercast.net.link.complaints import Refused
-from ordercast.net.link.tls import Certificates, Session, TlsConfig
+from ordercast.net.link.complaints import LinkTrouble
+from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from support.network.links import (
     CLUSTER,
     End,
@@ -331,9 +331,9 @@ def test_only_tls_1_3_is_spoken(certs: Path) -> None:
     old.check_hostname = False
     old.verify_mode = ssl.CERT_NONE
     old.maximum_version = ssl.TLSVersion.TLSv1_2
-    client = Session(old, server_side=False)
+    client = TlsSession(old, server_side=False)
     server = Certificates(TlsConfig(certs), CLUSTER, "a").session(server_side=True)
     client.handshake()
     server.feed(client.outgoing())
-    with pytest.raises(Refused, match="TLS failed: unsupported protocol"):
+    with pytest.raises(LinkTrouble, match="TLS failed: unsupported protocol"):
         server.handshake()

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from ordercast.model.errors import ConfigError
-from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.peers import Peer
@@ -386,7 +386,7 @@ def test_a_port_in_use_is_one_clear_line() -> None:
 @pytest.mark.parametrize("host", ["Localhost", "LOCALHOST", "127.0.0.2", "::1"])
 def test_the_transport_takes_as_loopback_what_the_cluster_file_takes(host: str) -> None:
     shown = f"[{host}]" if ":" in host else host
-    cluster = Cluster.of({"x": ["a", "b"]}, addresses={"b": f"{shown}:7101"})
+    cluster = cluster_of_groups({"x": ["a", "b"]}, addresses={"b": f"{shown}:7101"})
     assert cluster.address("b") == (host, 7101)
     End("a", cluster.addresses())
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.tls import TlsConfig
 from support.network.links import CLUSTER, Runner, both_loops
 from support.network.proxy import KINDS

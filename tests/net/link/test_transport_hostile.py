@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ordercast.model.options import MILLISECOND
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig

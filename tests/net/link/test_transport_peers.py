@@ -9,7 +9,7 @@ import pytest
 
 from ordercast.model.epochs import AddGroup
 from ordercast.model.limits import MEMBERS, RECORDS
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.link.tls import TlsConfig
 from ordercast.wire.codec import WireFrame

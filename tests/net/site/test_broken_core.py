@@ -9,7 +9,7 @@ import pytest
 
 import ordercast
 from ordercast.core.epochs.member import Member
-from ordercast.net.cluster.config import read_cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.daemon.daemon import run_daemon
 from ordercast.net.site.node import Node
 from support.clusters.processes import write_cluster

@@ -9,7 +9,7 @@ import pytest
 
 import ordercast
 from ordercast.model.errors import ConfigError, StoreCorrupt
-from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.founding import begin, remember
 from ordercast.net.store.memory import MemoryStore
@@ -74,7 +74,7 @@ def test_the_same_file_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 def test_a_newcomer_needs_an_address_once() -> None:
-    cluster = Cluster.of({"alpha": ["a", "b"]})
+    cluster = cluster_of_groups({"alpha": ["a", "b"]})
     with pytest.raises(ConfigError, match=r"no site 'd'.*; a site that is added while the cluster"):
         begin(cluster, "d", MemoryStore())
     for wrong in ("nonsense", "host:port", "h:99999"):
@@ -89,7 +89,7 @@ def test_a_newcomer_needs_an_address_once() -> None:
 
 
 def test_a_store_whose_founding_is_no_founding_is_refused() -> None:
-    cluster = Cluster.of({"alpha": ["a", "b"]})
+    cluster = cluster_of_groups({"alpha": ["a", "b"]})
     store = MemoryStore()
     remember(store, cluster, cluster.first_layout(), ("127.0.0.1", 1))
     again = begin(cluster, "a", store)

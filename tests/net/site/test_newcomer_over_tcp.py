@@ -8,7 +8,7 @@ import pytest
 
 import ordercast
 from ordercast.model.errors import ConfigError
-from ordercast.net.link.certificates import add_certificates
+from ordercast.net.cluster.certificates import add_certificates
 from ordercast.net.site.node import Node
 from support.clusters.processes import NAME, write_cluster
 from support.clusters.sites import GROUPS

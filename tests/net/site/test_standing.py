@@ -11,7 +11,7 @@ import pytest
 
 from ordercast.cli.status import as_table
 from ordercast.model.errors import ConfigError
-from ordercast.net.daemon.watch import Watcher
+from ordercast.net.daemon.operator_log import OperatorLog
 from ordercast.net.local import local_cluster
 from ordercast.net.site.status import status_of, troubles
 from support.clusters.excluding import all_back, cluster_of, cut_off_root, until
@@ -59,7 +59,7 @@ async def test_a_rollback_is_told_to_the_operator(
     told: list[tuple[str, dict[str, Any]]] = []
     async with cluster_of(tmp_path) as cluster:
         root = await cut_off_root(cluster)
-        watcher = Watcher(cluster[root], lambda kind, detail: told.append((kind, detail)))
+        watcher = OperatorLog(cluster[root], lambda kind, detail: told.append((kind, detail)))
         try:
             cluster.heal()
             await until(lambda: any(kind == "rollback" for kind, _ in told))

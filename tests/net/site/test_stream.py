@@ -15,8 +15,8 @@ from ordercast.core.outbox import Passed
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
 from ordercast.net.site.stream import EpochOpened, Gap, GapBatch, Lag, Stream
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.memory import MemoryStore
-from ordercast.net.store.written import Written
 from support.clusters.sites import turns
 from support.harness import loops
 
@@ -82,7 +82,7 @@ class Side:
             batch = Batch("a", 1, "alpha", self.position + 1, count, pack_payloads(payloads))
             placed = Placed(Key((0, self.position + 1), "a"), self.position + 1, batch)
             kept = Kept(self.epoch, Passed(placed, "a", False), True)
-            self.store.write(Written(records=[kept]))
+            self.store.write(StoreBox(records=[kept]))
             made.append(DeliveredBatch(self.position + 1, self.epoch, placed))
             self.position += count
         self.stream.add(made)
@@ -212,7 +212,7 @@ def test_what_the_log_no_longer_has_is_told_in_one_line() -> None:
     async def run() -> None:
         side = Side(stored=True, shed=False)
         side.add([5] * 2)
-        side.store.write(Written(confirmed=10))
+        side.store.write(StoreBox(confirmed=10))
         side.stream._recent.clear()
         with pytest.raises(ConfigError, match="position 1 is no longer kept"):
             await anext(side.stream.deliveries(1))

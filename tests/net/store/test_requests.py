@@ -12,7 +12,7 @@ from ordercast.model.errors import TooLarge, UnknownGroup, WindowFull
 from ordercast.model.messages import Delivery
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node
-from ordercast.net.store.written import Written
+from ordercast.net.store.box import StoreBox
 from support.clusters.served import served
 from support.harness.loops import in_loop
 
@@ -29,7 +29,7 @@ def primary(cluster: LocalCluster) -> str:
 def never_stores(node: Node) -> None:
     """Nothing becomes durable any more: the disk hangs, and then the process is killed."""
 
-    def hang(box: Written, then: Callable[[], None]) -> None:
+    def hang(box: StoreBox, then: Callable[[], None]) -> None:
         del then
         node.store.requests.note(box)
 

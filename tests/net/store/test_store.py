@@ -12,8 +12,9 @@ from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Begin, Entry, Finish, JoinGroup, Nothing
 from ordercast.model.errors import ConfigError, Error
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.requests import MOST_CLIENTS, MOST_OPEN
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.store import Store
 from support.harness import loops
 from support.stores.records import accepted, anew, ask, engine, flush, kept, kill, open_store, write
 
@@ -40,7 +41,7 @@ def test_calls_come_in_the_order_of_the_boxes_and_on_the_event_loop(tmp_path: Pa
 
         for number in range(1, 301):
             records = [accepted(number)] if number % 3 else []  # some ask for nothing
-            store.write(Written(records=records, at_ns=1), lambda n=number: then(n))  # type: ignore[misc]
+            store.write(StoreBox(records=records, at_ns=1), lambda n=number: then(n))  # type: ignore[misc]
             if number % 50 == 0:
                 await asyncio.sleep(0.002)
         await done.wait()
@@ -60,11 +61,11 @@ def test_what_is_queued_together_is_one_commit(tmp_path: Path) -> None:
         entered.set()
         assert go.wait(30)
 
-    store.write(Written(records=[accepted(1)]), stall)
+    store.write(StoreBox(records=[accepted(1)]), stall)
     assert entered.wait(30)
     before = store.commits
     for seq in range(2, 1_002):
-        store.write(Written(records=[accepted(seq)]), None)
+        store.write(StoreBox(records=[accepted(seq)]), None)
     go.set()
     flush(store)
     assert store.commits - before <= 2  # `flush` may come late
@@ -80,7 +81,7 @@ def test_a_call_that_fails_does_not_stop_the_next(tmp_path: Path) -> None:
     def fail() -> None:
         raise RuntimeError("of the application")
 
-    store.write(Written(records=[accepted(1)]), fail)
+    store.write(StoreBox(records=[accepted(1)]), fail)
     flush(store)
     store.close_sync()
 
@@ -163,7 +164,7 @@ def test_cursors_and_boots_survive(tmp_path: Path) -> None:
 def test_a_cursor_alone_is_written_a_little_later(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     write(store, kept(1, 10), at_ns=1)
-    flush(store, Written(delivered=9))
+    flush(store, StoreBox(delivered=9))
     for _ in range(300):
         found = ask(store, "SELECT value FROM state WHERE key = 'delivered'")
         if found == [9]:
@@ -216,7 +217,7 @@ def test_a_position_that_is_forgotten_is_told(tmp_path: Path) -> None:
 
 def test_requests_are_known_at_once_and_after_a_kill(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
-    store.write(Written(requests=[(b"k", 1, "g", 7, 2), (b"k", 2, "g", 9, 1)], at_ns=1), None)
+    store.write(StoreBox(requests=[(b"k", 1, "g", 7, 2), (b"k", 2, "g", 9, 1)], at_ns=1), None)
     assert store.request(b"k", 1) == ("g", 7, 2)
     assert store.request(b"k", 3) is None
     assert store.request(b"other", 1) is None
@@ -254,8 +255,8 @@ def test_the_clients_heard_last_are_kept_whatever_the_clock_says(
     store = open_store(tmp_path / "a.db")
     names = [b"%04d" % n for n in range(MOST_CLIENTS)]
     for n, name in enumerate(names):  # while the clock goes backwards
-        store.write(Written(requests=[(name, 1, "g", n + 1, 1)], at_ns=10**12 - n), None)
-    store.write(Written(requests=[(names[0], 2, "g", 9_999, 1)], at_ns=0), None)
+        store.write(StoreBox(requests=[(name, 1, "g", n + 1, 1)], at_ns=10**12 - n), None)
+    store.write(StoreBox(requests=[(names[0], 2, "g", 9_999, 1)], at_ns=0), None)
     flush(store)
     if restarts:
         store = reopened(store)
@@ -272,8 +273,8 @@ def test_a_client_that_has_all_its_answers_costs_nothing(tmp_path: Path) -> None
     write(store, requests=[(b"open", 1, "g", 1, 1)])
     for n in range(2 * MOST_CLIENTS):
         client = b"%04d" % n
-        store.write(Written(requests=[(client, 1, "g", n + 2, 1)]), None)
-        store.write(Written(answered=[(client, 1)]), None)
+        store.write(StoreBox(requests=[(client, 1, "g", n + 2, 1)]), None)
+        store.write(StoreBox(answered=[(client, 1)]), None)
     flush(store)
     assert len(store.requests) == rows(store, "requests") == 1
     assert store.request(b"open", 1) == ("g", 1, 1)
@@ -284,8 +285,8 @@ def test_what_is_answered_before_it_is_durable_leaves_no_row(tmp_path: Path) -> 
     """Both boxes go with one commit, which deletes before it inserts."""
     store = open_store(tmp_path / "a.db")
     for n in range(100):
-        store.write(Written(requests=[(b"k", n + 1, "g", n + 1, 1)]), None)
-        store.write(Written(answered=[(b"k", n + 1)]), None)
+        store.write(StoreBox(requests=[(b"k", n + 1, "g", n + 1, 1)]), None)
+        store.write(StoreBox(answered=[(b"k", n + 1)]), None)
     flush(store)
     assert rows(store, "requests") == 0
     store.close_sync()
@@ -311,7 +312,7 @@ def test_a_client_has_only_so_many_requests_open(tmp_path: Path) -> None:
     numbers = range(1, MOST_OPEN + 101)
     for start in numbers[::100]:
         requests = [(b"k", number, "g", number, 1) for number in range(start, start + 100)]
-        store.write(Written(requests=requests, at_ns=1), None)
+        store.write(StoreBox(requests=requests, at_ns=1), None)
     flush(store)
     assert store.request(b"k", 100) is None
     assert store.request(b"k", 101) is not None
@@ -323,7 +324,7 @@ def test_a_client_with_a_wide_window_has_all_of_it_remembered(tmp_path: Path) ->
     store = open_store(tmp_path / "a.db")
     store.requests.allow(MOST_OPEN)
     requests = [(b"k", number, "g", number, 1) for number in range(1, 2 * MOST_OPEN + 2)]
-    store.write(Written(requests=requests, at_ns=1), None)
+    store.write(StoreBox(requests=requests, at_ns=1), None)
     flush(store)
     assert store.request(b"k", 1) is None
     assert store.request(b"k", 2) is not None
@@ -378,14 +379,14 @@ def test_a_closed_store_takes_nothing(tmp_path: Path) -> None:
     store.close_sync()
     store.close_sync()
     with pytest.raises(Error, match="the store is closed"):
-        store.write(Written(), None)
+        store.write(StoreBox(), None)
 
 
 def test_everything_queued_is_written_before_the_end(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     called: list[int] = []
     for seq in range(1, 501):
-        store.write(Written(records=[accepted(seq)]), lambda seq=seq: called.append(seq))  # type: ignore[misc]
+        store.write(StoreBox(records=[accepted(seq)]), lambda seq=seq: called.append(seq))  # type: ignore[misc]
     store.close_sync()
     assert called == list(range(1, 501))
     again = open_store(tmp_path / "a.db")

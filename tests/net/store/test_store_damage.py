@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.store import Store
 from support.stores.records import accepted, as_nobody, kept, kill, open_store, write
 
 COMMITS = 5
@@ -163,7 +164,7 @@ def test_damage_that_a_writer_meets_is_told_in_one_line_and_nothing_is_acknowled
     path.write_bytes(whole[:PAGE_BYTES] + b"\xa5" * (len(whole) - PAGE_BYTES))
     store._db.execute("PRAGMA shrink_memory").fetchall()  # so that pages are read again
     acknowledged = threading.Event()
-    store.write(Written(records=[accepted(61)], at_ns=1), acknowledged.set)
+    store.write(StoreBox(records=[accepted(61)], at_ns=1), acknowledged.set)
     assert failed.wait(30)
     store.close_sync()
     assert not acknowledged.is_set()

@@ -11,10 +11,11 @@ from ordercast.core.epochs.voters_log import Ballot
 from ordercast.core.outbox import Accepted
 from ordercast.model.errors import StoreCorrupt
 from ordercast.model.messages import Batch, pack_payloads
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import opening_event
 from ordercast.net.store.memory import MemoryStore
-from ordercast.net.store.openings import open_event
 from ordercast.net.store.rows import checkpoint_checksum
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.store import Store
 from support.stores.records import (
     accepted,
     anew,
@@ -189,8 +190,10 @@ def test_messages_to_groups_elsewhere_do_not_hold_back_what_is_forgotten(tmp_pat
 def test_epochs_opened_come_back_each_once(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     assert store.opened() == []
-    write(store, events=[open_event(OPENED[0])], at_ns=1)
-    write(store, events=[open_event(OPENED[0]), open_event(OPENED[1])], at_ns=1)  # a restart's
+    write(store, events=[opening_event(OPENED[0])], at_ns=1)
+    write(
+        store, events=[opening_event(OPENED[0]), opening_event(OPENED[1])], at_ns=1
+    )  # a restart's
     assert store.opened() == OPENED
     again = reopened(store)
     assert again.opened() == OPENED
@@ -213,7 +216,7 @@ def test_a_store_has_a_number_of_its_own_for_ever(tmp_path: Path) -> None:
 def test_what_a_site_was_founded_with_is_there_before_its_first_record(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     assert (store.founded, store.founding, store.address) == (b"", "", "")
-    store.found(b"\x00layout", "digest", "127.0.0.1:7104")
+    store.keep_founding(b"\x00layout", "digest", "127.0.0.1:7104")
     write(store, Ballot(1, None), at_ns=1)
     again = reopened(store)
     assert (again.founded, again.founding) == (b"\x00layout", "digest")
@@ -223,10 +226,10 @@ def test_what_a_site_was_founded_with_is_there_before_its_first_record(tmp_path:
 
 def test_a_memory_store_knows_its_epochs_and_founding_while_it_lives() -> None:
     store = MemoryStore()
-    store.found(b"layout", "digest", "here:1")
+    store.keep_founding(b"layout", "digest", "here:1")
     assert (store.founded, store.founding, store.address) == (b"layout", "digest", "here:1")
-    store.write(Written(records=[kept(1, epoch=4)], events=[open_event(OPENED[0])]))
-    store.write(Written(records=[kept(2, epoch=6)], events=[open_event(one) for one in OPENED]))
+    store.write(StoreBox(records=[kept(1, epoch=4)], events=[opening_event(OPENED[0])]))
+    store.write(StoreBox(records=[kept(2, epoch=6)], events=[opening_event(one) for one in OPENED]))
     assert store.opened() == OPENED
     assert [found.epoch for found in store.read(1, 9)] == [4, 6]
 

@@ -15,7 +15,8 @@ import pytest
 from ordercast.core.epochs.records import MemberRecord
 from ordercast.core.outbox import Accepted
 from ordercast.net.store import writer as store_writer
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.store import Store
 from support.stores.records import SOON_S, accepted, flush, open_store, write
 
 
@@ -55,7 +56,7 @@ def test_a_full_store_acknowledges_nothing_and_goes_on_when_there_is_room(
     acknowledged: list[int] = []
     with caplog.at_level(logging.WARNING, "ordercast.net.store"):
         for seq in range(2, 12):
-            box = Written(records=[accepted(seq, size=20_000)], at_ns=1)
+            box = StoreBox(records=[accepted(seq, size=20_000)], at_ns=1)
             store.write(box, lambda seq=seq: acknowledged.append(seq))  # type: ignore[misc]
         wait_until("nobody was told", failed)
         time.sleep(0.3)  # many tries
@@ -85,7 +86,7 @@ def test_a_full_store_can_be_closed_and_lacks_only_what_was_not_acknowledged(
     write(store, accepted(1), at_ns=1)
     limit_pages(store, 1)
     acknowledged = threading.Event()
-    store.write(Written(records=[accepted(2, size=200_000)], at_ns=1), acknowledged.set)
+    store.write(StoreBox(records=[accepted(2, size=200_000)], at_ns=1), acknowledged.set)
     wait_until("nobody was told", failed)
     store.close_sync()
     assert not acknowledged.is_set()
@@ -102,8 +103,10 @@ CHILD = """
 import resource, sys, threading, time
 from pathlib import Path
 from ordercast.net.store import writer as store_writer
-from ordercast.net.store.store import Written
-from support.stores.records import accepted, flush, open_store
+from ordercast.net.store.box import StoreBox
+from support.stores.records import accepted
+from support.stores.records import flush
+from support.stores.records import open_store
 
 store_writer.TRY_AGAIN_S = 0.05
 path = Path(sys.argv[1])
@@ -114,7 +117,7 @@ _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
 done = []
 for seq in range(1, 41):
-    box = Written(records=[accepted(seq, size=20_000)], at_ns=1)
+    box = StoreBox(records=[accepted(seq, size=20_000)], at_ns=1)
     store.write(box, lambda s=seq: done.append(s))
 assert failed.wait(30), "not told"
 time.sleep(0.3)

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from ordercast.model.errors import ConfigError, Error
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.memory import MemoryStore
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.store import Store
 from support.stores.records import accepted, kept
 
 
@@ -32,8 +33,8 @@ def test_boxes_are_done_with_at_once() -> None:
     store = memory()
     assert store.restored() == []
     called: list[int] = []
-    store.write(Written(records=[accepted(1), kept(1, 3)]), lambda: called.append(1))
-    store.write(Written(delivered=2), lambda: called.append(2))
+    store.write(StoreBox(records=[accepted(1), kept(1, 3)]), lambda: called.append(1))
+    store.write(StoreBox(delivered=2), lambda: called.append(2))
     assert called == [1, 2]
     assert (store.boot, store.logged, store.delivered, store.confirmed) == (1, 3, 2, 0)
 
@@ -41,9 +42,9 @@ def test_boxes_are_done_with_at_once() -> None:
 def test_it_reads_what_is_not_confirmed() -> None:
     store = memory()
     for number in range(1, 11):
-        store.write(Written(records=[kept(number), kept(number, mine=False)]))
+        store.write(StoreBox(records=[kept(number), kept(number, mine=False)]))
     assert [batch.position for batch in store.read(3, 2)] == [3, 4]
-    store.write(Written(confirmed=6))
+    store.write(StoreBox(confirmed=6))
     assert store.first == 7
     assert [batch.position for batch in store.read(7, 99)] == [7, 8, 9, 10]
     with pytest.raises(ConfigError, match="position 6 is no longer kept; the first that is: 7"):
@@ -53,7 +54,7 @@ def test_it_reads_what_is_not_confirmed() -> None:
 def test_an_application_that_never_confirms_does_not_fill_the_memory() -> None:
     store = memory(kept_bytes=100_000)
     for number in range(1, 1_001):
-        store.write(Written(records=[kept(number, size=1_000)]))
+        store.write(StoreBox(records=[kept(number, size=1_000)]))
     left = store.read(store.first, 10_000)
     assert 50 <= len(left) <= 100
     assert left[-1].position == store.logged == 1_000
@@ -61,7 +62,7 @@ def test_an_application_that_never_confirms_does_not_fill_the_memory() -> None:
 
 def test_requests_are_known_while_the_process_lives() -> None:
     store = memory()
-    store.write(Written(requests=[(b"k", 1, "g", 1, 1)], at_ns=1))
+    store.write(StoreBox(requests=[(b"k", 1, "g", 1, 1)], at_ns=1))
     assert store.request(b"k", 1) == ("g", 1, 1)
 
 
@@ -69,4 +70,4 @@ def test_a_closed_one_takes_nothing() -> None:
     store = memory()
     asyncio.run(store.close(quiet=True))
     with pytest.raises(Error, match="the store is closed"):
-        store.write(Written())
+        store.write(StoreBox())

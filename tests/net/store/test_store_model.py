@@ -20,9 +20,10 @@ from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Finish, Open
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import Batch, DeliveredBatch, Key, MessageId, Placed
-from ordercast.net.store.log_end import Item
-from ordercast.net.store.rollbacks import rollback_event
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import rollback_event
+from ordercast.net.store.log_end import LogItem
+from ordercast.net.store.store import Store
 from support.stores.records import anew, batch, engine, flush, kill, open_store
 
 GROUPS = ("g", "h", "elsewhere")  # the last is not for this site
@@ -87,7 +88,7 @@ class Model(RuleBasedStateMachine):
         assert self.store is not None
         self.later = [] if "forget" in given else [*self.later, *records]
         self.written += 1
-        box = Written(records=records, at_ns=1, **given)  # type: ignore[arg-type]
+        box = StoreBox(records=records, at_ns=1, **given)  # type: ignore[arg-type]
         box.after_attempt = self.attempt
         self.store.write(box, self._tell)
         if self.states:
@@ -178,7 +179,7 @@ class Model(RuleBasedStateMachine):
         position = gone[0][0] - 1 if gone else self.logged
         if not rolls_back and position < self.confirmed:
             return
-        items: list[Item] = []
+        items: list[LogItem] = []
         if gone and rolls_back:
             ids = [
                 (at + n, MessageId(one.origin, 1, one.group, one.seq + n))

@@ -10,9 +10,10 @@ from ordercast.core.epochs.records import Anew
 from ordercast.core.epochs.voters_log import Ballot
 from ordercast.model.errors import ConfigError
 from ordercast.net.cluster.config import Retention
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.cleanup import PIECE
 from ordercast.net.store.file import PAGE_BYTES
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.store import Store
 from support.stores.records import (
     SOON_S,
     accepted,
@@ -47,14 +48,14 @@ def soon(true: Callable[[], bool], what: str) -> None:
 def quiet(store: Store) -> None:
     """Until the store has taken away what it may."""
     flush(store)
-    soon(lambda: not store._writer.sweep._worth, "sweeping never ends")
+    soon(lambda: not store._writer.cleanup._worth, "the cleanup never ends")
 
 
 def test_the_file_does_not_grow_with_what_passes_through(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     largest = 0
     for number in range(1, 30_001):
-        box = Written(records=[kept(number, size=1_000)], at_ns=number)
+        box = StoreBox(records=[kept(number, size=1_000)], at_ns=number)
         if number % 100 == 0:
             box.forget = fold(number)
             box.confirmed = number - 50
@@ -74,7 +75,7 @@ def test_the_file_does_not_grow_with_what_passes_through(tmp_path: Path) -> None
 def test_a_file_that_grew_is_given_back(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
     for number in range(1, 3_001):
-        store.write(Written(records=[kept(number, size=10_000)], at_ns=1), None)
+        store.write(StoreBox(records=[kept(number, size=10_000)], at_ns=1), None)
     flush(store)
     assert count(store) == 3_000
     write(store, forget=fold(3_000), confirmed=3_000)
@@ -166,10 +167,10 @@ def test_rows_go_also_when_own_batches_take_long_to_come_back(
     store = open_store(tmp_path / "a.db", retention=retention)
     under_way, last = 9 * PIECE, 36 * PIECE
     for number in range(1, under_way + 1):
-        store.write(Written(records=[accepted(number, size=100)], at_ns=1), None)
+        store.write(StoreBox(records=[accepted(number, size=100)], at_ns=1), None)
     for number in range(1, last + 1):
         own_and_next = (kept(number), accepted(number + under_way, size=100))
-        box = Written(records=own_and_next, at_ns=1, confirmed=number)
+        box = StoreBox(records=own_and_next, at_ns=1, confirmed=number)
         if number % 100 == 0:
             own = [accepted(n, size=100) for n in range(number + 1, number + under_way + 1)]
             box.forget = anew(number, engine(1, own))
@@ -218,7 +219,7 @@ def test_rows_go_when_they_reach_the_age_though_nothing_is_written(tmp_path: Pat
 def test_a_store_is_kept_near_its_size(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db", retention=Retention("size", 1_000_000))
     for number in range(1, 5_001):
-        box = Written(records=[kept(number, size=1_000)], at_ns=number)
+        box = StoreBox(records=[kept(number, size=1_000)], at_ns=number)
         if number % 50 == 0:
             box.forget = fold(number)
             box.confirmed = number

@@ -16,11 +16,11 @@ from ordercast.model.epochs import Nothing
 from ordercast.model.messages import DeliveredBatch, Key, MessageId, Placed
 from ordercast.net.cluster.config import Retention
 from ordercast.net.site.gaps import GapBatch, tell_gap
-from ordercast.net.store.log_end import Item
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import opening_event, rollback_event
+from ordercast.net.store.log_end import LogItem
 from ordercast.net.store.memory import MemoryStore
-from ordercast.net.store.openings import open_event
-from ordercast.net.store.rollbacks import rollback_event
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.store import Store
 from support.stores.records import anew, ask, batch, engine, flush, kept, kill, open_store, write
 
 AnyStore: TypeAlias = Store | MemoryStore
@@ -54,23 +54,23 @@ def rolled_back(position: int, last: int, attempt: int = 2) -> Rollback:
     return Rollback(position, attempt, 1, gone)
 
 
-def change(*caught_up: Item, logged: int, records: tuple[Kept, ...] = ()) -> Written:
+def change(*caught_up: LogItem, logged: int, records: tuple[Kept, ...] = ()) -> StoreBox:
     """The outbox that ends an epoch, as a driver writes it."""
     events = [rollback_event(item) for item in caught_up if isinstance(item, Rollback)]
-    events += [open_event(item) for item in caught_up if isinstance(item, EpochOpened)]
+    events += [opening_event(item) for item in caught_up if isinstance(item, EpochOpened)]
     held = [engine(record.epoch, [record]) for record in records]
-    return Written(
+    return StoreBox(
         records=[Folded(Nothing()), *records], at_ns=9, forget=anew(logged, *held), events=events,
         caught=caught_up, logged=logged,
     )  # fmt: skip
 
 
-def done(store: AnyStore, box: Written) -> None:
+def done(store: AnyStore, box: StoreBox) -> None:
     flush(store, box)  # type: ignore[arg-type]  # of either kind
 
 
 def five(store: AnyStore) -> None:
-    done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=5, confirmed=4))
+    done(store, StoreBox([passed(n) for n in range(1, 6)], at_ns=1, delivered=5, confirmed=4))
 
 
 def log(store: AnyStore, start: int = 1) -> list[tuple[int, int, str, int, int]]:
@@ -82,7 +82,7 @@ def log(store: AnyStore, start: int = 1) -> list[tuple[int, int, str, int, int]]
 
 
 def test_a_rollback_and_what_is_caught_up_with_replace_the_end_of_the_log(store: AnyStore) -> None:
-    done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=5))
+    done(store, StoreBox([passed(n) for n in range(1, 6)], at_ns=1, delivered=5))
     box = change(rolled_back(3, 5), caught(4, 1, 1, 2), caught(5, 7, 2, 2), opened(3, 5), logged=5)
     done(store, box)
     assert log(store) == [
@@ -104,7 +104,7 @@ def test_what_the_next_epoch_passes_stands_behind_what_was_caught_up_with(store:
             DeliveredBatch(5, 3, new.passed.placed, 2), logged=5, records=(new,),
         ),
     )  # fmt: skip
-    done(store, Written([passed(9, epoch=3)], at_ns=1))
+    done(store, StoreBox([passed(9, epoch=3)], at_ns=1))
     assert log(store, 4) == [(4, 2, "h", 1, 1), (5, 2, "g", 8, 3), (6, 2, "g", 9, 3)]
 
 
@@ -112,18 +112,18 @@ def test_a_rollback_annuls_what_was_confirmed_until_it_is_confirmed_again(store:
     five(store)
     done(store, change(rolled_back(3, 5), opened(3, 3), logged=3))
     assert (store.confirmed, store.confirmed_attempt, store.delivered) == (3, 1, 3)
-    done(store, Written([passed(n, epoch=3) for n in range(6, 9)], at_ns=1))
-    done(store, Written(confirmed=5, delivered=5, at_ns=1))  # it has not been told yet
+    done(store, StoreBox([passed(n, epoch=3) for n in range(6, 9)], at_ns=1))
+    done(store, StoreBox(confirmed=5, delivered=5, at_ns=1))  # it has not been told yet
     assert (store.confirmed, store.confirmed_attempt, store.delivered) == (3, 1, 3)
-    done(store, Written(confirmed=3, confirmed_attempt=2))
+    done(store, StoreBox(confirmed=3, confirmed_attempt=2))
     assert (store.confirmed, store.confirmed_attempt) == (3, 2)
-    done(store, Written(confirmed=5, delivered=6, after_attempt=2))
+    done(store, StoreBox(confirmed=5, delivered=6, after_attempt=2))
     assert (store.confirmed, store.confirmed_attempt, store.delivered) == (5, 2, 6)
 
 
 def test_a_log_may_lose_its_end_without_a_rollback(store: AnyStore) -> None:
     """At `safe`: it was logged, and not delivered; another message stands there now."""
-    done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
+    done(store, StoreBox([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
     three = DeliveredBatch(3, 1, passed(3).passed.placed)
     done(store, change(three, caught(4, 1, 1, 1), opened(3, 4), logged=4))
     assert log(store, 3) == [(3, 1, "g", 3, 1), (4, 1, "h", 1, 1)]
@@ -132,11 +132,11 @@ def test_a_log_may_lose_its_end_without_a_rollback(store: AnyStore) -> None:
 
 def test_a_log_may_end_where_nothing_opens(store: AnyStore) -> None:
     """The site returned to no group."""
-    done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
+    done(store, StoreBox([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
     done(store, change(DeliveredBatch(3, 1, passed(3).passed.placed), logged=3))
     assert [row[0] for row in log(store)] == [1, 2, 3]
     done(store, change(logged=2))
-    done(store, Written([passed(9, epoch=4)], at_ns=1))
+    done(store, StoreBox([passed(9, epoch=4)], at_ns=1))
     assert log(store, 2) == [(2, 1, "g", 2, 1), (3, 1, "g", 9, 4)]
 
 
@@ -163,7 +163,7 @@ def test_a_start_finds_the_log_as_it_was_left(tmp_path: Path) -> None:
     assert log(again, 4) == before == [(4, 2, "h", 1, 1)]
     assert (again.logged, again.attempt, again.confirmed, again.confirmed_attempt) == (4, 2, 3, 1)
     assert again.rollbacks() == [rolled_back(3, 5)]
-    flush(again, Written(confirmed=5))  # of the first attempt: it had seen no more than 3 of this
+    flush(again, StoreBox(confirmed=5))  # of the first attempt: it had seen no more than 3 of this
     assert again.confirmed == 3
     write(again, passed(9, epoch=3), at_ns=1)
     assert log(again, 5) == [(5, 2, "g", 9, 3)]
@@ -175,7 +175,7 @@ def test_what_was_rolled_back_goes_when_retention_lets_it(tmp_path: Path) -> Non
         store = open_store(tmp_path / f"{left}.db", retention=retention)
         five(store)
         flush(store, change(rolled_back(3, 5), caught(4, 1, 1, 2), opened(3, 4), logged=4))
-        flush(store, Written(confirmed=4, after_attempt=2))
+        flush(store, StoreBox(confirmed=4, after_attempt=2))
         flush(store)
         assert ask(store, "SELECT count(*) FROM annulled") == [left]
         store.close_sync()
@@ -183,17 +183,17 @@ def test_what_was_rolled_back_goes_when_retention_lets_it(tmp_path: Path) -> Non
 
 def test_gaps_of_what_was_rolled_back_are_told_no_more(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
-    flush(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=5))
+    flush(store, StoreBox([passed(n) for n in range(1, 6)], at_ns=1, delivered=5))
     for position in (2, 5):
         gap = GapBatch(position, 1, "g", "b", 1, position, 1)
-        flush(store, Written(events=[("gap", position, tell_gap(gap))]))
+        flush(store, StoreBox(events=[("gap", position, tell_gap(gap))]))
     flush(store, change(rolled_back(3, 5), caught(4, 1, 1, 2), opened(3, 4), logged=4))
     late = GapBatch(4, 1, "g", "b", 1, 4, 1)  # its application had not been told
-    flush(store, Written(events=[("gap", 4, tell_gap(late))]))
+    flush(store, StoreBox(events=[("gap", 4, tell_gap(late))]))
     new = GapBatch(4, 1, "h", "b", 1, 1, 1)
     again = open_store(kill(store, tmp_path / "again.db"))
     assert [position for position, _ in again.gaps()] == [2]
-    flush(again, Written(events=[("gap", 4, tell_gap(new))], after_attempt=2))
+    flush(again, StoreBox(events=[("gap", 4, tell_gap(new))], after_attempt=2))
     last = open_store(kill(again, tmp_path / "last.db"))
     assert [position for position, _ in last.gaps()] == [2, 4]
     for one in (store, again, last):
@@ -211,7 +211,7 @@ def test_a_log_that_does_not_end_where_the_member_says_stops_the_store(tmp_path:
 
 def test_what_the_next_epoch_passes_stands_where_the_log_was_cut(store: AnyStore) -> None:
     """At `safe`, where nothing of the end was delivered, nor comes again."""
-    done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
+    done(store, StoreBox([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
     three, new = DeliveredBatch(3, 1, passed(3).passed.placed), passed(8, epoch=3)
     done(store, change(three, opened(3, 3), logged=4, records=(new,)))
     assert log(store, 3) == [(3, 1, "g", 3, 1), (4, 1, "g", 8, 3)]
@@ -219,14 +219,14 @@ def test_what_the_next_epoch_passes_stands_where_the_log_was_cut(store: AnyStore
 
 def test_so_does_an_own_batch_that_passes_as_soon_as_it_is_accepted(store: AnyStore) -> None:
     """One row for both: the log is cut before it, or its place would be behind what goes."""
-    done(store, Written([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
+    done(store, StoreBox([passed(n) for n in range(1, 6)], at_ns=1, delivered=2))
     three, own = DeliveredBatch(3, 1, passed(3).passed.placed), batch(1)
     record = Accepted(own)
     new = Kept(3, Passed(Placed(Key((1,), "a"), 1, own), "a", False), True)
     told = (three, opened(3, 3))
-    box = Written(
+    box = StoreBox(
         [Folded(Nothing()), record, new], at_ns=9, forget=anew(4, engine(3, [record, new])),
-        events=[open_event(told[1])], caught=told, logged=4,
+        events=[opening_event(told[1])], caught=told, logged=4,
     )  # fmt: skip
     if isinstance(store, Store):
         store.write(box, None)

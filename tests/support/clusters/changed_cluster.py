@@ -23,9 +23,9 @@ from ordercast.history.reader import read_history
 from ordercast.model.epochs import AddSite, Edit, RetireSite
 from ordercast.model.errors import ConfigError, Error, NotInMajority, UnknownGroup
 from ordercast.net.client.client import Client, connect
-from ordercast.net.client.receipts import ClientReceipt
+from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster import processes
-from ordercast.net.cluster.config import read_cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.site.changes import new_change_name
 from processes.daemons import Daemons
 

@@ -20,12 +20,13 @@ from typing import Any
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.model.errors import NotInMajority
-from ordercast.net.admin.frames import Request, Send
+from ordercast.net.admin.frames import ClientFrame, Send
 from ordercast.net.client.client import Client, connect
-from ordercast.net.client.receipts import ClientReceipt
-from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.client.requests import ClientReceipt
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.export.history import export
-from ordercast.net.store.reader import Reader
+from ordercast.net.store.reader import LogReader
 from support.clusters.processes import ROOT, write_cluster
 from support.harness import loops
 
@@ -210,7 +211,7 @@ class _Campaign:
         outgoing = client._outgoing
         send = outgoing._send
 
-        def counted(frame: Request) -> None:
+        def counted(frame: ClientFrame) -> None:
             self.found.counts["repeats"] += isinstance(frame, Send) and frame.again
             send(frame)
 
@@ -257,7 +258,7 @@ def _judge(
 
 def log_of(store: Path) -> list[tuple[str, bytes]]:
     """Group and payload of all that a site has delivered."""
-    reader = Reader(store)
+    reader = LogReader(store)
     log: list[tuple[str, bytes]] = []
     try:
         position = 1

@@ -5,8 +5,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.certificates import write_certificates
+from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.local import LocalCluster
 from ordercast.net.site.assembly import AnyTransport, MakeTransport, over_tcp
 from ordercast.net.site.node import Node
@@ -68,7 +69,7 @@ class DisturbedCampaign(Campaign):
             options["tls"] = {"dir": str(self.directory / "certs")}
         ports = free_ports(len(sites))
         addresses = {site: f"127.0.0.1:{port}" for site, port in zip(sites, ports, strict=True)}
-        cluster = Cluster.of(self.groups, addresses=addresses, **options)
+        cluster = cluster_of_groups(self.groups, addresses=addresses, **options)
         manners = Manners(mean_bytes=8_000)
         self.cluster = ProxiedCluster(cluster, stores, f"{self.case}", manners)
         return self.cluster

@@ -15,9 +15,9 @@ from typing import Any
 
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
-from ordercast.net.cluster.config import read_cluster
+from ordercast.net.cluster.certificates import write_certificates
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.export.history import export
-from ordercast.net.link.certificates import write_certificates
 from support.harness.ports import free_ports
 from support.judges.applog import compare, judge, read_notes
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.net.client.client import Client, connect
-from ordercast.net.daemon.admin import Admin
-from ordercast.net.daemon.session import Limits
+from ordercast.net.daemon.admin_socket import AdminSocket
+from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node
 
@@ -18,15 +18,15 @@ class Served:
     def __init__(self, cluster: LocalCluster, directory: Path) -> None:
         self.cluster = cluster
         self.directory = directory
-        self.admins: dict[str, Admin] = {}
+        self.admins: dict[str, AdminSocket] = {}
 
     async def serve(self, site: str, node: Node | None = None) -> None:
         limits = self.cluster.cluster.limits
         served = node if node is not None else self.cluster[site]
-        admin = Admin(
+        admin = AdminSocket(
             served,
             self.directory / f"{site}.sock",
-            Limits(limits.window_messages, limits.window_bytes),
+            ClientLimits(limits.window_messages, limits.window_bytes),
         )
         await admin.start()
         self.admins[site] = admin

@@ -28,6 +28,7 @@ from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, schedule
 from ordercast.sim.world import World
 from support.cases.schedules import all_return
+from support.worlds.engines import home_engine
 
 BY_ROUNDS = tuple(name for name in TRACKERS if name != "plain")
 _OFTEN = ("propagation", "propagation", *(name for name in PROTOCOLS if name != "propagation"))
@@ -147,10 +148,10 @@ def judged(config: SimConfig, seed: int) -> tuple[list[str], SimResult, Truth]:
 
 def _left(world: World) -> Iterator[str]:
     """In the end all is stable everywhere, and nothing is kept any longer."""
-    if not world.quiet or world.epochs is not None:
+    if not world.quiet or not world.epochs.steady:
         return
     for name, place in world.places.items():
-        site: Any = place.site
+        site = home_engine(place.site)
         if site.retention.held() or site.own.kept or getattr(site.stability, "held", 0):
             yield f"{name} still keeps {site.retention.held()} batches"
 

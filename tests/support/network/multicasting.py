@@ -5,15 +5,15 @@ import contextlib
 import functools
 import socket
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ordercast
-from ordercast.net.link.combined import Beside
-from ordercast.net.link.multicast import Spreading
+from ordercast.net.link.combined_transport import CombinedTransport
+from ordercast.net.link.multicast_transport import MulticastTransport
 from ordercast.net.site.node import Node
 
 PROBE = ("239.255.200.200", 29_999)
@@ -44,23 +44,23 @@ def require_multicast() -> None:
         pytest.skip(why)
 
 
-def spreading(node: Node) -> Spreading:
-    assert isinstance(node.transport, Spreading)
+def spreading(node: Node) -> MulticastTransport:
+    assert isinstance(node.transport, MulticastTransport)
     return node.transport
 
 
-def beside(node: Node) -> Beside:
-    assert isinstance(node.transport, Beside)
+def combined(node: Node) -> CombinedTransport:
+    assert isinstance(node.transport, CombinedTransport)
     return node.transport
 
 
 def ways(node: Node) -> dict[str, str]:
-    found: dict[str, str] = beside(node).status()["ways"]
+    found: dict[str, str] = combined(node).status()["ways"]
     return found
 
 
 def counts(node: Node) -> dict[str, int]:
-    found: dict[str, int] = beside(node).status()["counts"]
+    found: dict[str, int] = combined(node).status()["counts"]
     return found
 
 
@@ -87,5 +87,13 @@ async def opened(path: Path, sites: str, folder: Path) -> AsyncIterator[dict[str
         }
 
 
+def lose(node: Node, lost: Callable[[bytes], bool]) -> None:
+    """Some of the datagrams that come to the node are lost, from now on."""
+    transport = spreading(node)
+    transport._socket._took = lambda datagrams: transport._took(
+        [data for data in datagrams if not lost(data)]
+    )
+
+
 def lossy(node: Node, loss: float, rng: Any) -> None:
-    spreading(node).lose = lambda _data: rng.random() < loss
+    lose(node, lambda _data: rng.random() < loss)

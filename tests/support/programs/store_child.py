@@ -21,8 +21,9 @@ from ordercast.forest.star import build_star
 from ordercast.model.epochs import UseBuilder
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, Limits, Options
-from ordercast.net.store.openings import open_event
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import opening_event
+from ordercast.net.store.store import Store
 
 OUTSTANDING = 40  # outboxes
 
@@ -63,7 +64,7 @@ def main(path: Path, durability: str, seed: int) -> None:
         payloads = [str(seq + n).encode() + pad for n in range(count)]
         member.submit(now, "g", payloads)
         box = member.drain()
-        opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
+        opened = [opening_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
         confirmed = chance.randint(store.confirmed, acknowledged) if chance.random() < 0.3 else None
         room.acquire()
 
@@ -76,7 +77,7 @@ def main(path: Path, durability: str, seed: int) -> None:
             room.release()
 
         store.write(
-            Written(
+            StoreBox(
                 records=box.persist, at_ns=time.time_ns(), forget=box.forget,
                 delivered=acknowledged, confirmed=confirmed, events=opened,
             ),

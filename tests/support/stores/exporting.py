@@ -10,8 +10,9 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import History
 from ordercast.model.messages import Batch, Key, Placed, Requests, pack_payloads
 from ordercast.net.export.history import Exported, export
-from ordercast.net.store.openings import open_event
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import opening_event
+from ordercast.net.store.store import Store
 from support.stores.records import flush, open_store, write
 
 GROUPS = {"g": ("a", "b", "c"), "h": ("b", "c")}
@@ -51,7 +52,7 @@ class Cluster:
                 self.epoch, store.logged, protocol, "greedy", own, own, tuple(groups.items()),
                 (closed,),
             )  # fmt: skip
-            write(store, events=[open_event(opened)], at_ns=100 * self.epoch)
+            write(store, events=[opening_event(opened)], at_ns=100 * self.epoch)
 
     def batch(
         self, origin: str, group: str, *payloads: bytes, requests: Requests | None = None
@@ -63,7 +64,7 @@ class Cluster:
 
     def accept(self, batch: Batch, at_ns: int = 1, after: int = 0) -> None:
         if batch.origin in self.stores:
-            box = Written(records=[Accepted(batch)], at_ns=at_ns, after_position=after)
+            box = StoreBox(records=[Accepted(batch)], at_ns=at_ns, after_position=after)
             flush(self.stores[batch.origin], box)
 
     def place(self, batch: Batch) -> Placed:

@@ -14,7 +14,8 @@ from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.records import Anew, EngineState, Kept, MemberRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.store import Store
 
 SOON_S = 30.0  # that a busy machine may take
 
@@ -62,12 +63,12 @@ def open_store(path: Path, durability: str = "os", **given: Any) -> Store:
 
 def write(store: Store, *records: MemberRecord, **given: Any) -> None:
     """A box, and wait until it is durable."""
-    flush(store, Written(records=records, **given))
+    flush(store, StoreBox(records=records, **given))
 
 
-def flush(store: Store, box: Written | None = None) -> None:
+def flush(store: Store, box: StoreBox | None = None) -> None:
     done = threading.Event()
-    store.write(box or Written(), done.set)
+    store.write(box or StoreBox(), done.set)
     assert done.wait(SOON_S), "the store did not answer"
 
 

@@ -13,6 +13,7 @@ from ordercast.sim.config import SimConfig
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
+from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import CONTROL, Data
 from support.cases.tables import random_table
 
@@ -40,8 +41,9 @@ class Counting(World):
         self.items: Counter[str] = Counter()
         self.transmissions: set[tuple[int, str, Any]] = set()  # one where the medium is shared
 
-    def _transmit(self, now: int, source: str, sends: Sequence[tuple[str, Any]]) -> None:
-        for _, frame in sends:
+    def _transmit(self, now: int, source: str, sends: Sequence[tuple[str, InEpoch]]) -> None:
+        for _, sent in sends:
+            frame = sent.frame
             if type(frame) is Data and frame.lane != CONTROL:
                 self.items.update(type(item).__name__ for item in frame.items)
                 self.transmissions.update((now, source, item) for item in frame.items)

@@ -70,7 +70,7 @@ class Result:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-NOTHING = MemberBox((), (), (), (), (), (), None, None)
+NOTHING = MemberBox((), (), (), (), (), (), None)
 
 
 class Fallen(Member):

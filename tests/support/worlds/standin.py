@@ -6,28 +6,34 @@ Each burst it hands out the outbox that the test prepared for that call; it note
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from ordercast.core.outbox import Accepted, Checkpoint, Outbox, Receipt, Record
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.records import Anew, MemberBox, MemberRecord
+from ordercast.core.outbox import Accepted, Receipt
 from ordercast.core.structure import Structure
 from ordercast.model.errors import WindowFull
 from ordercast.model.messages import Batch, DeliveredBatch, Delivery, Key, Placed
-from ordercast.model.options import Options
-from ordercast.wire.frames import Frame, Repair
+from ordercast.model.options import NEVER
+from ordercast.sim.config import SimConfig
+from ordercast.sim.place import Place
+from ordercast.sim.world import World
+from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.frames import Repair
 
 Call: TypeAlias = tuple[str, str, int, Any]
 """Site, what was called, the site's own time, the argument."""
 
 
-def outbox(**given: Any) -> Outbox:
+def outbox(*, alarm: int | None = None, **given: Any) -> MemberBox:
     empty: dict[str, Any] = {
         "persist": (), "send": (), "then_send": (), "deliver": (), "receipts": (),
-        "forget": None, "alarm": None,
+        "outcomes": (), "forget": None,
     }  # fmt: skip
-    return Outbox(**{**empty, **given})
+    return MemberBox(**{**empty, "epochs_alarm": NEVER if alarm is None else alarm, **given})
 
 
-def frame(number: int) -> Frame:
+def frame(number: int) -> InEpoch:
     """A frame that a test can tell from another."""
-    return Repair(1, 1, 0, number, number)
+    return InEpoch(1, Repair(1, 1, 0, number, number))
 
 
 def record(seq: int, origin: str = "a") -> Accepted:
@@ -61,15 +67,16 @@ class StandIn:
         name: str,
         calls: list[Call],
         drains: list[tuple[str, int]],
-        answer: Callable[..., Outbox | None],
+        answer: Callable[..., MemberBox | None],
     ) -> None:
         self.name = name
         self.calls = calls
         self.drains = drains
         self.answer = answer
         self.seq = 0
+        self.incarnation = 1
         self._alarm: int | None = None
-        self._burst: list[Outbox] = []
+        self._burst: list[MemberBox] = []
 
     def _called(self, what: str, now: int, argument: Any = None) -> None:
         self.calls.append((self.name, what, now, argument))
@@ -97,7 +104,7 @@ class StandIn:
         self._called("submit_to", now, (tuple(sites), payloads))
         return "@" + ",".join(sites), self.seq
 
-    def receive(self, now: int, peer: str, frame: Frame) -> None:
+    def receive(self, now: int, peer: str, frame: SiteFrame) -> None:
         self._called("receive", now, (peer, frame))
 
     def alarm(self, now: int) -> None:
@@ -109,7 +116,7 @@ class StandIn:
     def stored(self, counted: Sequence[str]) -> None:
         self.calls.append((self.name, "stored", 0, tuple(counted)))
 
-    def drain(self) -> Outbox:
+    def drain(self) -> MemberBox:
         burst, self._burst = self._burst, []
         self.drains.append((self.name, len(burst)))
         forgets = [box.forget for box in burst if box.forget is not None]
@@ -133,23 +140,14 @@ class StandIn:
 class Cast:
     """Makes stand-ins for a world and keeps what was called and what each was started with."""
 
-    def __init__(self, answer: Callable[..., Outbox | None]) -> None:
+    def __init__(self, answer: Callable[..., MemberBox | None]) -> None:
         self.answer = answer
         self.calls: list[Call] = []
         self.drains: list[tuple[str, int]] = []  # site, and answers joined in the burst
-        self.starts: list[tuple[str, int, Checkpoint | None, list[Record]]] = []
+        self.starts: list[tuple[str, int, Anew | None, list[MemberRecord]]] = []
 
     def __call__(
-        self,
-        name: str,
-        structure: Structure,  # noqa: ARG002 - the face of a site
-        options: Options,  # noqa: ARG002
-        *,
-        protocol: str,  # noqa: ARG002
-        boot: int,
-        checkpoint: Checkpoint | None,
-        records: list[Record],
-        excludes: bool = False,  # noqa: ARG002
+        self, name: str, boot: int, checkpoint: Anew | None, records: list[MemberRecord]
     ) -> StandIn:
         self.starts.append((name, boot, checkpoint, records))
         return StandIn(name, self.calls, self.drains, self.answer)
@@ -163,3 +161,15 @@ class Cast:
     def times(self, site: str, what: str) -> list[int]:
         """By the site's own clock."""
         return [now for name, called, now, _ in self.calls if (name, called) == (site, what)]
+
+
+class StagedWorld(World):
+    """A world with a cast in the place of its members."""
+
+    def __init__(self, config: SimConfig, structure: Structure, seed: int, cast: Cast) -> None:
+        super().__init__(config, structure, seed)
+        self._cast: Any = cast
+
+    def _make(self, place: Place, anew: Anew | None, records: list[MemberRecord]) -> Member:
+        made: Member = self._cast(place.name, place.boot, anew, records)
+        return made

@@ -20,14 +20,14 @@ from ordercast.core.epochs.records import Caught, EpochOpened, Folded, MemberBox
 from ordercast.core.epochs.returning import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
-from ordercast.history.rows import BASE, OPEN, ROLLBACK, History
+from ordercast.history.rows import BASE, EXCLUDED, OPEN, RETURNED, ROLLBACK, History
 from ordercast.model.epochs import Finish, Open
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.config import Retention
 from ordercast.net.export.history import export
-from ordercast.net.store.openings import founding_told, open_event
-from ordercast.net.store.rollbacks import EXCLUDED, RETURNED, rollback_event
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import founding_facts, opening_event, rollback_event
+from ordercast.net.store.store import Store
 from support.cases.epoch_schedules import ON_TREES, drawn_world
 from support.cases.exclude_schedules import drawn_world as excluding_world
 from support.cases.exclude_schedules import hard_world
@@ -60,7 +60,7 @@ class StoredMembers(World):
             path = self._killed(before)
         store = self.on_store[site] = open_store(path, site=site, retention=self.retention)
         founder = site in self.first.roster and site not in self.lost
-        epochs = founding_told(self.first) if founder else []
+        epochs = founding_facts(self.first) if founder else []
         store.describe(
             deliver=self.options.deliver, on_failure=self.options.on_failure, epochs=epochs
         )
@@ -126,7 +126,7 @@ class StoredMembers(World):
         super()._persist(site, box)
         member, seen = self.members[site], len(self.seen[site])
         attempt = self.attempts.get(site, 1)
-        written = Written(
+        written = StoreBox(
             box.persist, at_ns=self.now + 1, after_position=seen, delivered=seen,
             events=[*self._presence(site), *_events(box)], after_attempt=attempt,
             refused=[(r.group, r.seq) for r in box.receipts if r.stage == REFUSED],
@@ -145,7 +145,7 @@ class StoredMembers(World):
         if not self.together:
             super()._forget(site, box)
             if box.forget is not None:
-                self.on_store[site].write(Written(forget=box.forget, at_ns=self.now + 1), None)
+                self.on_store[site].write(StoreBox(forget=box.forget, at_ns=self.now + 1), None)
 
     def _presence(self, site: str) -> list[tuple[str, int, str]]:
         """The events of a site that has just learned that it was excluded, or that it has
@@ -164,7 +164,7 @@ class StoredMembers(World):
     def close(self) -> None:
         for site, store in self.on_store.items():
             attempt = self.attempts.get(site, 1)
-            flush(store, Written(delivered=len(self.seen[site]), after_attempt=attempt))
+            flush(store, StoreBox(delivered=len(self.seen[site]), after_attempt=attempt))
             store.close_sync(quiet=site in self.members and not self._has_left(site))
 
     def _has_left(self, site: str) -> bool:
@@ -176,7 +176,7 @@ Event: TypeAlias = tuple[str, int, str]
 
 
 def _events(box: MemberBox) -> list[Event]:
-    opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
+    opened = [opening_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
     return [rollback_event(i) for i in box.deliver if isinstance(i, Rollback)] + opened
 
 

@@ -11,8 +11,9 @@ from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberBox,
 from ordercast.core.structure import Structure
 from ordercast.model.messages import Delivery
 from ordercast.net.cluster.config import Retention
-from ordercast.net.store.openings import founding_told, open_event
-from ordercast.net.store.store import Store, Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import founding_facts, opening_event
+from ordercast.net.store.store import Store
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
@@ -40,7 +41,7 @@ class StoreDisk(Disk):
         self._seen = seen
         self._retention = retention
         self._facts = facts
-        self._waiting: list[Written] = []
+        self._waiting: list[StoreBox] = []
         self._found: tuple[Anew | None, list[MemberRecord]] = (None, [])
         self.store: Store | None = None
 
@@ -50,10 +51,10 @@ class StoreDisk(Disk):
 
     def take(self, records: Any, box: MemberBox) -> None:
         seen = len(self._seen)
-        opened = [open_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
+        opened = [opening_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
         forget, box.forget = box.forget, None
         refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
-        written = Written(records, 1, seen, delivered=seen, forget=forget, events=opened)
+        written = StoreBox(records, 1, seen, delivered=seen, forget=forget, events=opened)
         written.refused = refused
         self._waiting.append(written)
 
@@ -92,7 +93,7 @@ class StoreDisk(Disk):
     def close(self) -> None:
         assert self.store is not None
         self._hand_over(len(self._waiting))
-        flush(self.store, Written(delivered=len(self._seen)))
+        flush(self.store, StoreBox(delivered=len(self._seen)))
         self.store.close_sync(quiet=True)
 
     def _hand_over(self, count: int) -> None:
@@ -102,7 +103,7 @@ class StoreDisk(Disk):
         del self._waiting[:count]
         seen = len(self._seen)
         confirmed = self._stream.between(self.store.confirmed, seen) if seen else None
-        flush(self.store, Written(confirmed=confirmed, delivered=seen))
+        flush(self.store, StoreBox(confirmed=confirmed, delivered=seen))
 
     def unseen(self) -> list[Delivery]:
         """The log has every position that is not confirmed, as the application saw it; and what it
@@ -143,7 +144,7 @@ class StoredWorld(World):
         facts = {
             "deliver": config.deliver,
             "on_failure": config.on_failure,
-            "epochs": founding_told(self.epochs.first),
+            "epochs": founding_facts(self.epochs.first),
         }
         for name, place in self.places.items():
             seen, stream = self.recorder.seen[name], Stream(seed, f"store {name}")

@@ -156,3 +156,10 @@ class Network:
 def _waits(at: Any) -> bool:
     swaps = at.swaps if isinstance(at, SwapTree) else at
     return bool(swaps.waiting()) and not (isinstance(at, SwapTree) and at.is_locked)
+
+
+def require_order(chain: list[MessageName], issued: dict[str, int]) -> None:
+    """All messages are chained, those of an origin in their order."""
+    assert len(chain) == sum(issued.values())
+    for origin, count in issued.items():
+        assert [seq for o, _, _, seq in chain if o == origin] == list(range(1, count + 1))

@@ -11,7 +11,6 @@ from ordercast.core.detector import Detector, DetectorTimes
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.layout import Closing
-from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import LEADER, Raft
 from ordercast.model.epochs import (
     AddVoter,
@@ -110,7 +109,7 @@ class Manager:
         """Once per burst: whatever can be done now."""
         raft, member = self._raft, self._member
         if member.layout.count - raft.log.snapshot.upto > self.log_entries:
-            raft.compact(member.layout.count, pack_layout(member.layout))
+            raft.compact(member.layout.count, member.folds.pack(member.layout))
         if not self.leads:
             self.alarm_at = NEVER
             return
@@ -156,7 +155,7 @@ class Manager:
         wanted += self.excluding.wanted(site)
         lacks = not self.leads and raft.committed < layout.count  # what the manager has told it
         if known < raft.log.snapshot.upto or lacks:
-            feed = Feed(layout.count, (), layout.count, wanted, pack_layout(layout))
+            feed = Feed(layout.count, (), layout.count, wanted, self._member.folds.pack(layout))
         else:
             # Not up to the layout's: another manager may have fed this one more than its log has.
             first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)

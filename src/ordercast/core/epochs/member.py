@@ -14,10 +14,9 @@ from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.early import Early
 from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
-from ordercast.core.epochs.packing import unpack_layout
 from ordercast.core.epochs.progress import closed, is_quiet, progress, report_closed
 from ordercast.core.epochs.raft import Raft, VotingTimes
 from ordercast.core.epochs.records import REFUSED as REFUSED
@@ -73,7 +72,7 @@ class Member:
         name: SiteName,
         layout: Layout,
         options: Options,
-        build: Build,
+        build: Build | Folds,
         *,
         boot: int = 1,
         store: int = 1,
@@ -84,7 +83,7 @@ class Member:
         self.name = name
         self.layout = layout  # the cluster's first, unless the records know better
         self.options = options
-        self.build = build
+        self.folds = build if isinstance(build, Folds) else Folds(build)
         self.boot = boot
         self.now = 0
         self.incarnation, self.position = 1, 0
@@ -138,6 +137,7 @@ class Member:
             remember=self.flush.missed.remembering(domain),
             frozen=self.flush.is_sealed(domain.epoch),
             inside=self.name in domain.sites,
+            excludes=self.flush.excludes,
         )
         if self.flush.excludes:  # a new incarnation comes with new epochs
             engine.incarnation_of = self._incarnation_of
@@ -254,7 +254,7 @@ class Member:
 
     def _unpacked(self, folded: bytes, count: int) -> Layout:
         """A layout that a peer has sent, of this cluster and of so many records."""
-        layout = unpack_layout(folded, self.build)
+        layout = self.folds.unpack(folded)
         if layout.count != count:
             raise PeerMistake(f"a layout of {layout.count} records, not {count}")
         if self.layout.founding and layout.founding != self.layout.founding:
@@ -286,9 +286,14 @@ class Member:
             engine.hold(now, held=held)
 
     def alarm(self, now: int) -> None:
-        self.now = now
         for engine in self.engines.values():
-            engine.alarm(now)
+            if engine.alarm_at <= now:
+                engine.alarm(now)
+        self.tend(now)
+
+    def tend(self, now: int) -> None:
+        """The part of `alarm` that is not of one epoch: changes, and the voters' log."""
+        self.now = now
         self.raft.alarm(now)
         self._stirred = self._stirred or now >= self._due
 
@@ -327,7 +332,7 @@ class Member:
         self._wishes.answer(self.layout)
 
     def _fold(self, record: EpochRecord) -> None:
-        layout = fold(self.layout, record, self.build)
+        layout = self.folds.fold(self.layout, record)
         self._end_engines(layout)
         self.persisting.append(Folded(record))
         if isinstance(record, (Finish, Open)):
@@ -387,12 +392,15 @@ class Member:
         raft, now, closing = self.raft, self.now, self.layout.closing
         if self._stirred or closing or now >= self._due or raft.sends or raft.persist:
             self._manage(now)
-        alarm, late = self._due, self._late
+        alarm, late = NEVER, self._late
         made: dict[int, Checkpoint] = {}
         mistakes, self._mistakes = self._mistakes, {}
         send: list[tuple[SiteName, SiteFrame]] = []
         counted: list[tuple[int, SiteName]] = []
         for epoch, engine in self.engines.items():
+            if not engine.stirred:
+                alarm = min(alarm, engine.alarm_at)
+                continue
             box = engine.drain()
             if box.persist or box.deliver or box.receipts:
                 self.collect(epoch, engine, box)
@@ -418,10 +426,9 @@ class Member:
         self.persisting, self.delivering, self.receipts, self._late = [], [], [], []
         forget = whole(self, made) if made or self._forget_due else None
         outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
-        at = None if alarm >= NEVER else alarm
         send, late = self._fence.end(send, late, counted)
         return MemberBox(
-            persist, send, late, deliver, receipts, outcomes, forget, at, counted,
+            persist, send, late, deliver, receipts, outcomes, forget, alarm, self._due, counted,
             tuple(mistakes.items()),
         )  # fmt: skip
 

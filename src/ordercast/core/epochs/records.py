@@ -17,6 +17,7 @@ from ordercast.core.outbox import Accepted, Checkpoint, Note, Passed, Receipt, R
 from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
+from ordercast.model.options import NEVER
 from ordercast.wire.epochs import SiteFrame
 
 REFUSED = "refused"
@@ -154,6 +155,12 @@ class MemberBox(msgspec.Struct):
     receipts: Sequence[Receipt]
     outcomes: Sequence[tuple[str, str]]  # of changes asked for here: "" or why not
     forget: Anew | None
-    alarm: int | None
+    epochs_alarm: int = NEVER  # when epochs want to be called
+    voters_alarm: int = NEVER  # when the rest does: changes, and the voters' log
     counted: Sequence[tuple[int, Site]] = ()  # as in an Outbox, with the epoch
     mistakes: Sequence[tuple[Site, str]] = ()  # likewise
+
+    @property
+    def alarm(self) -> int | None:
+        at = min(self.epochs_alarm, self.voters_alarm)
+        return None if at >= NEVER else at

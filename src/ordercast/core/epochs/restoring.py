@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.adopting import adopt, first_checkpoint, sort_out
-from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Layout
-from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.records import (
     Anew,
     Caught,
@@ -47,13 +45,13 @@ def restore(member: "Member", records: Sequence[MemberRecord]) -> list[VoterReco
         elif isinstance(record, Confirmed):
             member.flush.confirmed = record
         elif isinstance(record, Folded):
-            layout = fold(member.layout, record.record, member.build)
+            layout = member.folds.fold(member.layout, record.record)
             if isinstance(record.record, (Finish, Open)):
                 past.change(layout)
             else:
                 member.layout = layout
         elif isinstance(record, Caught):
-            past.change(unpack_layout(record.layout, member.build))
+            past.change(member.folds.unpack(record.layout))
         elif isinstance(record, Anew):
             past.begin(record)
             voter = list(record.voter)
@@ -73,7 +71,7 @@ class _Past:
 
     def begin(self, anew: Anew) -> None:
         member = self.member
-        member.layout = unpack_layout(anew.layout, member.build)
+        member.layout = member.folds.unpack(anew.layout)
         member.position, member.incarnation = anew.position, anew.incarnation
         member.flush.restore(anew.aside)
         self.states = {state.epoch: state.checkpoint for state in anew.engines}
@@ -127,5 +125,5 @@ def whole(member: "Member", made: Mapping[int, Checkpoint]) -> Anew:
     )
     home = member.layout.home(member.name)
     position = member.position if home is None else member.engines[home.epoch].retention.position
-    layout, aside = pack_layout(member.layout), member.flush.aside()
+    layout, aside = member.folds.pack(member.layout), member.flush.aside()
     return Anew(layout, position, member.incarnation, engines, voter, aside)

@@ -1,9 +1,9 @@
-"""What a client and a daemon say to each other over the admin socket, and how it is framed.
+"""The frames between a client and a daemon over the admin socket, and their encoding.
 
 A frame is four bytes of length, big-endian, and a msgpack array whose first element is its kind.
-Everything has a limit; the first frame of a client is `Hello`, and the daemon's answer `Welcome`.
-Requests are answered by id, sends by their number: the numbers of a client grow by one, and a
-client that connects again repeats those that were not yet accepted, marked `again`.
+Everything has a limit. The first frame of a client is `ClientHello`; the daemon answers `Welcome`.
+Requests are answered by id, sends by their number. The numbers of a client grow by one. A client
+that connects again repeats the sends that were not yet accepted, marked `again`.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ STAGES = ("", "accepted", "ordered", "stable")
 # --- of the client --------------------------------------------------------------------------------
 
 
-class Hello(Packed, frozen=True, tag=1):
+class ClientHello(Packed, frozen=True, tag=1):
     version: int
     cluster: Name
     site: Name
@@ -106,7 +106,7 @@ class Confirm(Packed, frozen=True, tag=7):
     attempt: Natural = 0
 
 
-class Status(Packed, frozen=True, tag=8):
+class StatusRequest(Packed, frozen=True, tag=8):
     id: Ordinal
 
 
@@ -118,15 +118,15 @@ class Change(Packed, frozen=True, tag=9):
     edits: Annotated[tuple[Edit, ...], Meta(min_length=1, max_length=RECORDS)]
 
 
-Request: TypeAlias = (
-    Hello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | Status | Change
+ClientFrame: TypeAlias = (
+    ClientHello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | StatusRequest | Change
 )
 
 
 # --- of the daemon --------------------------------------------------------------------------------
 
 
-class Places(Packed, frozen=True, tag=9):
+class Targets(Packed, frozen=True, tag=9):
     """Whom this site can send to, now: the roster, the groups, and the sites of each domain. In
     the welcome, and again whenever it has changed."""
 
@@ -144,10 +144,10 @@ class Welcome(Packed, frozen=True, tag=1):
     incarnation: int
     messages: int
     bytes: int
-    places: Places
+    targets: Targets
 
 
-class Refused(Packed, frozen=True, tag=2):
+class DaemonRefusal(Packed, frozen=True, tag=2):
     """The last frame of a connection that the daemon closes, and why; `final`: it would be the
     same next time."""
 
@@ -155,7 +155,7 @@ class Refused(Packed, frozen=True, tag=2):
     final: bool
 
 
-class Stages(Packed, frozen=True, tag=3):
+class StagesReached(Packed, frozen=True, tag=3):
     """(number, stage, group, first seq) of this client's sends, in the order they got there."""
 
     reached: tuple[tuple[int, int, Group, int], ...]
@@ -169,7 +169,7 @@ class Rejected(Packed, frozen=True, tag=4):
     reason: Text
 
 
-class Batches(Packed, frozen=True, tag=5):
+class SubscribedBatches(Packed, frozen=True, tag=5):
     """(position, epoch, batch, attempt) for a subscription."""
 
     id: int
@@ -218,27 +218,27 @@ class Failed(Packed, frozen=True, tag=7):
     reason: Text
 
 
-Reply: TypeAlias = (
+DaemonFrame: TypeAlias = (
     Welcome
-    | Refused
-    | Stages
+    | DaemonRefusal
+    | StagesReached
     | Rejected
-    | Batches
+    | SubscribedBatches
     | Shed
     | Answer
     | Failed
-    | Places
+    | Targets
     | Opened
     | Rolled
 )
 
 _encoder = msgspec.msgpack.Encoder()
-decode_request = msgspec.msgpack.Decoder(Request).decode
-decode_reply = msgspec.msgpack.Decoder(Reply).decode
+decode_request = msgspec.msgpack.Decoder(ClientFrame).decode
+decode_reply = msgspec.msgpack.Decoder(DaemonFrame).decode
 _HEAD = struct.Struct(">I")
 
 
-def frame_of(message: Request | Reply) -> bytes:
+def frame_of(message: ClientFrame | DaemonFrame) -> bytes:
     body = _encoder.encode(message)
     if len(body) > FRAME_BYTES:
         raise FrameError(f"a frame of {len(body)} bytes; the limit is {FRAME_BYTES}")
@@ -313,7 +313,7 @@ class Wire(asyncio.Protocol):
         self.transport = None
         self._on_lost(self)
 
-    def send(self, message: Request | Reply) -> None:
+    def send(self, message: ClientFrame | DaemonFrame) -> None:
         if self.closed:
             return
         data = frame_of(message)

@@ -1,7 +1,7 @@
 """One member of a benchmark, a process of its own, and the words it exchanges with who started it.
 
 Lines of JSON: started → warm → warmed → go → sent → total → result. The system that is measured is
-a `Member`; ours is in `bench_node`.
+a `BenchTarget`; ours is in `bench_node`.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _BETWEEN_S = 0.002  # looks whether all has come
 _LEAST_SLEEP_S = 0.001  # as finely as event loops keep time
 
 
-class Member(Protocol):
+class BenchTarget(Protocol):
     """A system under load. What it is given goes to the meter."""
 
     async def start(self) -> None: ...
@@ -35,7 +35,7 @@ class Member(Protocol):
 class Load:
     """Sends until told to stop: as fast as it may, or at an even rate of its own."""
 
-    def __init__(self, member: Member, size: int, *, batch: bool, rate: float) -> None:
+    def __init__(self, member: BenchTarget, size: int, *, batch: bool, rate: float) -> None:
         self.member = member
         self.batch = batch
         self.rate = rate
@@ -92,7 +92,7 @@ class Load:
             await asyncio.sleep(max(_LEAST_SLEEP_S, next_at - clock()))
 
 
-async def take_part(spec: dict[str, Any], member: Member, meter: Meter) -> None:
+async def take_part(spec: dict[str, Any], member: BenchTarget, meter: Meter) -> None:
     """`spec`: payload, batch, rate (of this member, 0: as fast as it may), members."""
     loop = asyncio.get_running_loop()
     load = Load(member, spec["payload"], batch=spec["batch"], rate=spec["rate"])

@@ -102,7 +102,7 @@ def _write_cluster(spec: BenchSpec, sites: Sequence[str], directory: Path) -> Pa
         f"{GROUP} = {json.dumps(sites)}",
     ]
     if spec.tls:
-        from ordercast.net.link.certificates import write_certificates
+        from ordercast.net.cluster.certificates import write_certificates
 
         write_certificates("bench", sites, directory / "certs")
         lines += ["[tls]", f"dir = {json.dumps(str(directory / 'certs'))}"]

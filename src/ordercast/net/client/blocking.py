@@ -26,7 +26,7 @@ from ordercast.net.site.stream import EpochOpened, Rollback, StreamBatch, Stream
 T = TypeVar("T")
 
 
-class Face(Protocol):
+class AsyncNode(Protocol):
     """What a node in this process and one in a daemon have in common, beside `Changing`."""
 
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
@@ -145,7 +145,7 @@ class BlockingNode(BlockingChanges):
 
     def __init__(self, thread: _Thread, node: Any) -> None:
         super().__init__(thread, node)
-        self._node: Face = node
+        self._node: AsyncNode = node
 
     def multicast(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
         return self._receipt(self._node.multicast(group, payload))

@@ -23,29 +23,30 @@ from ordercast.net.admin.frames import (
     STAGES,
     VERSION,
     Answer,
-    Batches,
     Change,
+    ClientFrame,
+    ClientHello,
     Confirm,
+    DaemonFrame,
     Failed,
-    Hello,
     Opened,
-    Places,
     Rejected,
-    Reply,
-    Request,
     Rolled,
     Shed,
-    Stages,
-    Status,
+    StagesReached,
+    StatusRequest,
+    SubscribedBatches,
+    Targets,
     Welcome,
     error_of,
 )
-from ordercast.net.admin.places import KnownPlaces
-from ordercast.net.client.link import ClientLink
+from ordercast.net.admin.targets import KnownTargets
+from ordercast.net.client.connection import DaemonConnection
 from ordercast.net.client.outgoing import ClientOutgoing
-from ordercast.net.client.receipts import ClientReceipt
-from ordercast.net.client.stream import ClientBatches, ClientDeliveries, Incoming
-from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.client.readers import ClientBatches, ClientDeliveries, ClientSubscription
+from ordercast.net.client.requests import ClientReceipt
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import Changing, new_change_name
 from ordercast.net.site.stream import GapBatch
@@ -104,12 +105,12 @@ class Client(Changing):
         self._start_s = start_s
         self._patience_s = patience_s
         self._flush_s = flush_s
-        self._hello = Hello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
-        self._link: ClientLink | None = None
-        self.places = KnownPlaces(site)
-        self._outgoing = ClientOutgoing(cluster, self.places, self._send)
-        self._calls: dict[int, tuple[Request, asyncio.Future[bytes]]] = {}
-        self._incoming: dict[int, Incoming] = {}
+        self._hello = ClientHello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
+        self._link: DaemonConnection | None = None
+        self.targets = KnownTargets(site)
+        self._outgoing = ClientOutgoing(cluster, self.targets, self._send)
+        self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
+        self._incoming: dict[int, ClientSubscription] = {}
         self._last_id = 0
         self._ready: asyncio.Future[None] | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -120,7 +121,9 @@ class Client(Changing):
     async def __aenter__(self) -> "Client":
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
-        link = self._link = ClientLink(self.path, self._hello, self._up, self._frame, self._down)
+        link = self._link = DaemonConnection(
+            self.path, self._hello, self._up, self._frame, self._down
+        )
         link.start()
         try:
             await asyncio.wait_for(self._ready, self._start_s)
@@ -231,15 +234,17 @@ class Client(Changing):
         """The same, one message at a time."""
         return ClientDeliveries(self, start, observe, attempt)
 
-    def begin_reading(self, start: int | None, observe: bool, attempt: int | None) -> Incoming:
+    def begin_reading(
+        self, start: int | None, observe: bool, attempt: int | None
+    ) -> ClientSubscription:
         """A reader begins (`ClientReading`)."""
         self._require_open()
-        incoming = Incoming(self._next_id(), start, observe, self._send, attempt)
+        incoming = ClientSubscription(self._next_id(), start, observe, self._send, attempt)
         self._incoming[incoming.number] = incoming
         incoming.subscribe()
         return incoming
 
-    def end_reading(self, incoming: Incoming) -> None:
+    def end_reading(self, incoming: ClientSubscription) -> None:
         if self._incoming.pop(incoming.number, None) is not None and not self._closed:
             incoming.close()
 
@@ -265,14 +270,14 @@ class Client(Changing):
 
     async def status(self) -> dict[str, Any]:
         number = self._next_id()
-        found: dict[str, Any] = msgspec.json.decode(await self._ask(number, Status(number)))
+        found: dict[str, Any] = msgspec.json.decode(await self._ask(number, StatusRequest(number)))
         return found
 
     def _next_id(self) -> int:
         self._last_id += 1
         return self._last_id
 
-    async def _ask(self, number: int, question: Request) -> bytes:
+    async def _ask(self, number: int, question: ClientFrame) -> bytes:
         """Ask, again on every new connection, until there is an answer."""
         self._require_open()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -291,7 +296,7 @@ class Client(Changing):
         if self._link.refused is not None:
             raise self._link.refused
 
-    def _send(self, frame: Request) -> None:
+    def _send(self, frame: ClientFrame) -> None:
         if self._link is not None:
             self._link.send(frame)
 
@@ -304,7 +309,7 @@ class Client(Changing):
                 Error(f"site {self.site} came back without its store: it is not known what it sent")
             )
         self.boot, self.incarnation = welcome.boot, welcome.incarnation
-        self.places.told(welcome.places)
+        self.targets.update(welcome.targets)
         self._outgoing.resume(welcome.messages, welcome.bytes)
         for incoming in self._incoming.values():
             incoming.subscribe()
@@ -343,11 +348,11 @@ class Client(Changing):
             incoming.failed(error)
         self._outgoing.fail(error, for_good=for_good)
 
-    def _frame(self, frame: Reply) -> None:
-        if isinstance(frame, Stages):
+    def _frame(self, frame: DaemonFrame) -> None:
+        if isinstance(frame, StagesReached):
             for reached in frame.reached:
                 self._outgoing.reached(*reached)
-        elif isinstance(frame, Batches):
+        elif isinstance(frame, SubscribedBatches):
             incoming = self._incoming.get(frame.id)
             if incoming is not None:
                 for batch in frame.batches:
@@ -365,8 +370,8 @@ class Client(Changing):
             incoming = self._incoming.get(frame.id)
             if incoming is not None:
                 incoming.arrived(frame.rolled)
-        elif isinstance(frame, Places):
-            self.places.told(frame)
+        elif isinstance(frame, Targets):
+            self.targets.update(frame)
         elif isinstance(frame, Answer):
             self._answered(frame.id, frame.body, None)
         elif isinstance(frame, Failed):

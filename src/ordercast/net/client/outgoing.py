@@ -8,9 +8,9 @@ from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 from ordercast.model.messages import pack_payloads
-from ordercast.net.admin.frames import STABLE, Request, Send, Watch
-from ordercast.net.admin.places import KnownPlaces
-from ordercast.net.client.receipts import ClientReceipt, Sent
+from ordercast.net.admin.frames import STABLE, ClientFrame, Send, Watch
+from ordercast.net.admin.targets import KnownTargets
+from ordercast.net.client.requests import ClientReceipt, ClientRequest
 from ordercast.net.cluster.config import Cluster
 
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
@@ -25,17 +25,17 @@ class ClientOutgoing:
     """`requests` has every number that is not yet stable or refused, in order."""
 
     def __init__(
-        self, cluster: Cluster, places: KnownPlaces, send: Callable[[Request], None]
+        self, cluster: Cluster, targets: KnownTargets, send: Callable[[ClientFrame], None]
     ) -> None:
-        self.places = places
-        self.requests: dict[int, Sent] = {}
+        self.targets = targets
+        self.requests: dict[int, ClientRequest] = {}
         self._send = send
         self._message_bytes = cluster.limits.message_bytes
         self._most = (cluster.limits.window_messages, cluster.limits.window_bytes)
         self._under_way = [0, 0]  # messages and bytes not yet accepted
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
-        self._uncut: list[Sent] = []  # of this turn
-        self._filling: dict[Target, Sent] = {}  # those of them that may grow
+        self._uncut: list[ClientRequest] = []  # of this turn
+        self._filling: dict[Target, ClientRequest] = {}  # those of them that may grow
         self._causal = cluster.causal
         self._last = 0  # number
         self._answered = 0  # all up to this number are accepted or refused
@@ -44,15 +44,15 @@ class ClientOutgoing:
 
     def target(self, group: Group | Sequence[Group]) -> Target:
         if isinstance(group, str):
-            self.places.members(group)
+            self.targets.members(group)
             return group, ()
         members: dict[Site, None] = {}
         for each in group:
-            members.update(dict.fromkeys(self.places.members(each)))
+            members.update(dict.fromkeys(self.targets.members(each)))
         return self.listed(members)
 
     def listed(self, sites: Iterable[Site]) -> Target:
-        return "", self.places.listed(sites)
+        return "", self.targets.listed(sites)
 
     def measure(self, payloads: list[bytes]) -> int:
         """Bytes of a batch; TooLarge for what no site would take. Payloads become bytes."""
@@ -89,13 +89,13 @@ class ClientOutgoing:
                 self._filling[target] = sent
         return ClientReceipt(sent, sent.add(payloads, size))
 
-    def _begin(self, target: Target) -> Sent:
+    def _begin(self, target: Target) -> ClientRequest:
         if not self._uncut:
             asyncio.get_running_loop().call_soon(self._cut)
         if self._causal:
             self._filling.clear()
         self._last += 1
-        sent = self.requests[self._last] = Sent(self._last, *target)
+        sent = self.requests[self._last] = ClientRequest(self._last, *target)
         self._uncut.append(sent)
         return sent
 
@@ -105,7 +105,7 @@ class ClientOutgoing:
         for sent in uncut:
             self._write(sent)
 
-    def _write(self, sent: Sent) -> None:
+    def _write(self, sent: ClientRequest) -> None:
         if sent.error is not None or sent.stage:
             return
         body = pack_payloads(sent.payloads)

@@ -1,10 +1,30 @@
-"""Where sites listen: what is allowed without certificates, and errors of the network in words."""
+"""Addresses of sites: how they are read, which need no certificates, and what went wrong there."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
+from typing import Any
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
+from ordercast.model.names import shown
+
+
+def parse_address(value: Any, where: str, least_port: int = 1) -> tuple[str, int]:
+    """Host and port; the error names `where` it was written."""
+    problem = f"{where}: {shown(value)} is not an address (write HOST:PORT, or [IPV6]:PORT)"
+    if not isinstance(value, str):
+        raise ConfigError(problem)
+    host, colon, port = value.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ConfigError(problem)
+    usable = host.isascii() and host.isprintable() and not any(c in host for c in " /[]@")
+    if not colon or not host or not usable or not (port.isascii() and port.isdigit()):
+        raise ConfigError(problem)
+    if len(port) > 5 or not least_port <= int(port) <= 65_535:
+        raise ConfigError(f"{where}: {shown(value)}: a port is a number from 1 to 65535")
+    return host, int(port)
 
 
 def require_loopback(addresses: Mapping[Site, tuple[str, int]]) -> None:
@@ -18,7 +38,7 @@ def require_loopback(addresses: Mapping[Site, tuple[str, int]]) -> None:
 
 
 def why_not_dialled(site: Site, address: tuple[str, int] | None, *, loopback_only: bool) -> str:
-    """Of a site that was added while running: its address is as good as it was asked for."""
+    """Why an address that was given while running must not be dialled; empty: it may be."""
     if address is None:
         return "no address is known"
     try:
@@ -30,7 +50,7 @@ def why_not_dialled(site: Site, address: tuple[str, int] | None, *, loopback_onl
 
 
 def is_loopback(host: str) -> bool:
-    """Only this machine reaches it. Names are the same in capitals."""
+    """Whether only this machine reaches the host. Capitals do not matter in names."""
     if host.lower() == "localhost":
         return True
     try:
@@ -40,6 +60,7 @@ def is_loopback(host: str) -> bool:
 
 
 def why(error: BaseException) -> str:
+    """An error of the network in words."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return getattr(error, "strerror", None) or str(error)

@@ -1,9 +1,8 @@
 """A cluster: what its file says, and what follows from it for every site.
 
-The file is what the cluster is founded with: sites, groups, voters, protocol and builder become the
-first layout, whose `founding` names it; what changed since is in the stores (docs/epochs.md). Who
-forwards to whom is worked out by each site for itself, from a layout alone. Reading the file is
-`cluster_file`'s part.
+A cluster is founded with its file: sites, groups, voters, protocol and builder become the first
+layout, which `founding` names. Later changes are in the stores (docs/epochs.md). Each site works
+out by itself, from a layout alone, who forwards to whom.
 """
 
 import hashlib
@@ -12,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from ordercast.core.dissemination.registry import MULTICAST, UNICAST
 from ordercast.core.epochs.layout import Layout, first_layout
@@ -23,8 +21,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
-from ordercast.net.cluster.forests import choose_forest
 from ordercast.net.cluster.multicast import MulticastConfig
+from ordercast.plan.advice import AUTO, advise
 
 _LIMITS = Limits()
 _BEATS = 10  # of the manager, in the time after which it is suspected
@@ -98,41 +96,6 @@ class Cluster:
     multicast: MulticastConfig | None = None  # where that is how
     source: str = "cluster"
 
-    @classmethod
-    def of(
-        cls,
-        groups: Mapping[Group, Sequence[Site]],
-        *,
-        sites: Sequence[Site] | None = None,
-        addresses: Mapping[Site, str] | None = None,
-        limits: Mapping[str, Any] | None = None,
-        timeouts: Mapping[str, Any] | None = None,
-        tls: Mapping[str, Any] | None = None,
-        multicast: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> "Cluster":
-        """A cluster from plain data, checked as a file is; options are those of `[cluster]`.
-
-        A site without an address gets port 0 of the loopback: any free one.
-        """
-        from ordercast.net.cluster.file import cluster_from  # it makes Clusters
-
-        names = sites if sites is not None else GroupTable.of(groups).sites
-        given = dict(addresses or {})
-        for site in given:
-            if site not in names:
-                raise ConfigError(f"addresses: there is no site {site!r}{nearest(site, names)}")
-        data: dict[str, Any] = {
-            "cluster": {"name": "local", **options},
-            "sites": {site: {"address": given.get(site, "127.0.0.1:0")} for site in names},
-            "groups": {group: list(members) for group, members in groups.items()},
-        }
-        tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
-        for table, values in tables.items():
-            if values is not None:
-                data[table] = dict(values)
-        return cluster_from(data, source="cluster", base=Path(), any_port=True)
-
     # --- sites ------------------------------------------------------------------------------------
 
     def site(self, name: Site) -> SiteConfig:
@@ -161,11 +124,11 @@ class Cluster:
         return GroupTable.of(groups, sites=sorted(self.sites))
 
     def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
-        """The forest of a domain's groups, the same at every site: the builder's, or that which the
-        protocol needs. ConfigError where the protocol does not fit the cluster."""
+        """The forest of a domain's groups, the same at every site: of the builder, or of one that
+        the protocol needs. ConfigError where the protocol does not fit the cluster."""
         if unfit := misfit(protocol, on_failure=self.on_failure, causal=self.causal):
             raise ConfigError(f"protocol: {unfit[1]}")
-        return choose_forest(table, builder_for(protocol, builder), self.tie)
+        return _forest(table, builder_for(protocol, builder), self.tie)
 
     def first_layout(self) -> Layout:
         """What the cluster is founded with."""
@@ -180,7 +143,7 @@ class Cluster:
         return replace(layout, founding=self._founding(layout))
 
     def _founding(self, layout: Layout) -> str:
-        """Of everything that all sites must have been told alike before their first message."""
+        """A digest of everything that all sites must agree on before their first message."""
         agreed = {
             "name": self.name,
             "sites": sorted(layout.roster),
@@ -252,15 +215,10 @@ class Cluster:
         )
 
 
-def read_cluster(path: str | Path) -> Cluster:
-    """The cluster of a file; every mistake in it is a ConfigError of one line."""
-    from ordercast.net.cluster.file import read
-
-    return read(path)
-
-
-def parse_cluster(text: str, *, source: str, base: Path | None = None) -> Cluster:
-    """The same from text; `base` is where a relative directory of certificates begins."""
-    from ordercast.net.cluster.file import parse
-
-    return parse(text, source=source, base=base if base is not None else Path())
+def _forest(table: GroupTable, builder: str, tie: Sequence[Site]) -> Forest:
+    """The builder's forest; `auto`: the best for delay, as `ordercast plan` chooses it. Always with
+    the built-in partitioner: METIS may be installed at some sites of a cluster and not at others.
+    """
+    settles = builder in ("greedy", AUTO)
+    known = [site for site in tie if settles and site in table.sites]
+    return advise(table, builder, tie=known, partitioner="builtin").forest

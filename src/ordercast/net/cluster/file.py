@@ -1,7 +1,8 @@
-"""Reading a cluster file (TOML): every mistake is one line with file, field, value and remedy."""
+"""Reading a cluster file (TOML), or the same from plain data. Every mistake is a ConfigError of one
+line with file, field, value and remedy."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import BODY_BYTES
 from ordercast.model.names import nearest, require_distinct, require_name, shown
-from ordercast.net.cluster.addresses import is_loopback
+from ordercast.net.cluster.addresses import is_loopback, parse_address
 from ordercast.net.cluster.config import (
     Cluster,
     LimitsConfig,
@@ -46,7 +47,7 @@ _CLUSTER = (
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
 
-def read(path: str | Path) -> Cluster:
+def read_cluster(path: str | Path) -> Cluster:
     source = str(path)
     try:
         with Path(path).open("rb") as file:
@@ -60,10 +61,11 @@ def read(path: str | Path) -> Cluster:
         raise ConfigError(f"{source}: is not UTF-8 text (byte {error.start})") from None
     except ValueError as error:  # e.g. a null character in the name
         raise ConfigError(f"{source!r}: {error}") from None
-    return parse(text, source=source, base=Path(path).parent)
+    return parse_cluster(text, source=source, base=Path(path).parent)
 
 
-def parse(text: str, *, source: str, base: Path) -> Cluster:
+def parse_cluster(text: str, *, source: str, base: Path | None = None) -> Cluster:
+    """The same from text; `base` is where a relative directory of certificates begins."""
     if not text.strip():
         raise ConfigError(f"{source}: the file is empty")
     try:
@@ -72,10 +74,40 @@ def parse(text: str, *, source: str, base: Path) -> Cluster:
         raise ConfigError(f"{source}: {error}") from None
     except RecursionError:
         raise ConfigError(f"{source}: nested too deeply for a cluster file") from None
-    return cluster_from(data, source=source, base=base)
+    return cluster_of_data(data, source=source, base=base or Path())
 
 
-def cluster_from(
+def cluster_of_groups(
+    groups: Mapping[Group, Sequence[Site]],
+    *,
+    sites: Sequence[Site] | None = None,
+    addresses: Mapping[Site, str] | None = None,
+    limits: Mapping[str, Any] | None = None,
+    timeouts: Mapping[str, Any] | None = None,
+    tls: Mapping[str, Any] | None = None,
+    multicast: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Cluster:
+    """A cluster without a file; options are those of `[cluster]`. A site without an address gets
+    port 0 of the loopback: any free one."""
+    names = sites if sites is not None else GroupTable.of(groups).sites
+    given = dict(addresses or {})
+    for site in given:
+        if site not in names:
+            raise ConfigError(f"addresses: there is no site {site!r}{nearest(site, names)}")
+    data: dict[str, Any] = {
+        "cluster": {"name": "local", **options},
+        "sites": {site: {"address": given.get(site, "127.0.0.1:0")} for site in names},
+        "groups": {group: list(members) for group, members in groups.items()},
+    }
+    tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
+    for table, values in tables.items():
+        if values is not None:
+            data[table] = dict(values)
+    return cluster_of_data(data, source="cluster", base=Path(), any_port=True)
+
+
+def cluster_of_data(
     data: Mapping[str, Any], *, source: str, base: Path, any_port: bool = False
 ) -> Cluster:
     """The checked cluster of a file's data; `any_port` allows port 0, which no peer could dial."""
@@ -203,24 +235,6 @@ def _sites(given: Mapping[str, Any], source: str, *, least_port: int) -> dict[Si
     return found
 
 
-def parse_address(value: Any, where: str, least_port: int = 1) -> tuple[str, int]:
-    """Host and port; the error names `where` it was written."""
-    problem = f"{where}: {shown(value)} is not an address (write HOST:PORT, or [IPV6]:PORT)"
-    if not isinstance(value, str):
-        raise ConfigError(problem)
-    host, colon, port = value.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ConfigError(problem)
-    usable = host.isascii() and host.isprintable() and not any(c in host for c in " /[]@")
-    if not colon or not host or not usable or not (port.isascii() and port.isdigit()):
-        raise ConfigError(problem)
-    if len(port) > 5 or not least_port <= int(port) <= 65_535:
-        raise ConfigError(f"{where}: {shown(value)}: a port is a number from 1 to 65535")
-    return host, int(port)
-
-
 def _groups(
     data: Mapping[str, Any], sites: Mapping[Site, SiteConfig], source: str
 ) -> dict[Group, tuple[Site, ...]]:
@@ -322,7 +336,7 @@ def _multicast(
     """Checked also where it is not used."""
     local = all(is_loopback(site.address[0]) for site in sites.values())
     given = _table(data, "multicast", source)
-    found = read_multicast(given, name, source, local=local, parse_address=parse_address)
+    found = read_multicast(given, name, source, local=local)
     return found if options.get("dissemination") == MULTICAST else None
 
 

@@ -2,12 +2,13 @@
 
 import hashlib
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, shown
+from ordercast.net.cluster.addresses import parse_address
 
 FURTHEST: Final = 32
 SMALLEST, LARGEST = 576, 9_000  # bytes of a datagram
@@ -16,7 +17,7 @@ KEYS: Final = ("address", "ttl", "datagram_bytes")
 
 @dataclass(frozen=True, slots=True)
 class MulticastConfig:
-    """`datagram_bytes`: without the headers of UDP and IP, which an Ethernet frame holds too."""
+    """`datagram_bytes` is without the headers of UDP and IP."""
 
     address: tuple[str, int]
     ttl: int
@@ -29,7 +30,6 @@ def read_multicast(
     source: str,
     *,
     local: bool,
-    parse_address: Callable[[Any, str], tuple[str, int]],
 ) -> MulticastConfig:
     """`local`: all sites are on one machine, and datagrams stay there."""
     where = f"{source}: multicast"
@@ -50,7 +50,8 @@ def read_multicast(
 
 
 def _default(name: str) -> tuple[str, int]:
-    """Of the organisation-local block, by the cluster's name: two of them seldom share one."""
+    """An address of the organisation-local block, drawn by the cluster's name: two clusters seldom
+    share one."""
     drawn = hashlib.sha256(name.encode("ascii")).digest()
     return f"239.255.{drawn[0]}.{drawn[1]}", 20_000 + int.from_bytes(drawn[2:4]) % 10_000
 

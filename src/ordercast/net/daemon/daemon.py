@@ -23,10 +23,10 @@ from ordercast.net.cluster.processes import (
     require_site,
     write_pid,
 )
-from ordercast.net.daemon.admin import Admin
+from ordercast.net.daemon.admin_socket import AdminSocket
 from ordercast.net.daemon.http import Http
-from ordercast.net.daemon.session import Limits
-from ordercast.net.daemon.watch import Watcher
+from ordercast.net.daemon.operator_log import OperatorLog
+from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.site.node import Node
 from ordercast.net.site.status import status_of
 
@@ -34,12 +34,12 @@ _log = logging.getLogger("ordercast.net.daemon")
 
 CLOSE_S = 2.0  # for what is under way when a signal comes; the store keeps the rest
 
-Tell = Callable[[str, dict[str, Any]], None]
+OnEvent = Callable[[str, dict[str, Any]], None]
 """Told of events: a kind and what belongs to it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LateSite:
     """What the cluster file does not say of a site that was added later; its store keeps the
     address."""
 
@@ -48,10 +48,10 @@ class Given:
 
 
 def run_daemon(
-    cluster: Cluster, site: Site, directory: Path, tell: Tell, given: Given | None = None
+    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, given: LateSite | None = None
 ) -> None:
     """Serve until SIGTERM or SIGINT. Errors are of one line; the site's store is closed then."""
-    given = given or Given()
+    given = given or LateSite()
     if not given.address:
         require_site(cluster, site, directory)
     make_directory(directory)
@@ -69,7 +69,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, given: Given) -> None:
+async def _serve(
+    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, given: LateSite
+) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -82,7 +84,7 @@ async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, give
             await _open_faces(stack, node, directory, given)
             layout = _LayoutNotes(node, directory, tell)
             stack.callback(layout.close)
-            watcher = Watcher(node, tell)
+            watcher = OperatorLog(node, tell)
             stack.callback(watcher.close)
             node.on_failed = stopped.set
             _tell_started(node, tell)
@@ -102,11 +104,13 @@ async def _serve(cluster: Cluster, site: Site, directory: Path, tell: Tell, give
 
 
 async def _open_faces(
-    stack: contextlib.AsyncExitStack, node: Node, directory: Path, given: Given
+    stack: contextlib.AsyncExitStack, node: Node, directory: Path, given: LateSite
 ) -> None:
     limits = node.cluster.limits
-    admin = Admin(
-        node, directory / f"{node.site}.sock", Limits(limits.window_messages, limits.window_bytes)
+    admin = AdminSocket(
+        node,
+        directory / f"{node.site}.sock",
+        ClientLimits(limits.window_messages, limits.window_bytes),
     )
     await admin.start()
     stack.push_async_callback(admin.close)
@@ -122,7 +126,7 @@ async def _open_faces(
 class _LayoutNotes:
     """Says which epoch the site is in, and notes when it hears that it is retired."""
 
-    def __init__(self, node: Node, directory: Path, tell: Tell) -> None:
+    def __init__(self, node: Node, directory: Path, tell: OnEvent) -> None:
         self.node = node
         self.directory = directory
         self.tell = tell
@@ -162,7 +166,7 @@ class _LayoutNotes:
         self.tell("epoch", {"epoch": epoch, "protocol": home.protocol, "groups": groups})
 
 
-def _tell_started(node: Node, tell: Tell) -> None:
+def _tell_started(node: Node, tell: OnEvent) -> None:
     host, port = node.address
     _log.info(
         "site %s of cluster %s: listening on %s port %d, process %d, start %d, position %d",

@@ -19,7 +19,7 @@ MOST_CONNECTIONS = 32
 MOST_HEAD = 8_192  # bytes
 PATIENCE_S = 5.0
 
-Status = Callable[[], dict[str, Any]]
+StatusSource = Callable[[], dict[str, Any]]
 _PLAIN = "text/plain; charset=utf-8"
 _REASONS = {
     200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
@@ -28,7 +28,7 @@ _REASONS = {
 
 
 class Http:
-    def __init__(self, status: Status, address: tuple[str, int], site: Site) -> None:
+    def __init__(self, status: StatusSource, address: tuple[str, int], site: Site) -> None:
         self.address = address
         self._status = status
         self._site = site

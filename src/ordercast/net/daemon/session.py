@@ -15,13 +15,13 @@ from ordercast.net.admin.frames import (
     STABLE,
     Rejected,
     Send,
-    Stages,
+    StagesReached,
     Watch,
     Wire,
     kind_of,
     reason_of,
 )
-from ordercast.net.daemon.stream import Subscription
+from ordercast.net.daemon.subscription import Subscription
 from ordercast.net.site.node import Node
 from ordercast.net.site.receipts import Receipt
 
@@ -31,14 +31,14 @@ _REFUSED = _SLACK + 1  # times as many refusals: of those, and of what is accept
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClientLimits:
     """How much a client may have under way that is not yet accepted."""
 
     messages: int
     bytes: int
 
 
-class Session:
+class ClientSession:
     """Outlives connections: a client that comes back finds what it had under way.
 
     `_reached` has an entry for every number that is queued or watched; a number at or below
@@ -47,7 +47,7 @@ class Session:
     by now. It holds more than a client can have under way, so none is forgotten unheard.
     """
 
-    def __init__(self, node: Node, client: bytes, limits: Limits) -> None:
+    def __init__(self, node: Node, client: bytes, limits: ClientLimits) -> None:
         self.node = node
         self.client = client
         self.limits = limits
@@ -231,7 +231,7 @@ class Session:
 
     def _flush(self) -> None:
         if self._news and self.wire is not None:
-            self.wire.send(Stages(tuple(self._news)))
+            self.wire.send(StagesReached(tuple(self._news)))
         self._news = []
 
     def _refuse(self, number: int, error: Error) -> None:

@@ -12,18 +12,18 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.history.rows import EpochRow, GroupRow
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
-from ordercast.net.export.source import Source
+from ordercast.net.export.source import StoreSource
 
 
 @dataclass(slots=True)
-class Known:
+class ExportedEpoch:
     """An epoch; `after`: those that were closed for it."""
 
     protocol: str
     members: dict[Group, tuple[Site, ...]]
     after: tuple[int, ...]
     decided_ns: int
-    by: Source = field(compare=False)
+    by: StoreSource = field(compare=False)
 
     @property
     def sites(self) -> list[Site]:
@@ -33,9 +33,9 @@ class Known:
         return self.protocol, self.members, self.after
 
 
-class Epochs:
-    def __init__(self, found: Sequence[Source]) -> None:
-        self._known: dict[int, Known] = {}
+class EpochTable:
+    def __init__(self, found: Sequence[StoreSource]) -> None:
+        self._known: dict[int, ExportedEpoch] = {}
         self._implicit: dict[Group, tuple[Site, ...]] = {}
         self._used: set[tuple[Group, int]] = set()
         self._absent: set[tuple[int, Group, Site]] = set()
@@ -44,7 +44,9 @@ class Epochs:
         for source in found:
             for told in source.founding:
                 members = {group: tuple(own) for group, own in told["members"].items()}
-                self._add(told["epoch"], Known(told["protocol"], members, (), started, source))
+                self._add(
+                    told["epoch"], ExportedEpoch(told["protocol"], members, (), started, source)
+                )
             for opened, at_ns in source.opened():
                 self._add(opened.epoch, _known(opened, at_ns, source))
             for told in source.absent():
@@ -54,7 +56,7 @@ class Epochs:
                     for group, away in groups.items():
                         self._absent.update((int(epoch), group, site) for site in away)
 
-    def _add(self, epoch: int, one: Known) -> None:
+    def _add(self, epoch: int, one: ExportedEpoch) -> None:
         known = self._known.setdefault(epoch, one)
         if known.says() != one.says():
             raise ConfigError(
@@ -122,5 +124,5 @@ class Epochs:
         ]  # fmt: skip
 
 
-def _known(opened: EpochOpened, at_ns: int, source: Source) -> Known:
-    return Known(opened.protocol, dict(opened.members), opened.after, at_ns, source)
+def _known(opened: EpochOpened, at_ns: int, source: StoreSource) -> ExportedEpoch:
+    return ExportedEpoch(opened.protocol, dict(opened.members), opened.after, at_ns, source)

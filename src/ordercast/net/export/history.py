@@ -36,18 +36,18 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.messages import MessageId
 from ordercast.model.version import __version__
-from ordercast.net.export.epochs import Epochs
-from ordercast.net.export.forgotten import Exported as Exported
-from ordercast.net.export.forgotten import Forgotten
-from ordercast.net.export.source import Logged, Source, sources
-from ordercast.net.store.openings import opened_told
+from ordercast.net.export.epochs import EpochTable
+from ordercast.net.export.forgotten_sends import Exported as Exported
+from ordercast.net.export.forgotten_sends import ForgottenSends
+from ordercast.net.export.source import LoggedBatch, StoreSource, sources
+from ordercast.net.store.events import parse_opening
 from ordercast.net.store.rows import GAPS
 
 _FACTS = ("deliver", "on_failure", "epochs")
 _JOIN = '{"reason":"join"}'
 _TELL_EVERY = 65_536  # messages
 
-Progress = Callable[[Site, str, int], None]
+OnExported = Callable[[Site, str, int], None]
 """(site, table, rows so far)"""
 
 
@@ -57,7 +57,7 @@ def export(
     *,
     ended: Collection[Site] = (),
     replace: bool = False,
-    progress: Progress | None = None,
+    progress: OnExported | None = None,
 ) -> Exported:
     """Write the history. `ended`: running sites that are known to be quiet; a store that was closed
     quietly says so itself."""
@@ -78,15 +78,17 @@ def _silent(site: Site, table: str, rows: int) -> None:
 
 
 class _Export:
-    def __init__(self, found: list[Source], history: HistoryStream, progress: Progress) -> None:
+    def __init__(
+        self, found: list[StoreSource], history: HistoryStream, progress: OnExported
+    ) -> None:
         self.found = found
         self.history = history
         self.progress = progress
         self.facts = _facts(found)
-        self.epochs = Epochs(found)
+        self.epochs = EpochTable(found)
         self.done = Exported([source.site for source in found])
         self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
-        self.forgotten = Forgotten(history, self.done)
+        self.forgotten = ForgottenSends(history, self.done)
         self.excludes = self.facts["on_failure"] == "exclude"
 
     def run(self) -> Exported:
@@ -107,7 +109,7 @@ class _Export:
         self.history.finish(self._meta())
         return self.done
 
-    def _sent(self, source: Source) -> None:
+    def _sent(self, source: StoreSource) -> None:
         limit, latest = self.limits[source.site], 0
         tell = _TELL_EVERY
         with self.history.table("sent") as table:
@@ -139,7 +141,7 @@ class _Export:
         surely = source.ended or not self.excludes
         self.forgotten.has(source.site, source.incarnation, source.forgotten() if surely else None)
 
-    def _deliveries(self, source: Source) -> list[Event]:
+    def _deliveries(self, source: StoreSource) -> list[Event]:
         """Writes the rows; the gaps among them."""
         site, limit = source.site, self.limits[source.site]
         shed = _Shed(source)
@@ -166,7 +168,7 @@ class _Export:
         self.done.gaps += len(gaps)
         return gaps
 
-    def _annulled(self, source: Source) -> None:
+    def _annulled(self, source: StoreSource) -> None:
         """What was rolled back, in a file of its own."""
         items = sorted(source.log.annulled(), key=attrgetter("position", "attempt"))
         if not items:
@@ -177,7 +179,9 @@ class _Export:
                 self._rows(table, source.site, item, ())
             self.done.annulled += table.rows
 
-    def _rows(self, table: TableStream, site: Site, item: Logged, hidden: Collection[int]) -> None:
+    def _rows(
+        self, table: TableStream, site: Site, item: LoggedBatch, hidden: Collection[int]
+    ) -> None:
         batch, payloads, asked = item.placed.batch, item.payloads, item.asked
         positions, seqs = _range(item.position, batch.count), _range(batch.seq, batch.count)
         if hidden:
@@ -195,7 +199,7 @@ class _Export:
             },
         )  # fmt: skip
 
-    def _events(self, source: Source, gaps: Iterable[Event]) -> Iterable[Event]:
+    def _events(self, source: StoreSource, gaps: Iterable[Event]) -> Iterable[Event]:
         site, epoch = source.site, self.epochs.founded(source.site)
         kept_after = min(source.log.first_position() - 1, self.limits[site])
         opened = {one.epoch: at_ns for one, at_ns in source.opened()}
@@ -209,7 +213,7 @@ class _Export:
             yield _event(site, BASE, kept_after, first, 0, '{"reason":"truncated"}')
         for kind, position, at_ns, detail in rows:
             if kind == OPEN:
-                one = opened_told(position, detail)
+                one = parse_opening(position, detail)
                 if one.epoch in opened:
                     epoch = one.epoch
                     if was_away and one.joined:  # for too long: it was handed the state
@@ -250,7 +254,7 @@ class _Export:
 class _Shed:
     """Positions at which the application was given a gap instead of a message."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: StoreSource) -> None:
         told = source.log.rows("position, detail", GAPS)
         spans = sorted((int(at), int(at) + int(json.loads(text)["count"])) for at, text in told)
         self._starts = [start for start, _ in spans]
@@ -259,7 +263,7 @@ class _Shed:
     def __bool__(self) -> bool:
         return bool(self._starts)
 
-    def within(self, item: Logged) -> set[int]:
+    def within(self, item: LoggedBatch) -> set[int]:
         first, last = item.position, item.position + item.placed.batch.count - 1
         hidden: set[int] = set()
         at = bisect_right(self._starts, last) - 1
@@ -269,7 +273,7 @@ class _Shed:
         return hidden
 
 
-def _gaps(site: Site, item: Logged, hidden: Iterable[int]) -> list[Event]:
+def _gaps(site: Site, item: LoggedBatch, hidden: Iterable[int]) -> list[Event]:
     batch = item.placed.batch
     made = []
     for position in sorted(hidden):
@@ -291,9 +295,9 @@ def _range(first: int, count: int) -> list[int]:
     return list(range(first, first + count))
 
 
-def _facts(found: list[Source]) -> dict[str, Any]:
+def _facts(found: list[StoreSource]) -> dict[str, Any]:
     """What the stores say of their cluster; they must not contradict each other."""
-    known: Source | None = None
+    known: StoreSource | None = None
     for source in found:
         if source.facts is None:
             continue

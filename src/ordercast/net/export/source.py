@@ -13,36 +13,33 @@ from typing import Any, NamedTuple
 from ordercast.core.epochs.packing import included_in
 from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
 from ordercast.core.outbox import Accepted
+from ordercast.history.rows import EXCLUDED, OPEN, RETURNED
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, payloads_of
+from ordercast.net.store.checkpoint import folded_state, read_checkpoint, released_by
+from ordercast.net.store.events import ABSENT, parse_opening
 from ordercast.net.store.file import (
     connect_to_read,
     logged_in,
-    marked_in,
-    read_mark,
     read_state,
     records_of,
     require_ours,
-    told,
+    store_error,
     whole_from,
 )
-from ordercast.net.store.openings import OPEN, opened_told
-from ordercast.net.store.rollbacks import EXCLUDED, RETURNED
 from ordercast.net.store.rows import (
-    ABSENT,
     ACCEPTED,
     FIRST_AND_LAST,
     MINE,
     SELECT_BATCH,
+    BatchRow,
     CheckpointRow,
-    Row,
     Value,
 )
-from ordercast.net.store.set_aside import delivered_by
 
 
-class Asked(NamedTuple):
+class RequestParts(NamedTuple):
     """Of each message of a batch: which part of which request of the client; columns of a history,
     None throughout where no daemon's client has sent it."""
 
@@ -50,14 +47,16 @@ class Asked(NamedTuple):
     request: list[int] | None = None
     part: list[int] | None = None
 
-    def only(self, kept: list[int]) -> "Asked":
+    def only(self, kept: list[int]) -> "RequestParts":
         """Of these messages alone."""
         if self.request is None or self.part is None:
             return self
-        return Asked(self.client, [self.request[n] for n in kept], [self.part[n] for n in kept])
+        return RequestParts(
+            self.client, [self.request[n] for n in kept], [self.part[n] for n in kept]
+        )
 
 
-class Logged(NamedTuple):
+class LoggedBatch(NamedTuple):
     """A batch of the site's ordered log; its first message at `position`."""
 
     position: int
@@ -66,10 +65,10 @@ class Logged(NamedTuple):
     placed: Placed
     payloads: list[bytes]
     attempt: int
-    asked: Asked
+    asked: RequestParts
 
 
-class Taken(NamedTuple):
+class AcceptedBatch(NamedTuple):
     """A batch that the site accepted when its application had seen `after`, in `attempt`. Refused:
     no epoch took it, because the group was gone, so it was never sent."""
 
@@ -79,10 +78,10 @@ class Taken(NamedTuple):
     batch: Batch
     payloads: list[bytes]
     refused: bool
-    asked: Asked
+    asked: RequestParts
 
 
-class Pinned:
+class StoreSnapshot:
     """One state of a store's file, for as long as it is open."""
 
     def __init__(self, path: Path) -> None:
@@ -93,16 +92,16 @@ class Pinned:
             db.execute("BEGIN")
             require_ours(db, path)
             self.state: dict[str, Value] = read_state(db, path)
-            self.mark: CheckpointRow | None = read_mark(db, path)
+            self.mark: CheckpointRow | None = read_checkpoint(db, path)
             first, last = db.execute(FIRST_AND_LAST).fetchone()
             self.first, self.last = (1, 0) if last is None else (int(first), int(last))
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise told(path, error) from None
+            raise store_error(path, error) from None
         except Exception:
             self.close()
             raise
-        self.anew: Anew | None = None if self.mark is None else marked_in(self.mark, path).anew
+        self.anew: Anew | None = None if self.mark is None else folded_state(self.mark, path).anew
 
     def close(self) -> None:
         if self._db is not None:
@@ -134,50 +133,50 @@ class Pinned:
         found = self.rows("epoch", wanted)
         return int(found[0][0]) if found else 0
 
-    def logged(self) -> Iterator[Logged]:
+    def logged(self) -> Iterator[LoggedBatch]:
         for row in self._rows(MINE, self.first_position()):
             yield self._logged(row, row.position)
 
-    def annulled(self) -> Iterator[Logged]:
+    def annulled(self) -> Iterator[LoggedBatch]:
         """Batches that were delivered, and rolled back, as far as they are still here."""
         assert self._db is not None
         for n, position in self.rows("n, position", "annulled ORDER BY n"):
             values = self._db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone()
-            row = Row(*values)
+            row = BatchRow(*values)
             if not row.ref or row.ref >= self.first:
                 yield self._logged(row, position)
 
-    def _logged(self, row: Row, position: int) -> Logged:
+    def _logged(self, row: BatchRow, position: int) -> LoggedBatch:
         assert self._db is not None
         placed = logged_in(self._db, row, self.path)
         payloads, asked = self._payloads(row, placed.batch), self._asked(row, placed.batch)
-        return Logged(position, row.epoch, row.at_ns, placed, payloads, row.attempt, asked)
+        return LoggedBatch(position, row.epoch, row.at_ns, placed, payloads, row.attempt, asked)
 
-    def accepted(self) -> Iterator[Taken]:
+    def accepted(self) -> Iterator[AcceptedBatch]:
         told = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
         refused = {json.loads(detail).get("row") for (detail,) in told}
         for row, record in self._records(ACCEPTED):
             if isinstance(record, Accepted):
                 batch = record.batch
                 payloads, asked = self._payloads(row, batch), self._asked(row, batch)
-                yield Taken(
+                yield AcceptedBatch(
                     row.at_ns, row.after_position, row.attempt, batch, payloads, row.n in refused,
                     asked,
                 )  # fmt: skip
 
-    def _records(self, kind: int) -> Iterator[tuple[Row, MemberRecord]]:
+    def _records(self, kind: int) -> Iterator[tuple[BatchRow, MemberRecord]]:
         assert self._db is not None
         for row in self._rows(kind):
             for record in records_of(self._db, row, self.path):
                 yield row, record
 
-    def _rows(self, kind: int, start: int = 0) -> Iterator[Row]:
+    def _rows(self, kind: int, start: int = 0) -> Iterator[BatchRow]:
         """Of the rows of a kind, those from a position on."""
         assert self._db is not None
         expected = self.first
         try:
             for values in self._db.execute(f"{SELECT_BATCH} ORDER BY n"):
-                row = Row(*values)
+                row = BatchRow(*values)
                 if row.n != expected:
                     raise StoreCorrupt(
                         f"{self.path}: row {expected} of table batches is missing, the file is"
@@ -187,17 +186,17 @@ class Pinned:
                 if row.kind & kind and row.position >= start:
                     yield row
         except sqlite3.Error as error:
-            raise told(self.path, error) from None
+            raise store_error(self.path, error) from None
 
-    def _payloads(self, row: Row, batch: Batch) -> list[bytes]:
+    def _payloads(self, row: BatchRow, batch: Batch) -> list[bytes]:
         try:
             return payloads_of(batch)
         except FrameError as error:
             raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None
 
-    def _asked(self, row: Row, batch: Batch) -> Asked:
+    def _asked(self, row: BatchRow, batch: Batch) -> RequestParts:
         if batch.requests is None:
-            return Asked()
+            return RequestParts()
         parts = batch.requests.parts()
         if len(parts) != batch.count:
             raise StoreCorrupt(
@@ -205,15 +204,15 @@ class Pinned:
                 f" messages, the batch {batch.count}"
             )
         numbers, places = [number for number, _ in parts], [place for _, place in parts]
-        return Asked(batch.requests.client.hex(), numbers, places)
+        return RequestParts(batch.requests.client.hex(), numbers, places)
 
 
-class Source:
+class StoreSource:
     """A site's store. `sends` is pinned by `pin_sends`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.log = Pinned(path)
+        self.log = StoreSnapshot(path)
         self.sends = self.log
         state = self.log.state
         self.site: Site = str(state["site"])
@@ -227,7 +226,7 @@ class Source:
         self.ended_ns = int(closed.get("at_ns", 0))
 
     def pin_sends(self) -> None:
-        self.sends = Pinned(self.path)
+        self.sends = StoreSnapshot(self.path)
 
     def close(self) -> None:
         self.sends.close()
@@ -244,7 +243,7 @@ class Source:
         for position, at_ns, detail in self.log.rows(
             "position, at_ns, detail", f"events WHERE kind = '{OPEN}' ORDER BY n"
         ):
-            opened = opened_told(position, detail)
+            opened = parse_opening(position, detail)
             found.setdefault(opened.epoch, (opened, at_ns))
         return list(found.values())
 
@@ -253,7 +252,7 @@ class Source:
         if level == "agreed" or (self.ended and not self._was_left()):
             return self.log.last_position()
         state, anew = self.log.state, self.log.anew
-        folded = 0 if anew is None else delivered_by(anew)
+        folded = 0 if anew is None else released_by(anew)
         return max(int(state["delivered"]), int(state["confirmed"]), folded)
 
     def _was_left(self) -> bool:
@@ -289,16 +288,16 @@ def _raise_to(last: dict[Group, int], seqs: dict[Group, int]) -> None:
         last[group] = max(seq, last.get(group, 0))
 
 
-def sources(folder: Path) -> list[Source]:
+def sources(folder: Path) -> list[StoreSource]:
     """All stores of a folder, each pinned twice."""
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no such folder of stores")
     paths = sorted(path for path in folder.glob("*.db") if path.is_file())
     if not paths:
         raise ConfigError(f"{folder}: holds no store (SITE.db)")
-    found: list[Source] = []
+    found: list[StoreSource] = []
     try:
-        found.extend(map(Source, paths))  # those before a bad one are in it, and are closed
+        found.extend(map(StoreSource, paths))  # those before a bad one are in it, and are closed
         for source in found:
             source.pin_sends()
         _require_one_cluster(found)
@@ -309,7 +308,7 @@ def sources(folder: Path) -> list[Source]:
     return found
 
 
-def _require_one_cluster(found: list[Source]) -> None:
+def _require_one_cluster(found: list[StoreSource]) -> None:
     first = found[0]
     sites: dict[Site, Path] = {}
     for source in found:

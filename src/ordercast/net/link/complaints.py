@@ -14,7 +14,7 @@ CONNECTED, LOST = "connected", "lost"
 STRANGERS = 1_024  # (host, cause) pairs that are logged
 
 
-class Refused(Exception):
+class LinkTrouble(Exception):
     """A connection that is not wanted, or no more; `usual`: nothing is wrong yet."""
 
     def __init__(self, cause: str, detail: str = "", *, usual: bool = False) -> None:
@@ -32,7 +32,7 @@ class Complaints:
         self._crowded = False
         self.counts: Counter[str] = Counter()  # by cause, logged or not
 
-    def say(self, who: str, refused: Refused) -> None:
+    def say(self, who: str, refused: LinkTrouble) -> None:
         """Log it, unless it has been said."""
         self.counts[refused.cause] += 1
         if who in self._known:

@@ -13,9 +13,9 @@ from typing import Final, Protocol, cast
 from ordercast.model.errors import Error, FrameError
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
-from ordercast.net.link.complaints import Refused
+from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
-from ordercast.net.link.tls import Session
+from ordercast.net.link.tls import TlsSession
 from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
 from ordercast.wire.epochs import Fed
 from ordercast.wire.frames import Ack
@@ -58,7 +58,7 @@ class LinkTimes:
     linger: int = SECOND  # of the second of two connections
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """What a connection asks of the transport."""
 
     limits: LinkLimits
@@ -72,14 +72,16 @@ class Owner(Protocol):
     def greeted(self, connection: "Connection", hello: Hello) -> None: ...
     def took(self, peer: Site, frames: list[WireFrame]) -> None: ...
     def congested(self, connection: "Connection", congested: bool) -> None: ...
-    def complain(self, connection: "Connection", refused: Refused) -> None: ...
+    def complain(self, connection: "Connection", refused: LinkTrouble) -> None: ...
     def ended(self, connection: "Connection", error: Exception | None) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
     """`dialled` is the site that was wanted, None on an accepted connection."""
 
-    def __init__(self, owner: Owner, dialled: Site | None, session: Session | None) -> None:
+    def __init__(
+        self, owner: ConnectionOwner, dialled: Site | None, session: TlsSession | None
+    ) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._buffer = owner.read_buffer[:STRANGER_READ_BYTES]
@@ -93,7 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer: Site | None = None  # once its hello is accepted
         self.claimed: Site | None = None  # what the hello said, accepted or not
         self.host = "?"
-        self.complaint: Refused | None = None  # why it was closed here
+        self.complaint: LinkTrouble | None = None  # why it was closed here
         self.over = False  # nothing more is handed over or written
         self.our_number = self.their_number = 0  # of the hellos
         self.terms: Mapping[str, str] = {}  # that its hello named
@@ -112,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         high = self._owner.limits.congested_bytes
         transport.set_write_buffer_limits(high=high, low=high // 4)
         self._timer = self._loop.call_later(
-            self._owner.times.handshake / SECOND, self.fail, Refused(TOO_SLOW)
+            self._owner.times.handshake / SECOND, self.fail, LinkTrouble(TOO_SLOW)
         )
         try:
             self._owner.opened(self)
@@ -120,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._owner.secured(self)
             elif self.dialled is not None:
                 self._shake_hands()
-        except Refused as refused:
+        except LinkTrouble as refused:
             self.fail(refused)
 
     def _shake_hands(self) -> None:
@@ -133,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.secured(self)
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> TlsSession | None:
         return self._session
 
     def say(self, hello: Hello) -> None:
@@ -166,15 +168,15 @@ class Connection(asyncio.BufferedProtocol):
                 self._take(data)
             elif data:
                 self._greet(data)
-        except Refused as refused:
+        except LinkTrouble as refused:
             self.fail(refused)
         except Error as error:  # of the codec, or of a site that such a frame makes no sense to
-            self.fail(Refused(WRONG_FRAME, str(error)))
+            self.fail(LinkTrouble(WRONG_FRAME, str(error)))
 
-    def _decrypt(self, session: Session, data: memoryview) -> memoryview:
+    def _decrypt(self, session: TlsSession, data: memoryview) -> memoryview:
         session.feed(data)
         if self.peer is None and self.bytes_in > self._owner.limits.stranger_bytes:
-            raise Refused(TOO_MUCH, f"more than {self._owner.limits.stranger_bytes} bytes")
+            raise LinkTrouble(TOO_MUCH, f"more than {self._owner.limits.stranger_bytes} bytes")
         if not self._secure:
             self._shake_hands()
             if not self._secure:
@@ -238,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
                 encoded.append(encode_frame(frame))
             except FrameError as error:
                 detail = f"{type(frame).__name__}: {error}"
-                self._owner.complain(self, Refused(NOT_SENT, detail))
+                self._owner.complain(self, LinkTrouble(NOT_SENT, detail))
         return encoded
 
     def ping(self, boot: int) -> None:
@@ -249,7 +251,7 @@ class Connection(asyncio.BufferedProtocol):
         self.wrote_at = self._loop.time()
         try:
             self._write(data if self._session is None else self._session.encrypt(data))
-        except Refused as refused:
+        except LinkTrouble as refused:
             self.fail(refused)
 
     def _write(self, *pieces: bytes) -> None:
@@ -262,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             transport.writelines(pieces)
         if self.waiting > self._owner.limits.write_bytes:
-            self.fail(Refused(NOT_READING, f"{self.waiting} bytes wait for it"))
+            self.fail(LinkTrouble(NOT_READING, f"{self.waiting} bytes wait for it"))
 
     @property
     def waiting(self) -> int:
@@ -276,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- ending ---------------------------------------------------------------------------------
 
-    def fail(self, refused: Refused) -> None:
+    def fail(self, refused: LinkTrouble) -> None:
         """Close it for a reason, which is logged once."""
         if self.over:
             return
@@ -306,7 +308,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
         if self.peer is None and self.complaint is None and self._greeting:
-            self.complaint = Refused(NOT_A_HELLO, "it ended before its hello did")
+            self.complaint = LinkTrouble(NOT_A_HELLO, "it ended before its hello did")
             self._owner.complain(self, self.complaint)
         self._owner.ended(self, exc)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.addresses import why
-from ordercast.net.link.complaints import Refused
+from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import Connection, LinkTimes
 from ordercast.net.link.peers import Peer
 
@@ -20,7 +20,7 @@ class Dialler:
         times: LinkTimes,
         make: Callable[[Site], Connection],
         forget: Callable[[Connection], None],
-        complain: Callable[[Peer, Refused], None],
+        complain: Callable[[Peer, LinkTrouble], None],
     ) -> None:
         self._addresses = addresses
         self._times = times
@@ -107,7 +107,7 @@ class Dialler:
             self._abandon(made)
             # Sites do not all start at once: one that has never been there may yet come.
             detail, new = f"{host}:{port} ({why(error)})", peer.connections == 0
-            self._complain(peer, Refused(UNREACHABLE, detail, usual=new))
+            self._complain(peer, LinkTrouble(UNREACHABLE, detail, usual=new))
             self.failed(peer)
         finally:
             if self._dials.get(peer.name) is asyncio.current_task():  # not one begun since

@@ -20,7 +20,7 @@ import msgspec
 from ordercast.model.groups import Site
 from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.names import is_name, shown
-from ordercast.net.link.complaints import Refused
+from ordercast.net.link.complaints import LinkTrouble
 
 MAGIC: Final = b"och"
 VERSION: Final = 2
@@ -84,15 +84,15 @@ def encode_hello(hello: Hello) -> bytes:
 def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
     """The hello at the beginning of `data` and its length, or None while there is too little."""
     if data[: len(MAGIC)] != MAGIC[: len(data)]:
-        raise Refused(NOT_A_HELLO, _guess(bytes(data[:8])))
+        raise LinkTrouble(NOT_A_HELLO, _guess(bytes(data[:8])))
     if len(data) < HEADER_BYTES:
         return None
     _, version, length, checksum = _HEADER.unpack_from(data)
     if version != VERSION:
         detail = f"it speaks version {version}, this site {VERSION}: run one release"
-        raise Refused(OTHER_VERSION, detail)
+        raise LinkTrouble(OTHER_VERSION, detail)
     if length > HELLO_BYTES - HEADER_BYTES:
-        raise Refused(NOT_A_HELLO, f"{length} bytes announced, at most {HELLO_BYTES} taken")
+        raise LinkTrouble(NOT_A_HELLO, f"{length} bytes announced, at most {HELLO_BYTES} taken")
     end = HEADER_BYTES + length
     if len(data) < end:
         return None
@@ -101,11 +101,11 @@ def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
 
 def _hello(body: bytes, checksum: int) -> Hello:
     if crc32(body) != checksum:
-        raise Refused(NOT_A_HELLO, "its checksum is wrong")
+        raise LinkTrouble(NOT_A_HELLO, "its checksum is wrong")
     try:
         hello = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refused(NOT_A_HELLO, "it does not decode") from None
+        raise LinkTrouble(NOT_A_HELLO, "it does not decode") from None
     numbers = (hello.incarnation, hello.boot, hello.number)
     if (
         not (is_name(hello.cluster) and is_name(hello.site) and is_name(hello.to))
@@ -115,7 +115,7 @@ def _hello(body: bytes, checksum: int) -> Hello:
         or len(hello.terms) > TERMS
         or not (len(hello.refusal) <= REASON and hello.refusal.isprintable())
     ):
-        raise Refused(NOT_A_HELLO, "a field is not what it must be")
+        raise LinkTrouble(NOT_A_HELLO, "a field is not what it must be")
     return hello
 
 
@@ -128,23 +128,25 @@ def _guess(start: bytes) -> str:
 def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, object]) -> None:
     """Refuse what is not a site of our cluster that means us and agrees on the terms."""
     if hello.cluster != ours.cluster:
-        raise Refused(OTHER_CLUSTER, f"{hello.cluster!r}, this one is {ours.cluster!r}")
+        raise LinkTrouble(OTHER_CLUSTER, f"{hello.cluster!r}, this one is {ours.cluster!r}")
     if hello.site == site:
-        raise Refused(OURSELVES, f"an address leads to {site!r} itself, or another uses its name")
+        raise LinkTrouble(
+            OURSELVES, f"an address leads to {site!r} itself, or another uses its name"
+        )
     if hello.site not in known and (hello.answers or not was_here(hello.terms, ours.terms)):
-        raise Refused(
+        raise LinkTrouble(
             UNKNOWN_SITE,
             f"{hello.site!r} is not, or no longer, of this cluster; to admit it:"
             f" ordercast site add CLUSTER {hello.site} --address HOST:PORT",
         )
     if hello.to != site:
-        raise Refused(
+        raise LinkTrouble(
             OTHER_ADDRESSEE,
             f"{hello.site!r} wants {hello.to!r}, this is {site!r}: an address is wrong, or old",
         )
     check_terms(hello.terms, ours.terms)
     if hello.refusal:
-        raise Refused(REFUSES_US, hello.refusal)
+        raise LinkTrouble(REFUSES_US, hello.refusal)
 
 
 def was_here(theirs: Mapping[str, str], ours: Mapping[str, str]) -> bool:
@@ -163,4 +165,4 @@ def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
         detail = f"{shown(name)} is {shown(there)} there, {shown(here)} here"
         if name == FOUNDING:
             detail += ": two clusters of one name, or a store of an earlier one"
-        raise Refused(OTHER_TERMS, detail)
+        raise LinkTrouble(OTHER_TERMS, detail)

@@ -25,7 +25,7 @@ from typing import Final
 
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
-from ordercast.net.link.complaints import Refused
+from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import SILENT, Connection, LinkLimits, LinkTimes
 from ordercast.net.link.hello import UNKNOWN_SITE, Hello
 
@@ -45,7 +45,7 @@ def check_crowd(strangers: Set[Connection], one: Connection, limits: LinkLimits)
     """Refuse one more connection without a hello when there are many."""
     of_host = sum(stranger.host == one.host for stranger in strangers)
     if len(strangers) >= limits.strangers or of_host >= limits.strangers_of_host:
-        raise Refused(TOO_MANY, f"{len(strangers)} at once, {of_host} of this host")
+        raise LinkTrouble(TOO_MANY, f"{len(strangers)} at once, {of_host} of this host")
 
 
 class Unneeded(Exception):
@@ -108,16 +108,16 @@ class Peer:
         if self.anew and self.current is None and hello.instance != self._instance:
             self._newest = (0, 0)
         if start < self._newest:
-            raise Refused(
+            raise LinkTrouble(
                 OLDER_START, f"boot {hello.boot}, while boot {self._newest[1]} has been here"
             )
         if hello.answers != connection.our_number:  # ours is 0 when the peer dialled
-            raise Refused(OLD_HELLO, "it answers another one than ours")
+            raise LinkTrouble(OLD_HELLO, "it answers another one than ours")
         if hello.instance != self._instance:
             if self._instance and start == self._newest and start != (0, 0):
                 # A store counts its starts: this one has none, or a copy. The links of the first
                 # count on what it had, so to let this one go on would lose messages silently.
-                raise Refused(
+                raise LinkTrouble(
                     TWICE,
                     f"both with boot {hello.boot}; a site does not come back without its own"
                     " store while the others run",
@@ -127,7 +127,7 @@ class Peer:
             role = KEPT if self.current is None else RESTARTED
         else:
             if connection.dialled is None and hello.number <= self._last_dial:
-                raise Refused(OLD_HELLO, f"number {hello.number} after {self._last_dial}")
+                raise LinkTrouble(OLD_HELLO, f"number {hello.number} after {self._last_dial}")
             role = self._beside(connection, hello)
         if connection.dialled is None:
             self._last_dial = hello.number
@@ -183,7 +183,7 @@ class Peer:
         if slept:
             connection.heard_at = now
         elif now - connection.heard_at > 3 * suspect:
-            connection.fail(Refused(SILENT, f"nothing heard for {3 * suspect:g} s"))
+            connection.fail(LinkTrouble(SILENT, f"nothing heard for {3 * suspect:g} s"))
         elif now - connection.wrote_at > suspect / 6 and not connection.waiting:
             connection.ping(boot)
         lasted = not self.settled and now - self.since > 3 * suspect
@@ -251,7 +251,9 @@ class Peers(dict[Site, Peer]):
         """One more, which is kept when it is admitted; refused when there are many."""
         there = sum(peer.guest for peer in self.values())
         if there >= limits.guests:
-            raise Refused(UNKNOWN_SITE, f"{name!r} is no longer of this cluster, as {there} others")
+            raise LinkTrouble(
+                UNKNOWN_SITE, f"{name!r} is no longer of this cluster, as {there} others"
+            )
         peer = self._made(name)
         peer.guest, peer.barred = True, "a guest"
         return peer

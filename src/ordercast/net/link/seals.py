@@ -2,9 +2,9 @@
 
 Where the cluster has certificates they are encrypted, with AES-256-GCM (extra `certs`): TLS hides
 payloads on connections, so datagrams must not show them. Where it has none they are authenticated
-only, with HMAC-SHA-256 cut to 16 bytes. The header is authenticated in both. A number is used for
-one text only under a key (a piece is the same whoever sends it again; all else is counted by its
-one sender), which is what GCM asks for.
+only, with HMAC-SHA-256 cut to 16 bytes. The header is authenticated in both. Under one key a number
+is used for one text only, as GCM requires: a piece is the same whoever sends it again, and
+everything else is numbered by its one sender.
 """
 
 import hmac
@@ -36,7 +36,7 @@ class Seal(Protocol):
     def open(self, header: bytes, sealed: bytes) -> bytes: ...
 
 
-class Authentic:
+class AuthenticSeal:
     """HMAC-SHA-256: readable by all, made by holders of the key only."""
 
     def __init__(self, key: bytes) -> None:
@@ -55,7 +55,7 @@ class Authentic:
         return rest
 
 
-class Secret:
+class SecretSeal:
     """AES-256-GCM."""
 
     def __init__(self, key: bytes) -> None:
@@ -84,7 +84,7 @@ MakeSeal: TypeAlias = Callable[[bytes], Seal]
 
 def seal_for(*, secret: bool) -> MakeSeal:
     if not secret:
-        return Authentic
+        return AuthenticSeal
     try:
         import cryptography  # noqa: F401
     except ImportError:
@@ -92,16 +92,16 @@ def seal_for(*, secret: bool) -> MakeSeal:
             "dissemination: 'multicast' with certificates needs the extra 'certs'"
             " (pip install 'ordercast[certs]')"
         ) from None
-    return Secret
+    return SecretSeal
 
 
-def sealed(datagram: Datagram, seal: Seal) -> bytes:
+def seal_datagram(datagram: Datagram, seal: Seal) -> bytes:
     header, rest = encode_datagram(datagram)
     return header + seal.close(header, rest)
 
 
-def opened(data: bytes, seals: Callable[[int], Seal | None]) -> Datagram | None:
-    """The datagram; None when its stream is not known; Forged or FrameError when it is no good."""
+def open_datagram(data: bytes, seals: Callable[[int], Seal | None]) -> Datagram | None:
+    """The datagram; None if its stream is not known. Forged or FrameError if it is no good."""
     header = split_header(data)
     seal = seals(header[2])
     if seal is None:

@@ -1,9 +1,9 @@
 """TLS 1.3 with certificates on both sides: files, contexts, and one connection's records.
 
-A site's name stands in its certificate as the URI `ordercast://CLUSTER/SITE` (names have no slash,
-so it reads one way only). Files are read again when they change; what is wrong is not taken.
-The records are handled here and not by the event loop's own TLS, which tells nobody why a peer
-was refused, and holds half a megabyte for each stranger.
+A site's name stands in its certificate as the URI `ordercast://CLUSTER/SITE`. Files are read again
+when they change; wrong files are not taken. The records are handled here and not by the event
+loop's own TLS, which does not say why a peer was refused, and holds half a megabyte for each
+stranger.
 """
 
 import logging
@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
-from ordercast.net.link.complaints import Refused
+from ordercast.net.cluster.certificates import certificate_uri
+from ordercast.net.link.complaints import LinkTrouble
 
 log = logging.getLogger("ordercast.net.tls")
 
@@ -30,10 +31,6 @@ TLS_FAILED: Final = "TLS failed"
 EXPIRES_SOON_DAYS: Final = 30
 
 _NO_TLS_REASONS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"}
-
-
-def certificate_uri(cluster: str, site: Site) -> str:
-    return f"ordercast://{cluster}/{site}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +61,10 @@ class Certificates:
         self._wrong: tuple[object, ...] = ()  # the stamp of files that were not taken
         self._complained = ""
 
-    def session(self, *, server_side: bool) -> "Session":
+    def session(self, *, server_side: bool) -> "TlsSession":
         """For a new connection, with the files as they are now."""
         self.refresh()
-        return Session(self._now.server if server_side else self._now.client, server_side)
+        return TlsSession(self._now.server if server_side else self._now.client, server_side)
 
     def refresh(self) -> None:
         """Read the files again if they have changed. Wrong ones are logged once they have stood
@@ -141,13 +138,13 @@ class Certificates:
 
     def _own(self, contexts: _Contexts) -> Mapping[str, Any]:
         """Our certificate as a peer sees it: shake hands with ourselves."""
-        client, server = Session(contexts.client, False), Session(contexts.server, True)
+        client, server = TlsSession(contexts.client, False), TlsSession(contexts.server, True)
         try:
             while not (client.handshake() and server.handshake()):
                 server.feed(client.outgoing())
                 server.handshake()
                 client.feed(server.outgoing())
-        except Refused as refused:
+        except LinkTrouble as refused:
             reason = str(refused).removeprefix(f"{CERTIFICATE}: ")
             raise ConfigError(
                 f"{self._files[1]}: does not pass with {self._files[0].name}: {reason}"
@@ -164,7 +161,7 @@ class Certificates:
             log.warning("%s: expires in %d days, on %s", self._files[1], days, end.date())
 
 
-class Session:
+class TlsSession:
     """The TLS of one connection, without its socket."""
 
     def __init__(self, context: ssl.SSLContext, server_side: bool) -> None:
@@ -223,7 +220,7 @@ class Session:
         """Refuse a peer whose certificate does not have this name."""
         names = names_in(self.certificate())
         if name not in names:
-            raise Refused(WRONG_NAME, f"{', '.join(names[:4]) or 'none'}, not {name}")
+            raise LinkTrouble(WRONG_NAME, f"{', '.join(names[:4]) or 'none'}, not {name}")
 
     def certificate(self) -> Mapping[str, Any]:
         return self._ssl.getpeercert() or {}
@@ -235,17 +232,17 @@ def names_in(certificate: Mapping[str, Any]) -> list[str]:
     return [value for kind, value in names if kind == "URI"]
 
 
-def _refusal(error: ssl.SSLError) -> Refused:
+def _refusal(error: ssl.SSLError) -> LinkTrouble:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Refused(CERTIFICATE, error.verify_message)
+        return LinkTrouble(CERTIFICATE, error.verify_message)
     reason = _reason(error)
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return Refused(CERTIFICATE, "it shows none")
+        return LinkTrouble(CERTIFICATE, "it shows none")
     if reason in _NO_TLS_REASONS:
-        return Refused(NO_TLS, "it does not speak TLS, which this cluster requires")
+        return LinkTrouble(NO_TLS, "it does not speak TLS, which this cluster requires")
     if "ALERT" in reason and ("CERT" in reason or "UNKNOWN_CA" in reason):
-        return Refused(OUR_CERTIFICATE, _words(reason))
-    return Refused(TLS_FAILED, _words(reason))
+        return LinkTrouble(OUR_CERTIFICATE, _words(reason))
+    return LinkTrouble(TLS_FAILED, _words(reason))
 
 
 def _reason(error: Exception) -> str:

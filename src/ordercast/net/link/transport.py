@@ -19,8 +19,9 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.addresses import require_loopback, why, why_not_dialled
+from ordercast.net.cluster.certificates import certificate_uri
 from ordercast.net.cluster.sockets import close_server
-from ordercast.net.link.complaints import CONNECTED, LOST, Complaints, Refused
+from ordercast.net.link.complaints import CONNECTED, LOST, Complaints, LinkTrouble
 from ordercast.net.link.connection import (
     PLAIN_BYTES,
     READ_BYTES,
@@ -48,7 +49,7 @@ from ordercast.net.link.peers import (
     Unneeded,
     check_crowd,
 )
-from ordercast.net.link.tls import Certificates, Session, TlsConfig, certificate_uri
+from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import FrameEncoder, WireFrame
 
 log = logging.getLogger("ordercast.net.transport")
@@ -142,7 +143,7 @@ class Transport:
             self.addresses[site] = address
         peer.barred = why_not_dialled(site, address, loopback_only=self._loopback_only)
         if peer.barred:
-            self._complain(peer, Refused(NOT_DIALLED, peer.barred))
+            self._complain(peer, LinkTrouble(NOT_DIALLED, peer.barred))
         if self._server is not None:
             self._dialler.moved(peer)
 
@@ -172,14 +173,14 @@ class Transport:
             if peer.current is not None:
                 try:
                     check_terms(peer.current.terms, terms)
-                except Refused as refused:
+                except LinkTrouble as refused:
                     peer.current.fail(refused)
 
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         """All of them in one write; without a connection they are dropped, and one is made."""
         known = self._peers.get(peer)
         if known is None:
-            self._complaints.say(peer, Refused(NO_PEER, usual=True))
+            self._complaints.say(peer, LinkTrouble(NO_PEER, usual=True))
         elif known.current is not None:
             known.current.send(frames)
         else:
@@ -191,9 +192,9 @@ class Transport:
         if known is not None:
             known.mistakes += 1
         if known is not None and known.current is not None:
-            known.current.fail(Refused(WRONG_WORD, why))
+            known.current.fail(LinkTrouble(WRONG_WORD, why))
         else:
-            self._complaints.say(peer, Refused(WRONG_WORD, why))
+            self._complaints.say(peer, LinkTrouble(WRONG_WORD, why))
 
     def connect(self, peer: Site) -> None:
         """Ask for a connection before there is anything to send."""
@@ -244,7 +245,7 @@ class Transport:
         return self._make(None)
 
     def _make(self, dialled: Site | None) -> Connection:
-        session: Session | None = None
+        session: TlsSession | None = None
         if self._certificates is not None:
             session = self._certificates.session(server_side=dialled is None)
         return Connection(self, dialled, session)
@@ -280,19 +281,19 @@ class Transport:
         if connection.session is not None:
             try:
                 connection.session.require(certificate_uri(hello.cluster, hello.site))
-            except Refused:
+            except LinkTrouble:
                 connection.claimed = None  # nothing speaks for it
                 raise
         try:
             check_hello(hello, self.identity, self.site, self._peers)
             if connection.dialled not in (None, hello.site):
-                raise Refused(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
+                raise LinkTrouble(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
             peer = self._peers.get(hello.site) or self._peers.guest(hello.site, self.limits)
             role = peer.meet(connection, hello)
         except Unneeded:
             connection.close()
             return
-        except Refused as refused:
+        except LinkTrouble as refused:
             if connection.dialled is None:
                 connection.say(self._hello(hello.site, hello.number, 0, str(refused)))
             raise
@@ -348,7 +349,7 @@ class Transport:
             if self._on_congested is not None:
                 self._on_congested(peer.name, congested)
 
-    def complain(self, connection: Connection, refused: Refused) -> None:
+    def complain(self, connection: Connection, refused: LinkTrouble) -> None:
         who = connection.peer or connection.dialled or connection.claimed or ""
         peer = self._peers.get(who)
         if peer is None or peer.guest:
@@ -356,7 +357,7 @@ class Transport:
         else:
             self._complain(peer, refused)
 
-    def _complain(self, peer: Peer, refused: Refused) -> None:
+    def _complain(self, peer: Peer, refused: LinkTrouble) -> None:
         peer.last_error = str(refused)
         self._complaints.say(peer.name, refused)
 
@@ -375,7 +376,7 @@ class Transport:
         peer.count(connection)
         if connection.peer is None:
             if connection.complaint is None and peer.current is None and not self._closed:
-                self.complain(connection, Refused(HUNG_UP, "its log may say why"))
+                self.complain(connection, LinkTrouble(HUNG_UP, "its log may say why"))
             self._dialler.failed(peer)
         elif connection is peer.current:
             self._lost(peer, str(connection.complaint or error or "it closed"))

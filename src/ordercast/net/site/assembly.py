@@ -8,15 +8,15 @@ from ordercast.core.dissemination.registry import TREE
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.combined import Beside
+from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
-from ordercast.net.link.multicast import Spreading
+from ordercast.net.link.multicast_transport import MulticastTransport
 from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.seals import seal_for
 from ordercast.net.link.tls import TlsConfig
 from ordercast.net.link.transport import Transport
-from ordercast.net.link.trees import Passing
+from ordercast.net.link.tree_transport import TreeTransport
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
 from ordercast.wire.codec import WireFrame
@@ -70,7 +70,7 @@ def over_tcp(
     """Real connections; `addresses` where they differ from the file (ports that were free)."""
 
     def make(node: "Node") -> AnyTransport:
-        def connect(told: "Node | Beside") -> Transport:
+        def connect(told: "Node | CombinedTransport") -> Transport:
             return Transport(
                 node.site,
                 Identity(cluster.name, node.boot, node.incarnation, node.terms()),
@@ -85,10 +85,10 @@ def over_tcp(
             )
 
         if cluster.dissemination == TREE:
-            return Passing(node, connect)
+            return TreeTransport(node, connect)
         if cluster.multicast is None:
             return connect(node)
         seal = seal_for(secret=cluster.tls is not None)
-        return Spreading(node, cluster.multicast, seal, connect)
+        return MulticastTransport(node, cluster.multicast, seal, connect)
 
     return make

@@ -20,12 +20,12 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import Receipt
+from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.store.openings import open_event
-from ordercast.net.store.rollbacks import RETURNED, rollback_event
-from ordercast.net.store.written import Written
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
@@ -59,7 +59,7 @@ class Sharing(Carrier, Protocol):
 class Keeper(Protocol):
     """What a driver needs of a store."""
 
-    def write(self, box: Written, then: Callable[[], None]) -> None: ...
+    def write(self, box: StoreBox, then: Callable[[], None]) -> None: ...
 
 
 class Application(Protocol):
@@ -84,7 +84,7 @@ class Application(Protocol):
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         """Of changes that this site asked for: done (""), or why not."""
 
-    def annotate(self, written: Written) -> None:
+    def annotate(self, written: StoreBox) -> None:
         """Add the application's own rows (requests, cursors, events) to a commit."""
 
     def committed(self) -> None:
@@ -275,7 +275,7 @@ class Driver:
     def _commit(self, box: MemberBox) -> None:
         # A checkpoint may go with the records it follows: what it lets be forgotten and is not
         # told yet, positions above all, is in the store's log, where the node finds it again.
-        written = Written(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
+        written = StoreBox(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
         self.application.annotate(written)
         if box.receipts:
             written.refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
@@ -284,7 +284,7 @@ class Driver:
         self.commits += 1
         self.store.write(written, self._committed)
 
-    def _ended(self, written: Written, box: MemberBox) -> None:
+    def _ended(self, written: StoreBox, box: MemberBox) -> None:
         """Rollbacks, and epochs that opened, as events of the store: durable with the records that
         opened them. A restart may repeat some. What was fetched from others is in no record."""
         events = [event for event in written.events if event[0] != RETURNED]
@@ -295,14 +295,14 @@ class Driver:
                 self.application.rolling_back(item)
             elif isinstance(item, EpochOpened) and item.epoch > self._last_opened:
                 self._last_opened = item.epoch
-                events.append(open_event(item))
+                events.append(opening_event(item))
         written.events = [*events, *returned]
         if _ends_an_epoch(box):
             written.caught, written.logged = box.deliver, self.member.logged
 
     def _note(self) -> None:
         """The application's own rows, where nothing is durable."""
-        written = Written(at_ns=time.time_ns())
+        written = StoreBox(at_ns=time.time_ns())
         self.application.annotate(written)
         self.store.write(written, self.application.committed)
 

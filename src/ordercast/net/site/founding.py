@@ -16,10 +16,10 @@ from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.groups import Site
 from ordercast.model.names import nearest, require_name
+from ordercast.net.cluster.addresses import parse_address
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.cluster.file import parse_address
 from ordercast.net.site.assembly import AnyStore
-from ordercast.net.store.openings import founding_told
+from ordercast.net.store.events import founding_facts
 
 _log = logging.getLogger("ordercast.net.node")
 
@@ -55,9 +55,9 @@ def remember(
     founded = msgspec.msgpack.encode(_Founded(pack_layout(layout), cluster.tie))
     host, port = address
     at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    store.found(founded, founding or layout.founding, at)
+    store.keep_founding(founded, founding or layout.founding, at)
     store.describe(
-        deliver=cluster.deliver, on_failure=cluster.on_failure, epochs=founding_told(layout)
+        deliver=cluster.deliver, on_failure=cluster.on_failure, epochs=founding_facts(layout)
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ordercast.core.epochs.layout import Layout
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
-from ordercast.net.cluster.file import parse_address
+from ordercast.net.cluster.addresses import parse_address
 from ordercast.net.site.assembly import AnyTransport
 
 _log = logging.getLogger("ordercast.net.node")

@@ -42,7 +42,7 @@ from ordercast.net.site.receipts import Stages, Voucher
 from ordercast.net.site.sending import Sending
 from ordercast.net.site.standing import Standing
 from ordercast.net.site.stream import Lag, Stream, StreamBatch, StreamItem
-from ordercast.net.store.written import Written
+from ordercast.net.store.box import StoreBox
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.handover import HandoverFrame
 
@@ -362,7 +362,7 @@ class Node(Sending, Changing):
     def wants_commit(self) -> bool:
         return bool(self._confirming or self._requests or self._events or self._answered)
 
-    def annotate(self, written: Written) -> None:
+    def annotate(self, written: StoreBox) -> None:
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
         self._committing.append(self._confirming)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site as SiteName
-from ordercast.net.cluster.config import Cluster, read_cluster
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
 from ordercast.net.site.assembly import open_store, over_tcp
 from ordercast.net.site.founding import require_known
 from ordercast.net.site.handover import StateHooks

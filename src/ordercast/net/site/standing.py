@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 from ordercast.core.epochs.member import Member
+from ordercast.history.rows import EXCLUDED, RETURNED
 from ordercast.model.errors import NotInMajority
-from ordercast.net.store.rollbacks import EXCLUDED, RETURNED
 
 PATIENCE = 10  # times the timeout of a silent site
 _LEAST = 3_000_000_000  # nanoseconds: processes that start together are not there together

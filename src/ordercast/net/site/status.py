@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.observation import holders, untold
-from ordercast.net.link.combined import Beside
+from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _queues(core: Member) -> list[dict[str, Any]]:
 
 def _dissemination(node: "Node") -> dict[str, Any]:
     transport = node.transport
-    return transport.status() if isinstance(transport, Beside) else {"chosen": UNICAST}
+    return transport.status() if isinstance(transport, CombinedTransport) else {"chosen": UNICAST}
 
 
 def _failure(node: "Node") -> str | None:

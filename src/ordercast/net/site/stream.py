@@ -26,8 +26,7 @@ from ordercast.net.site.gaps import GapBatch as GapBatch
 from ordercast.net.site.gaps import without_body
 from ordercast.net.site.pieces import is_above, is_of, merged, size_of
 from ordercast.net.site.readers import Batches, Cursor, Deliveries
-from ordercast.net.store.openings import Openings
-from ordercast.net.store.rollbacks import Rollbacks
+from ordercast.net.store.events import OpenedEpochs, RollbackLog
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
 _RECENT_BYTES = 16 * 1024 * 1024
@@ -84,8 +83,8 @@ class Stream:
         self._shed = shed
         self._restored = restored  # in the log at the start: maybe seen before, so never shed now
         self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
-        self._openings = Openings(opened)
-        self._rollbacks = Rollbacks(rolled)
+        self._openings = OpenedEpochs(opened)
+        self._rollbacks = RollbackLog(rolled)
         self._told = max(self._rollbacks.seen_by(confirmed), confirmed_attempt)  # to a reader
         self.rolling: deque[int] = deque()
         """Positions of rollbacks that are being stored, and not told yet."""
@@ -163,7 +162,7 @@ class Stream:
 
     def rolled_back(self) -> list[tuple[int, int]]:
         """The last rollbacks: attempts and positions."""
-        return self._rollbacks.told()
+        return self._rollbacks.latest()
 
     def opened_as(self, epoch: int) -> EpochOpened | None:
         return self._openings.of(epoch)

@@ -1,8 +1,8 @@
-"""Taking old rows away: a row goes when the core no longer needs it, the application has confirmed
-it (if it is of this site's log), and retention lets it go.
+"""Removing old rows: a row goes when the core no longer needs it, the application has confirmed it
+(if it is in this site's log), and retention lets it go.
 
-Rows go strictly from the start, a small piece with each commit, at about twice the pace at which
-new ones come; freed pages are used again, and given back to the file system when many are free.
+Rows go strictly from the start, a few with each commit, about twice as fast as new ones come. Freed
+pages are used again, and given back to the file system when many are free.
 """
 
 import sqlite3
@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 from ordercast.model.options import NEVER
 from ordercast.net.cluster.config import Retention
-from ordercast.net.store.commit import Commit
+from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
-from ordercast.net.store.ledger import Ledger
+from ordercast.net.store.ledger import Commit, Ledger
 from ordercast.net.store.rows import MINE
-from ordercast.net.store.written import Written
 
 PIECE = 256  # rows at least
 IDLE_PIECE = 2_048  # when there is nothing else to write
@@ -28,7 +27,7 @@ _FIRST_KEPT = (
 )
 
 
-class Sweep:
+class Cleanup:
     """`first`: the first row that is there."""
 
     def __init__(self, db: sqlite3.Connection, first: int, retention: Retention) -> None:
@@ -43,7 +42,7 @@ class Sweep:
         self._gaps_looked = 0.0
         self._given_back = 0.0
 
-    def due(self, boxes: Sequence[Written]) -> bool:
+    def due(self, boxes: Sequence[StoreBox]) -> bool:
         """Whether there is something to do although nothing is written."""
         return not boxes and (self._worth or self._is_time())
 
@@ -54,7 +53,7 @@ class Sweep:
         return None if self._retention.kind == "stable" else every_s
 
     def piece(self, ledger: Ledger, added: int, commit: Commit) -> int:
-        """Take away a piece inside the transaction that is under way; the new first row."""
+        """Remove some rows inside the transaction that is under way; the new first row."""
         news = commit.checkpoint is not None or ledger.confirmed != self._confirmed
         if not (news or self._worth or self._is_time()):
             return self.first
@@ -73,8 +72,10 @@ class Sweep:
         return max(upto, self.first)
 
     def _deletable(self, ledger: Ledger, most: int) -> tuple[int, bool]:
-        """The row up to which rows may go, looking at so many; and whether none may although all
-        of these are done with: one after them refers to the first. Then the next look is longer."""
+        """Look at so many rows: the row before which all may go; and whether none may although all
+        of them are done with, because a later row refers to the first. The next look is longer
+        then.
+        """
         enough = NEVER
         if self._retention.kind == "size":
             enough = self.first + self._too_many(ledger.last + 1 - self.first)
@@ -91,12 +92,12 @@ class Sweep:
         return low, cramped
 
     def _low(self, ledger: Ledger, n: int) -> int:
-        """No row from this one on refers to one before that; it never falls from row to row."""
+        """No row from `n` on refers to one before this; it never falls from row to row."""
         after = self._db.execute("SELECT low FROM batches WHERE n = ?", (n,)).fetchone()
         return ledger.low() if after is None else int(after[0])
 
     def _forget_gaps(self) -> None:
-        """Those whose batches are gone; at most once a second: the events have no index."""
+        """Gaps of removed batches; at most once a second, because events have no index."""
         if self._looked - self._gaps_looked < 1.0:
             return
         self._gaps_looked = self._looked

@@ -1,7 +1,7 @@
-"""A store's file: who may open it, what is wrong with it, and how its rows are read.
+"""A store's file: opening and locking it, saying what is wrong with it, reading its rows.
 
-Beside `SITE.db` lies `SITE.db.lock`, locked for as long as a process writes the store (the lock
-goes with the process); readers need no lock. SQLite finds the torn end of its log by itself.
+Beside `SITE.db` lies `SITE.db.lock`, locked while a process writes the store (the lock ends with
+the process). Readers need no lock. SQLite finds the torn end of its log by itself.
 """
 
 import os
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-import msgspec
 from msgspec.structs import replace
 
 from ordercast.core.epochs.records import Filled, Kept, MemberRecord
@@ -28,14 +27,9 @@ from ordercast.net.store.rows import (
     SCHEMA,
     SCHEMA_VERSION,
     SELECT_BATCH,
-    CheckpointRow,
-    Marked,
-    Row,
+    BatchRow,
     Value,
-    checkpoint_checksum,
     checksum,
-    damaged,
-    decode_marked,
     record_of,
     state_of,
     state_row,
@@ -50,10 +44,10 @@ _REASONS = {
 
 def lock(path: Path) -> IO[bytes]:
     """The exclusive right to write the store; held until the file is closed or the process ends."""
-    beside = path.with_name(f"{path.name}.lock")
+    lock_file = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = beside.open("ab")
+        handle = lock_file.open("ab")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
     try:
@@ -78,7 +72,7 @@ def _lock(handle: IO[bytes]) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """To write. Others may not read what sites send each other, unless the owner lets them."""
+    """To write. Other users may not read a new store unless its owner allows it."""
     path.touch(mode=0o600)
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
 
@@ -90,14 +84,14 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError as error:
         db.close()
-        # Where nothing may be written, SQLite cannot make its index of a log; without a log it
-        # needs none.
+        # SQLite makes an index for its log, and cannot where nothing may be written. Without a log
+        # it needs none.
         blocked = error.sqlite_errorcode & 0xFF in (
             sqlite3.SQLITE_READONLY,
             sqlite3.SQLITE_CANTOPEN,
         )
-        beside = path.with_name(f"{path.name}-wal")
-        if not blocked or not path.is_file() or (beside.exists() and beside.stat().st_size):
+        wal = path.with_name(f"{path.name}-wal")
+        if not blocked or not path.is_file() or (wal.exists() and wal.stat().st_size):
             raise
         db = _connect_uri(path, "immutable=1")
     except BaseException:
@@ -183,7 +177,7 @@ def machine_start() -> str:
         return ""
 
 
-def told(path: Path, error: sqlite3.Error | OSError) -> ConfigError | StoreCorrupt:
+def store_error(path: Path, error: sqlite3.Error | OSError) -> ConfigError | StoreCorrupt:
     """One line for what SQLite or the system says about the file."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _REASONS:
@@ -200,24 +194,7 @@ def read_state(db: sqlite3.Connection, path: Path) -> dict[str, Value]:
     return state_of(db.execute("SELECT key, value, crc FROM state"), path)
 
 
-def read_mark(db: sqlite3.Connection, path: Path) -> CheckpointRow | None:
-    row = db.execute("SELECT upto, needed, position, crc, state FROM checkpoint").fetchone()
-    if row is None:
-        return None
-    mark = CheckpointRow(*row)
-    if checkpoint_checksum(*mark[:3], mark.state) != mark.crc:
-        raise damaged(path, "the checkpoint")
-    return mark
-
-
-def marked_in(mark: CheckpointRow, path: Path) -> Marked:
-    try:
-        return decode_marked(mark.state)
-    except msgspec.DecodeError as error:
-        raise StoreCorrupt(f"{path}: the checkpoint is not one of this version: {error}") from None
-
-
-def records_of(db: sqlite3.Connection, row: Row, path: Path) -> Sequence[MemberRecord]:
+def records_of(db: sqlite3.Connection, row: BatchRow, path: Path) -> Sequence[MemberRecord]:
     """The one or two records that a row stands for, with their payloads."""
     record = record_of(row, path)
     if not isinstance(record, Passed):
@@ -228,8 +205,8 @@ def records_of(db: sqlite3.Connection, row: Row, path: Path) -> Sequence[MemberR
     return (Accepted(record.placed.batch), kept) if row.kind & ACCEPTED else (kept,)
 
 
-def logged_in(db: sqlite3.Connection, row: Row, path: Path) -> Placed:
-    """The batch of a row that is, or was, of the log."""
+def logged_in(db: sqlite3.Connection, row: BatchRow, path: Path) -> Placed:
+    """The batch of a row that is, or was, in the log."""
     record = records_of(db, row, path)[-1]
     if isinstance(record, Filled):
         return record.placed
@@ -238,18 +215,19 @@ def logged_in(db: sqlite3.Connection, row: Row, path: Path) -> Placed:
 
 
 def cut_log(db: sqlite3.Connection, cut: Cut) -> None:
-    """Inside a transaction: rows up to `cut.n` behind the position are no more of the log. Their
-    positions still never fall along n; what was delivered is told in the table `annulled`."""
+    """Inside a transaction: remove from the log the rows up to `cut.n` after the position.
+    Positions still never fall along `n`. Rows that were delivered are entered in the table
+    `annulled`."""
     low, high = db.execute(FIRST_AND_LAST).fetchone()
     if low is None:
         return
     high += 1
-    while low < high:  # to the first row behind the position
+    while low < high:  # to the first row after the position
         middle = (low + high) // 2
         at = db.execute("SELECT position FROM batches WHERE n = ?", (middle,)).fetchone()[0]
         low, high = (low, middle) if at > cut.position else (middle + 1, high)
     for n in range(low, cut.n + 1):
-        row = Row(*db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone())
+        row = BatchRow(*db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone())
         if row.kind & MINE and row.position <= cut.annulled:
             db.execute("INSERT INTO annulled VALUES (?,?)", (n, row.position))
         row = row._replace(kind=row.kind & ~MINE, position=cut.position + 1)
@@ -262,9 +240,9 @@ def cut_log(db: sqlite3.Connection, cut: Cut) -> None:
 
 def _with_payloads(db: sqlite3.Connection, record: Passed, ref: int, path: Path) -> Passed:
     values = db.execute(f"{SELECT_BATCH} WHERE n = ?", (ref,)).fetchone()
-    referred = None if values is None else record_of(Row(*values), path)
+    referred = None if values is None else record_of(BatchRow(*values), path)
     if not isinstance(referred, Accepted):
-        raise lacks(path, ref)
+        raise missing_row(path, ref)
     placed = record.placed
     batch = replace(placed.batch, body=referred.batch.body)
     return Passed(Placed(placed.key, placed.number, batch), record.source, record.from_parent)
@@ -273,8 +251,8 @@ def _with_payloads(db: sqlite3.Connection, record: Passed, ref: int, path: Path)
 def whole_from(db: sqlite3.Connection) -> int | None:
     """The first position from which on every batch of the log has its payloads; None: no rows.
 
-    Rows go up to the first to which one that must stay refers. Those between the two may refer to
-    what is gone: nobody needs them any more, and they count as gone.
+    Rows are removed up to the first one that a row still needed refers to. Rows between these two
+    may refer to removed rows: nobody needs them any more, and they count as removed.
     """
     first, last = db.execute(FIRST_AND_LAST).fetchone()
     if last is None:
@@ -296,7 +274,7 @@ def whole_from(db: sqlite3.Connection) -> int | None:
     return int(after)
 
 
-def lacks(path: Path, n: int) -> StoreCorrupt:
+def missing_row(path: Path, n: int) -> StoreCorrupt:
     return StoreCorrupt(
         f"{path}: row {n} of table batches is missing, the file is damaged; keep it, and put back"
         " an intact copy of it or let the site return as a new one (docs/store.md)"

@@ -1,12 +1,13 @@
-"""The writer's books: which number, position and reference each record gets, which rows are needed.
+"""The writer's books: the number, position and reference of each row, and which rows are needed.
 
-Only the writer thread uses a ledger, so nothing here is locked. What it works out for a commit is
-plain data that can be tried again when the disk is full.
+A ledger turns boxes into a commit, which is plain data: the writer can try it again when the disk
+is full. Only the writer thread uses a ledger, so nothing here is locked.
 """
 
 import json
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -26,34 +27,78 @@ from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
-from ordercast.net.store.commit import Commit
-from ordercast.net.store.log_end import Cut, Floor, Item, Told, place_of, still
-from ordercast.net.store.recovery import Found, Own
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.checkpoint import EngineRows, FoldedState, fold_aside, steps
+from ordercast.net.store.events import ABSENT
+from ordercast.net.store.log_end import (
+    Cut,
+    DeliveryQueue,
+    Floor,
+    LogItem,
+    not_rolled_back,
+    place_of,
+)
+from ordercast.net.store.recovery import OwnBatch, RecoveredState
 from ordercast.net.store.rows import (
-    ABSENT,
     ACCEPTED,
     CAUGHT,
     MINE,
     OTHER,
     PASSED,
-    EngineRows,
-    Marked,
+    Value,
     checkpoint_checksum,
     checksum,
     encode,
     state_row,
 )
-from ordercast.net.store.set_aside import first_beside, set_aside, steps
-from ordercast.net.store.written import Written
 
-Rows: TypeAlias = dict[Own, tuple[int, Vector]]
+Rows: TypeAlias = dict[OwnBatch, tuple[int, Vector]]
+"""Of own batches: the row, and the past that it says."""
+
+
+@dataclass(slots=True)
+class Commit:
+    """The rows of one transaction."""
+
+    batches: list[tuple[int | bytes, ...]] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+    checkpoint: tuple[int | bytes, ...] | None = None
+    state: list[tuple[str, Value, int]] = field(default_factory=list)
+    requests: list[tuple[bytes, int, Group, int, int, int]] = field(default_factory=list)
+    gone: list[tuple[bytes, int, int]] = field(default_factory=list)  # deleted before these
+    events: list[tuple[str, int, int, str]] = field(default_factory=list)
+    size: int = 0  # bytes, roughly
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.batches
+            or self.cuts
+            or self.checkpoint
+            or self.state
+            or self.requests
+            or self.gone
+            or self.events
+        )
+
+    def forget_requests(self, gone: Sequence[tuple[bytes, int, int]]) -> None:
+        """Delete requests of a client: one number, or all up to one (then the first is 0). Rows
+        that this commit would add are dropped too."""
+        if self.requests:
+            alone = {(client, first) for client, first, last in gone if first == last}
+            upto = {client: last for client, first, last in gone if first < last}
+            self.requests = [
+                row
+                for row in self.requests
+                if row[:2] not in alone and row[1] > upto.get(row[0], 0)
+            ]
+        self.gone.extend(gone)
 
 
 class Ledger:
-    """`logged`, `delivered`, `confirmed`: the last positions, durable once the commit is; `attempt`
-    and `confirmed_attempt`: of the log, and of what was confirmed."""
+    """`logged`, `delivered` and `confirmed` are last positions, durable once their commit is.
+    `attempt` is the log's, `confirmed_attempt` that of the last confirmation."""
 
-    def __init__(self, site: Site, found: Found) -> None:
+    def __init__(self, site: Site, found: RecoveredState) -> None:
         self._site = site
         self.last = found.last  # row
         self.logged = found.logged
@@ -62,21 +107,22 @@ class Ledger:
         self.attempt = int(found.state["attempt"])
         self.confirmed_attempt = int(found.state["confirmed_attempt"])
         self._floors = found.floors
-        # Rows that the core may still need: of each own batch that was accepted, with the past that
-        # the row says; of the batches that passed in each epoch.
+        # Rows that the core may still need: of each accepted own batch, with the past that the row
+        # says; of the batches that passed in each epoch.
         self._accepted = found.accepted
         self._passed = {epoch: deque(rows) for epoch, rows in found.passed.items()}
-        # Of batches that passed, or were fetched or caught up with: the row, and the position in
-        # the log, 0 if it is not in it. `_aside`: rows needed for what lies beside the engines.
+        # By place of a batch that passed, was fetched or caught up with: its row, and its position
+        # in the log (0: it is not in the log). `_aside`: the first row of batches beside the
+        # engines.
         self._places = found.places
         self._pruned = len(self._places)
         self._aside = found.aside
         self._open: tuple[int, deque[int]] = (0, deque())
         self._own = found.own  # rows of own batches that are expected back, the oldest first
         self._elsewhere: set[Group] = set()  # groups whose messages do not come back here
-        self.upto = found.mark.upto
+        self.upto = found.checkpoint.upto
 
-    def take(self, boxes: Sequence[Written], commit: Commit) -> None:
+    def take(self, boxes: Sequence[StoreBox], commit: Commit) -> None:
         before = self.confirmed_attempt, self.confirmed
         delivered, attempt = self.delivered, self.attempt
         for box in boxes:
@@ -84,13 +130,13 @@ class Ledger:
                 self._records(box, commit)
             for key in box.refused:
                 if key in self._accepted:
-                    commit.events.append(self._refused(self._accepted[key][0], key, box.at_ns))
+                    commit.events.append(self._refusal(self._accepted[key][0], key, box.at_ns))
             if box.forget is not None:
                 self._forget(box.forget, commit)
                 if box.logged is not None:
-                    self._tell_absences(box.forget, commit, box.at_ns)
+                    self._note_absences(box.forget, commit, box.at_ns)
             if box.delivered > self.delivered:
-                seen = still(box.delivered, box.after_attempt, self._floors)
+                seen = not_rolled_back(box.delivered, box.after_attempt, self._floors)
                 self.delivered = max(seen, self.delivered)
             if box.confirmed is not None:
                 self._confirm(box.confirmed, box.confirmed_attempt or box.after_attempt)
@@ -103,7 +149,8 @@ class Ledger:
                 commit.events.extend(
                     (kind, place, at, told)
                     for kind, place, told in box.events
-                    if kind != "gap" or still(place, box.after_attempt, self._floors) == place
+                    if kind != "gap"
+                    or not_rolled_back(place, box.after_attempt, self._floors) == place
                 )
         if (self.confirmed_attempt, self.confirmed) != before:
             commit.state.append(state_row("confirmed", self.confirmed))
@@ -114,12 +161,13 @@ class Ledger:
             self.cursor(commit)
 
     def cursor(self, commit: Commit) -> None:
-        """`delivered` goes with a commit that there is anyway, or when nothing else is to do."""
+        """Write `delivered`: with a commit that is made anyway, or when there is nothing else to
+        do."""
         self.delivered_on_disk = self.delivered
         commit.state.append(state_row("delivered", self.delivered))
 
     def low(self, n: int | None = None) -> int:
-        """No row written from now on, that is from `n` on, refers to one before this."""
+        """No row from `n` on (by default: no row written from now on) refers to one before this."""
         for own in self._own.values():
             return own
         return self.last + 1 if n is None else n
@@ -137,19 +185,20 @@ class Ledger:
         return min(first, self._aside)
 
     def _confirm(self, position: int, attempt: int) -> None:
-        """A rollback annuls confirmations; to confirm again, in its attempt, is news."""
-        position = still(position, attempt, self._floors)
+        """A rollback annuls confirmations: to confirm the same position in its attempt is news."""
+        position = not_rolled_back(position, attempt, self._floors)
         if attempt > self.confirmed_attempt:
             self.confirmed_attempt, self.confirmed = attempt, max(position, self.confirmed)
         elif position > self.confirmed:
             self.confirmed = position
 
-    def _records(self, box: Written, commit: Commit) -> None:
-        own, accepted = self._own, self._accepted
-        told = None if box.logged is None else Told(box.caught)
-        places = self._places
+    def _records(self, box: StoreBox, commit: Commit) -> None:
+        """A row for each record, and for a batch that passes as soon as it is accepted one for
+        both."""
+        own, accepted, places = self._own, self._accepted, self._places
+        replacing = None if box.logged is None else DeliveryQueue(box.caught)
         oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
-        after = still(box.after_position, box.after_attempt, self._floors)
+        after = not_rolled_back(box.after_position, box.after_attempt, self._floors)
         at, add = box.at_ns, commit.batches.append
         records = box.records
         n, logged = self.last, self.logged
@@ -160,31 +209,29 @@ class Ledger:
                 skip = 0
                 continue
             passing: Kept | None = record if type(record) is Kept else _passing_with(records, i)
-            if told is not None and passing is not None and told.opens(passing.epoch):
+            if replacing is not None and passing is not None and replacing.opens(passing.epoch):
                 self.last, self.logged = n, logged
-                self._relog(told.upto(passing.epoch), box, commit)
+                self._relog(replacing.upto(passing.epoch), box, commit)
                 n, logged = self.last, self.logged
             n += 1
             position, ref = logged + 1, 0
             low = oldest or n
             kept: Kept | None = None
+            written: object = record
             if type(record) is Kept:
-                kept, kind = record, PASSED
+                kept, kind, written = record, PASSED, record.passed
                 batch = record.passed.placed.batch
-                written: object = record.passed
                 if batch.origin == self._site:
-                    ref = own.pop((batch.group, batch.seq), 0)
+                    ref = self._come_back(batch)
                     if ref:
                         written = _without_payloads(record.passed)
                         if ref == oldest:
                             oldest = next(iter(own.values()), 0)
-                    elif batch.group in self._elsewhere:
-                        self._elsewhere.remove(batch.group)
             elif type(record) is Accepted:
-                batch, kind, written = record.batch, ACCEPTED, record
+                batch, kind = record.batch, ACCEPTED
                 key = batch.group, batch.seq
                 if key in accepted:  # else it would not be used again
-                    commit.events.append(self._refused(accepted.pop(key)[0], key, at))
+                    commit.events.append(self._refusal(accepted.pop(key)[0], key, at))
                 accepted[key] = n, batch.past
                 if passing is not None:
                     skip, kind, kept, written = 1, ACCEPTED | PASSED, passing, passing.passed
@@ -194,7 +241,7 @@ class Ledger:
                     own[key] = n
                     oldest = oldest or n
             else:
-                kind, written = OTHER, record
+                kind = OTHER
             if kept is None:
                 of, count = 0, 0 if kind == OTHER else batch.count
             else:
@@ -214,16 +261,28 @@ class Ledger:
             size += len(body)
         self.last, self.logged = n, logged
         commit.size += size
-        if told is not None and box.logged is not None:
-            self._relog(told.rest(), box, commit)
-            self._cut(box.logged, 0, commit)
-            if self.logged != box.logged:
-                raise AssertionError(f"the log ends at {self.logged}, not {box.logged}")
+        if replacing is not None:
+            self._end_log(replacing, box, commit)
+
+    def _come_back(self, batch: Batch) -> int:
+        """The row in which an own batch was accepted that passes now; 0: it is not known."""
+        ref = self._own.pop((batch.group, batch.seq), 0)
+        if not ref:
+            self._elsewhere.discard(batch.group)
+        return ref
 
     # --- a log that is replaced -------------------------------------------------------------------
 
-    def _relog(self, items: Iterable[Item], box: Written, commit: Commit) -> None:
-        """What stands at another place than the log has it, or not in it, takes its place."""
+    def _end_log(self, rest: DeliveryQueue, box: StoreBox, commit: Commit) -> None:
+        """Enter what the box delivers after its records, up to the end of the member's log."""
+        assert box.logged is not None
+        self._relog(rest.rest(), box, commit)
+        self._cut(box.logged, 0, commit)
+        if self.logged != box.logged:
+            raise AssertionError(f"the log ends at {self.logged}, not {box.logged}")
+
+    def _relog(self, items: Iterable[LogItem], box: StoreBox, commit: Commit) -> None:
+        """Put deliveries where the log lacks them or has others in their place."""
         for item in items:
             if isinstance(item, Rollback):
                 if item.attempt > self.attempt:
@@ -247,9 +306,9 @@ class Ledger:
             if at > position:
                 self._places[place] = n, 0
 
-    def _append(self, item: DeliveredBatch, box: Written, commit: Commit) -> None:
-        """A batch of the log that no engine of this site has passed; with its payloads, although a
-        row of what was fetched may have them."""
+    def _append(self, item: DeliveredBatch, box: StoreBox, commit: Commit) -> None:
+        """Add a batch to the log that no engine of this site has passed. Its row has the payloads,
+        although the row of a fetched batch may have them too."""
         if item.position != self.logged + 1:
             raise AssertionError(f"position {item.position} comes after {self.logged}")
         placed = item.placed
@@ -264,12 +323,12 @@ class Ledger:
         self.logged += count
         self._places[place_of(item.epoch, placed)] = n, item.position
 
-    def _tell_absences(self, anew: Anew, commit: Commit, at: int) -> None:
-        """Who is absent, since which epoch, and in which groups of the epochs that are open now."""
+    def _note_absences(self, anew: Anew, commit: Commit, at: int) -> None:
+        """An event: who is absent, since which epoch, in which groups of the open epochs."""
         since = absent_in(anew.layout)
         if since:
-            told = {"since": since, "in": absences_in(anew.layout)}
-            detail = json.dumps(told, separators=(",", ":"))
+            fields = {"since": since, "in": absences_in(anew.layout)}
+            detail = json.dumps(fields, separators=(",", ":"))
             commit.events.append((ABSENT, self.logged, at, detail))
 
     # --- what the core needs ----------------------------------------------------------------------
@@ -280,7 +339,7 @@ class Ledger:
         return batch.group not in self._elsewhere
 
     def _forget(self, anew: Anew, commit: Commit) -> None:
-        """The core needs the rows of the records that its engines hold, and what comes later."""
+        """Fold a checkpoint. From now on the core needs the rows that it names, and later rows."""
         accepted: Rows = {}
         passed: dict[int, deque[int]] = {}
         engines, rows = [], []
@@ -295,19 +354,19 @@ class Ledger:
             _keep_last(held, len(checkpoint.records) - len(taken))
             engines.append(EngineState(epoch, Checkpoint(checkpoint.state, ())))
             rows.append(EngineRows(steps(taken), steps(held)))
-        stripped, beside = set_aside(
+        aside, aside_rows = fold_aside(
             anew.aside,
             lambda batch: self._needed_for(batch, accepted, pasts),
             lambda place: self._places[place][0],
         )
-        self._aside = first_beside(beside, self.last + 1)
+        self._aside = aside_rows.first(self.last + 1)
         self._accepted = dict(sorted(accepted.items(), key=_row))
         self._passed, self._open = passed, (0, deque())
         self.upto = self.last
         self._expect_back()
         self._prune()
-        anew = replace(anew, engines=tuple(engines), aside=stripped)
-        state = encode(Marked(anew, tuple(rows), pasts, beside))
+        anew = replace(anew, engines=tuple(engines), aside=aside)
+        state = encode(FoldedState(anew, tuple(rows), pasts, aside_rows))
         marks = (self.upto, self.needed(), self.logged)
         commit.checkpoint = (*marks, checkpoint_checksum(*marks, state), state)
         commit.size += len(state)
@@ -321,18 +380,18 @@ class Ledger:
         return n
 
     def _prune(self) -> None:
-        """Of rows that are not needed any more nothing is asked; now and then is enough."""
+        """Forget the places of rows that the core no longer needs; now and then is enough."""
         if len(self._places) > 1_000 + 2 * self._pruned:
             first = self.needed()
             self._places = {place: at for place, at in self._places.items() if at[0] >= first}
             self._pruned = len(self._places)
 
-    def _refused(self, n: int, own: Own, at: int) -> tuple[str, int, int, str]:
-        told = {"row": n, "group": own[0], "seq": own[1]}
-        return REFUSED, self.logged, at, json.dumps(told, separators=(",", ":"))
+    def _refusal(self, n: int, own: OwnBatch, at: int) -> tuple[str, int, int, str]:
+        fields = {"row": n, "group": own[0], "seq": own[1]}
+        return REFUSED, self.logged, at, json.dumps(fields, separators=(",", ":"))
 
     def _expect_back(self) -> None:
-        """What is stable everywhere comes no more; else its row would be held for ever."""
+        """A batch that is stable everywhere does not come back: let its row go."""
         gone = [key for key in self._own if key not in self._accepted]
         for key in gone:
             del self._own[key]
@@ -340,12 +399,12 @@ class Ledger:
                 self._elsewhere.add(key[0])
 
 
-def _row(item: tuple[Own, tuple[int, Vector]]) -> int:
+def _row(item: tuple[OwnBatch, tuple[int, Vector]]) -> int:
     return item[1][0]
 
 
 def _keep_last(rows: deque[int], count: int) -> None:
-    """An engine forgets what passed in its epoch from the start."""
+    """Keep the rows of the last `count` batches: an engine forgets the oldest first."""
     if len(rows) < count:
         raise AssertionError(f"a checkpoint keeps {count} records of {len(rows)}")
     while len(rows) > count:
@@ -353,7 +412,7 @@ def _keep_last(rows: deque[int], count: int) -> None:
 
 
 def _passing_with(records: Sequence[MemberRecord], at: int) -> Kept | None:
-    """What follows an own batch that passed as soon as it was accepted: one row for both."""
+    """The next record, if it says that the own batch accepted at `at` has passed at once."""
     record, following = records[at], records[at + 1] if at + 1 < len(records) else None
     if type(record) is Accepted and type(following) is Kept:
         return following if following.passed.placed.batch is record.batch else None

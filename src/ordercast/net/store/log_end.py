@@ -1,8 +1,8 @@
-"""Where an outbox replaces the end of a site's ordered log, seen from a store ([GS] §5.2.1).
+"""Replacing the end of a site's ordered log, and what a rollback leaves of it ([GS] §5.2.1).
 
-When epochs end without their Close, a site's log becomes what the past says: some of its end may
-go, and what it lacked comes. The outbox tells it by what it delivers; this puts that in its place
-among the records, whose batches of a new epoch stand behind it.
+When epochs end without their Close, a site's log becomes what the agreed past says: batches at its
+end may be removed, and missing ones are added. The outbox says so by what it delivers. Those
+deliveries belong before the records of the epoch that opens after them.
 """
 
 from collections import deque
@@ -14,28 +14,28 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Placed
 
-Item: TypeAlias = DeliveredBatch | EpochOpened | Rollback
-Place: TypeAlias = tuple[int, Group, int]
+LogItem: TypeAlias = DeliveredBatch | EpochOpened | Rollback
+BatchPlace: TypeAlias = tuple[int, Group, int]
 """Epoch, group and number: no two batches have the same."""
 
 
-def place_of(epoch: int, placed: Placed) -> Place:
+def place_of(epoch: int, placed: Placed) -> BatchPlace:
     return epoch, placed.batch.group, placed.number
 
 
-class Told:
-    """What an outbox delivers, to be taken piece by piece."""
+class DeliveryQueue:
+    """The deliveries of an outbox, taken up to one opening of an epoch after another."""
 
-    def __init__(self, items: Iterable[Item]) -> None:
+    def __init__(self, items: Iterable[LogItem]) -> None:
         self._items = deque(items)
         self._opening = [item.epoch for item in self._items if isinstance(item, EpochOpened)]
 
     def opens(self, epoch: int) -> bool:
-        """Whether the epoch is opened by something that was not taken yet."""
+        """Whether the opening of the epoch is still in the queue."""
         return epoch in self._opening
 
-    def upto(self, epoch: int) -> Iterable[Item]:
-        """Up to where the epoch opens."""
+    def upto(self, epoch: int) -> Iterable[LogItem]:
+        """Take up to the opening of the epoch."""
         while self._items:
             item = self._items.popleft()
             if isinstance(item, EpochOpened):
@@ -44,13 +44,14 @@ class Told:
             if isinstance(item, EpochOpened) and item.epoch == epoch:
                 return
 
-    def rest(self) -> Iterable[Item]:
+    def rest(self) -> Iterable[LogItem]:
         return self.upto(0)
 
 
 class Cut(NamedTuple):
-    """Rows up to `n`, which are those there and so many `added` ones, are no more of the log where
-    they lie behind `position`; those of them up to `annulled` were delivered, and rolled back."""
+    """Remove from the log the rows after `position`. `n` counts the rows on disk plus the `added`
+    rows of this commit. The removed rows up to position `annulled` were delivered, and are rolled
+    back."""
 
     n: int
     added: int
@@ -59,14 +60,14 @@ class Cut(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """What a rollback left of the attempts before it."""
+    """The last position of earlier attempts that the rollback to `attempt` has left."""
 
     attempt: int
     position: int
 
 
-def still(position: int, attempt: int, floors: Sequence[Floor]) -> int:
-    """How much of what was seen in an attempt no later rollback has taken back."""
+def not_rolled_back(position: int, attempt: int, floors: Sequence[Floor]) -> int:
+    """The last position up to `position` that later rollbacks than `attempt` have left."""
     if not floors or floors[-1].attempt <= attempt:  # the common case
         return position
     return min(position, *(floor.position for floor in floors if floor.attempt > attempt))

@@ -1,7 +1,8 @@
-"""The store of durability `memory`: the same face, no file, nothing survives.
+"""The store of durability `memory`: the same methods, no file, nothing survives.
 
-Boxes are done with at once. Of the ordered log it keeps what the application has not confirmed, up
-to a number of bytes, so that an application that never confirms does not fill the memory.
+A box is done with at once. Of the ordered log the store keeps what the application has not
+confirmed, up to a number of bytes, so that an application that never confirms does not fill the
+memory.
 """
 
 import threading
@@ -15,11 +16,11 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.store.log_end import Floor, Item, Told, still
-from ordercast.net.store.openings import opened_told
-from ordercast.net.store.requests import Requests
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import parse_opening
+from ordercast.net.store.log_end import DeliveryQueue, Floor, LogItem, not_rolled_back
+from ordercast.net.store.requests import RequestTable
 from ordercast.net.store.store import drawn
-from ordercast.net.store.written import Written
 
 KEPT_BYTES = 64 << 20  # of bodies, and so many for each batch:
 _PER_BATCH = 400
@@ -47,7 +48,7 @@ class MemoryStore:
         self._kept: deque[DeliveredBatch] = deque()
         self._opened: dict[int, EpochOpened] = {}
         self._room = kept_bytes
-        self.requests = Requests(())
+        self.requests = RequestTable(())
         self._lock = threading.Lock()  # `read` may be called from any thread
         self._closed = False
 
@@ -70,17 +71,19 @@ class MemoryStore:
     def gaps(self) -> list[tuple[int, str]]:
         return []
 
-    def write(self, box: Written, then: Callable[[], None] | None = None) -> None:
+    def write(self, box: StoreBox, then: Callable[[], None] | None = None) -> None:
         if self._closed:
             raise Error("the store is closed")
         self.requests.note(box)
         if box.records or box.events or box.logged is not None:
             with self._lock:
                 self._log(box)
-        self.delivered = max(self.delivered, still(box.delivered, box.after_attempt, self._floors))
+        self.delivered = max(
+            self.delivered, not_rolled_back(box.delivered, box.after_attempt, self._floors)
+        )
         if box.confirmed is not None:
             attempt = box.confirmed_attempt or box.after_attempt
-            confirmed = still(box.confirmed, attempt, self._floors)
+            confirmed = not_rolled_back(box.confirmed, attempt, self._floors)
             self.confirmed = max(confirmed, self.confirmed)
             self.confirmed_attempt = max(attempt, self.confirmed_attempt)
             with self._lock:
@@ -91,7 +94,7 @@ class MemoryStore:
     def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
         return self.requests.given(client, number)
 
-    def found(self, founded: bytes, founding: str, address: str) -> None:
+    def keep_founding(self, founded: bytes, founding: str, address: str) -> None:
         self.founded, self.founding, self.address = founded, founding, address
 
     def describe(self, **facts: Any) -> None:
@@ -123,21 +126,21 @@ class MemoryStore:
     def close_sync(self, *, quiet: bool = False) -> None:  # noqa: ARG002  # as `Store` has it
         self._closed = True
 
-    def _log(self, box: Written) -> None:
-        told = Told(box.caught)
+    def _log(self, box: StoreBox) -> None:
+        replacing = DeliveryQueue(box.caught)
         for record in box.records:
             if type(record) is Kept and record.mine:
-                if told.opens(record.epoch):
-                    self._relog(told.upto(record.epoch))
+                if replacing.opens(record.epoch):
+                    self._relog(replacing.upto(record.epoch))
                 placed = record.passed.placed
                 at = self.logged + 1
                 self._append(DeliveredBatch(at, record.epoch, placed, self.attempt))
         if box.logged is not None:
-            self._relog(told.rest())
+            self._relog(replacing.rest())
             self._cut(box.logged)
         for kind, position, detail in box.events:
             if kind == "open":
-                opened = opened_told(position, detail)
+                opened = parse_opening(position, detail)
                 self._opened.setdefault(opened.epoch, opened)
         while self._room < 0:
             self._drop()
@@ -147,8 +150,8 @@ class MemoryStore:
         self.logged += batch.count
         self._room -= len(batch.placed.batch.body) + _PER_BATCH
 
-    def _relog(self, items: Iterable[Item]) -> None:
-        """As the ledger of a store on disk does it."""
+    def _relog(self, items: Iterable[LogItem]) -> None:
+        """As a store on disk does it."""
         for item in items:
             if isinstance(item, Rollback):
                 if item.attempt > self.attempt:

@@ -1,4 +1,4 @@
-"""Reading the ordered log of a store, beside its writer: a connection of its own, from any thread.
+"""Reading the ordered log of a store while it is written: its own connection, from any thread.
 
 Rows are numbered without holes and their positions never fall, so a position is found by halving.
 """
@@ -11,17 +11,16 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.store.file import connect_to_read, logged_in, told, whole_from
-from ordercast.net.store.openings import opened_told
-from ordercast.net.store.rollbacks import rollback_told
-from ordercast.net.store.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, Row
+from ordercast.net.store.events import parse_opening, parse_rollback
+from ordercast.net.store.file import connect_to_read, logged_in, store_error, whole_from
+from ordercast.net.store.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, BatchRow
 
 _FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind & {MINE} ORDER BY n"
 _OPENED = "SELECT position, detail FROM events WHERE kind = 'open' ORDER BY n"
 _ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER BY n"
 
 
-class Reader:
+class LogReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
@@ -37,19 +36,19 @@ class Reader:
             with self._lock:
                 return self._read(max(start, 1), most_messages)
         except sqlite3.Error as error:
-            raise told(self._path, error) from None
+            raise store_error(self._path, error) from None
 
     def opened(self) -> list[EpochOpened]:
-        """Each epoch once: a restart may have told it again."""
+        """Each epoch once: a restart may have written it again."""
         with self._lock:
             rows = self._connection().execute(_OPENED).fetchall()
-        told = (opened_told(position, detail) for position, detail in rows)
-        return list({opened.epoch: opened for opened in told}.values())
+        openings = (parse_opening(position, detail) for position, detail in rows)
+        return list({opened.epoch: opened for opened in openings}.values())
 
     def rollbacks(self) -> list[Rollback]:
         with self._lock:
             rows = self._connection().execute(_ROLLBACKS).fetchall()
-        return [rollback_told(position, detail) for position, detail in rows]
+        return [parse_rollback(position, detail) for position, detail in rows]
 
     def close(self) -> None:
         with self._lock:
@@ -71,7 +70,7 @@ class Reader:
             room = most
             rows = db.execute(_FROM, (n,))
             for values in rows:
-                row = Row(*values)
+                row = BatchRow(*values)
                 if row.position + row.messages <= start:
                     continue
                 if room <= 0:
@@ -103,7 +102,7 @@ class Reader:
                 high = middle - 1
         return int(low)
 
-    def _refers_to_gone(self, db: sqlite3.Connection, row: Row) -> bool:
+    def _refers_to_gone(self, db: sqlite3.Connection, row: BatchRow) -> bool:
         if not row.ref:
             return False
         return row.ref < int(db.execute("SELECT min(n) FROM batches").fetchone()[0])

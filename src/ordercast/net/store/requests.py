@@ -1,6 +1,8 @@
-"""Which of a client's requests a site has taken: a retry after a broken connection is not sent
-twice. Bounded by counts, never by a clock, which may jump: a client names the number up to which it
-has its answers, and may have so many open; of clients with open ones the last heard are kept.
+"""Which requests of clients a site has taken: a retry after a broken connection is not sent twice.
+
+The table is bounded by counts, never by a clock, which may jump. A client says up to which number
+it has its answers, and may have a limited number open. Of the clients with open requests, those
+heard last are kept.
 """
 
 from collections import OrderedDict
@@ -8,10 +10,10 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from ordercast.model.groups import Group
-from ordercast.net.store.written import Written
+from ordercast.net.store.box import StoreBox
 
-Given: TypeAlias = tuple[Group, int, int]
-"""(group, first seq, count): what a request was given."""
+BatchName: TypeAlias = tuple[Group, int, int]
+"""(group, first seq, count) of the batch that a request became."""
 
 MOST_OPEN = 20_000  # requests per client, at least: twice what may be under way
 MOST_CLIENTS = 1_024  # with open requests; sixteen times as many as may be connected
@@ -22,11 +24,11 @@ class _Client:
     __slots__ = ("given", "highest", "mixed")
 
     def __init__(self) -> None:
-        self.given: OrderedDict[int, Given] = OrderedDict()  # in the order in which they were taken
+        self.given: OrderedDict[int, BatchName] = OrderedDict()  # in the order of taking
         self.highest = 0
-        self.mixed = False  # one waited for absent sites, and others have passed it
+        self.mixed = False  # numbers are out of order: one waited for absent sites
 
-    def add(self, number: int, given: Given) -> None:
+    def add(self, number: int, given: BatchName) -> None:
         self.mixed = self.mixed or number < self.highest
         self.highest = max(self.highest, number)
         self.given[number] = given
@@ -40,12 +42,12 @@ class _Client:
             del self.given[first]
 
 
-class Requests:
-    """Used by the thread that writes boxes; the table on disk follows with their commits. `heard`
-    counts boxes with requests: rows bear it, and so are in order after a restart too."""
+class RequestTable:
+    """Used by the thread that hands over boxes; the table on disk follows with their commits.
+    `heard` counts boxes with requests. Rows carry it, so they are in order after a restart too."""
 
     def __init__(self, rows: Iterable[tuple[bytes, int, Group, int, int, int]]) -> None:
-        """`rows` in the order of their last column, which is what `heard` was."""
+        """`rows` are in the order of their last column, `heard`."""
         self._most_open = MOST_OPEN
         self._clients: OrderedDict[bytes, _Client] = OrderedDict()  # the longest unheard first
         self.heard = 0
@@ -54,15 +56,15 @@ class Requests:
             self.heard = heard
 
     def allow(self, under_way: int) -> None:
-        """So many may be under way of one client: none of them is forgotten."""
+        """A client may have so many under way: none of them is forgotten."""
         self._most_open = max(MOST_OPEN, 2 * under_way)
 
-    def given(self, client: bytes, number: int) -> Given | None:
+    def given(self, client: bytes, number: int) -> BatchName | None:
         known = self._clients.get(client)
         return None if known is None else known.given.get(number)
 
-    def note(self, box: Written) -> None:
-        """Take what the box tells, and let it carry what is to be deleted on disk."""
+    def note(self, box: StoreBox) -> None:
+        """Enter the requests of a box, and write into it what is to be deleted on disk."""
         if not (box.requests or box.answered):
             return
         gone = [(client, 0, number) for client, number in box.answered]

@@ -1,12 +1,12 @@
-"""The tables of a store and how a record becomes a row: DESIGN §8.
+"""The tables of a store and how a record becomes a row (docs/store.md).
 
-One row per batch, numbered `n` without holes: rows are only ever added at the end and taken away at
-the start. A row holds a record of the core; a batch that a site both accepted and placed in one
-burst is one row for two records, and one that comes back to its origin refers (`ref`) to the row in
-which it was accepted, so no payload is written twice. What a member keeps beside batches (records
-of the voters' log, ballots, what was fetched, notes of ordering protocols) stands between them,
-because a restart repeats all of it in order. What a site catches up with when it returns is no
-record of its core: a row of its own.
+One row per batch, numbered `n` without holes: rows are only ever added at the end and removed at
+the start. A row holds a record of the core. A batch that a site accepts and places in one burst is
+one row for two records. A batch that comes back to its origin refers (`ref`) to the row in which it
+was accepted, so no payload is written twice. Records that are no batches (of the voters' log,
+ballots, fetched batches, notes of ordering protocols) stand between the batches, because a restart
+repeats all records in order. A batch that a returning site catches up with is no record of its
+core, and has a row of its own.
 """
 
 import struct
@@ -16,18 +16,17 @@ from zlib import crc32
 
 import msgspec
 
-from ordercast.core.epochs.records import Anew, Caught, Confirmed, Filled, Folded, Noted
+from ordercast.core.epochs.records import Caught, Confirmed, Filled, Folded, Noted
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import StoreCorrupt
-from ordercast.model.messages import Vector
 
 APPLICATION = 0x6F726463  # "ordc": SQLite's application_id
 SCHEMA_VERSION = 3
 
 ACCEPTED, PASSED, MINE, OTHER, CAUGHT = 1, 2, 4, 8, 16
-"""What a row stands for, added up: `MINE` is a batch of this site's own ordered log, `OTHER` a
-record that is no batch, `CAUGHT` a batch of the log that no engine of this site has passed."""
+"""The kinds of a row, added up. `MINE`: a batch of this site's own ordered log. `OTHER`: a record
+that is no batch. `CAUGHT`: a batch of the log that no engine of this site has passed."""
 
 SCHEMA = """
 CREATE TABLE batches(
@@ -48,9 +47,6 @@ CREATE TABLE requests(
   count INTEGER NOT NULL, at_ns INTEGER NOT NULL, PRIMARY KEY(client, number)) WITHOUT ROWID;
 """
 
-ABSENT = "absent"
-"""The kind of an event: who is absent, and which members of the open epochs' groups."""
-
 GAPS = (
     "events AS gap WHERE kind = 'gap' AND NOT EXISTS (SELECT 1 FROM events WHERE kind = 'rollback'"
     " AND n > gap.n AND position < gap.position)"
@@ -62,13 +58,13 @@ SELECT_BATCH = (
     "SELECT n, kind, epoch, position, count, at_ns, after_position, low, ref, attempt, crc, body"
     " FROM batches"
 )
-# Two questions, because SQLite answers one of both at once by looking at every row.
+# Two selects: SQLite answers min and max in one by reading every row.
 FIRST_AND_LAST = "SELECT (SELECT min(n) FROM batches), (SELECT max(n) FROM batches)"
 PUT_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?,?)"
 PUT_STATE = "INSERT OR REPLACE INTO state VALUES (?,?,?)"
 PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?,?,?,?,?,?)"
 DELETE_REQUESTS = "DELETE FROM requests WHERE client = ? AND number BETWEEN ? AND ?"
-# `at_ns` is no time any more: it counts, and says which client was heard last.
+# `at_ns` holds a count, not a time: it says which client was heard last.
 SELECT_REQUESTS = (
     "SELECT client, number, group_name, seq, count, at_ns FROM requests ORDER BY at_ns, number"
 )
@@ -84,10 +80,11 @@ _records: msgspec.msgpack.Decoder[Accepted | Passed | Other] = msgspec.msgpack.D
 _header = struct.Struct("<10q").pack
 
 
-class Row(NamedTuple):
-    """`position`: of the batch's first message if it is `MINE`; else the next one to be logged, so
-    positions never fall along n. `epoch`: of a batch of the log, or that passed. `low`: no row at
-    or after this one refers to one before it. `attempt`: of the log, when this was written."""
+class BatchRow(NamedTuple):
+    """`position`: of the batch's first message if the row is `MINE`, else the next position to be
+    logged, so positions never fall along `n`. `epoch`: of a batch that passed or is in the log.
+    `low`: neither this row nor a later one refers to a row before `low`. `attempt`: of the log,
+    when the row was written."""
 
     n: int
     kind: int
@@ -104,47 +101,14 @@ class Row(NamedTuple):
 
 
 class CheckpointRow(NamedTuple):
-    """State folded up to row `upto`; no row before `needed` is needed by the core any more.
-    `position`: logged by then."""
+    """State folded up to row `upto`; the core needs no row before `needed` any more. `position`:
+    the last one logged by then."""
 
     upto: int
     needed: int
     position: int
     crc: int
     state: bytes
-
-
-class EngineRows(msgspec.Struct, frozen=True, array_like=True):
-    """Where the records are that an engine's checkpoint holds: the number of the first one's row,
-    then that of each by its distance from the one before."""
-
-    accepted: list[int]
-    passed: list[int]
-
-
-class AsideRows(msgspec.Struct, frozen=True, array_like=True):
-    """In the same way, where the batches are that a member holds beside its engines: of its tail's
-    own ones and log, parked, fetched, and what absent sites miss."""
-
-    kept: list[int] = []
-    log: list[int] = []
-    parked: list[int] = []
-    fetched: list[int] = []
-    history: list[int] = []
-
-
-class Marked(msgspec.Struct, frozen=True, array_like=True):
-    """The state in a checkpoint row: an `Anew` without the batches in it, and their rows. `pasts`:
-    of those accepted, what the core says of a batch's past where the row says otherwise (a new
-    epoch empties it)."""
-
-    anew: Anew
-    rows: tuple[EngineRows, ...]
-    pasts: dict[int, Vector]
-    aside: AsideRows
-
-
-decode_marked = msgspec.msgpack.Decoder(Marked).decode
 
 
 def checksum(
@@ -180,13 +144,13 @@ def damaged(where: object, what: str) -> StoreCorrupt:
     )
 
 
-def verify(row: Row, where: object) -> None:
+def verify(row: BatchRow, where: object) -> None:
     if checksum(*row[:10], row.body) != row.crc:
         raise damaged(where, f"row {row.n} of table batches")
 
 
-def record_of(row: Row, where: object) -> Accepted | Passed | Other:
-    """What a row has, its checksum verified; a row that refers lacks its payloads."""
+def record_of(row: BatchRow, where: object) -> Accepted | Passed | Other:
+    """The record in a row, its checksum verified; a row that refers lacks its payloads."""
     verify(row, where)
     try:
         return _records.decode(row.body)

@@ -1,8 +1,9 @@
-"""A site's store: SQLite in WAL mode, one row per batch, group commit by one thread (DESIGN §8).
+"""A site's store: SQLite in WAL mode, one row per batch, group commit by one thread
+(docs/store.md).
 
 The driver hands over what an outbox asks to persist (`write`) and is called back, in order, when it
-is durable. After a crash `restored` gives the core its records, and `read` the part of the ordered
-log that the application has not confirmed. docs/store.md tells the rest.
+is durable. After a crash `restored` gives the core its records, and `read` gives the part of the
+ordered log that the application has not confirmed.
 """
 
 import asyncio
@@ -19,8 +20,10 @@ from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import DeliveredBatch as DeliveredBatch
+from ordercast.model.messages import DeliveredBatch
 from ordercast.net.cluster.config import Retention
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.checkpoint import released_by
 from ordercast.net.store.file import (
     connect,
     lock,
@@ -28,12 +31,12 @@ from ordercast.net.store.file import (
     prepare,
     read_state,
     require_same,
-    told,
+    store_error,
 )
 from ordercast.net.store.ledger import Ledger
-from ordercast.net.store.reader import Reader
-from ordercast.net.store.recovery import Found, find
-from ordercast.net.store.requests import Requests
+from ordercast.net.store.reader import LogReader
+from ordercast.net.store.recovery import RecoveredState, recover
+from ordercast.net.store.requests import RequestTable
 from ordercast.net.store.rows import (
     GAPS,
     INSERT_EVENT,
@@ -42,10 +45,8 @@ from ordercast.net.store.rows import (
     Value,
     state_row,
 )
-from ordercast.net.store.set_aside import delivered_by
 from ordercast.net.store.wal import require_whole
 from ordercast.net.store.writer import Then, Writer
-from ordercast.net.store.written import Written as Written
 
 log = logging.getLogger("ordercast.net.store")
 
@@ -54,13 +55,19 @@ _EVENTS = 10_000  # kept
 
 
 class Store:
-    """`boot` and `store_number` as the core wants them. What the site was founded with, and the
-    address it was given, are kept as `found` was told. Call `write` from one thread only."""
+    """`boot` and `store_number` are for the core; `founded`, `founding` and `address` are what
+    `keep_founding` was given. Call `write` from one thread only."""
 
     def __init__(
-        self, path: Path, held: IO[bytes], db: sqlite3.Connection, found: Found, ledger: Ledger,
-        retention: Retention, call: Callable[[Then], object] | None,
-    ) -> None:  # fmt: skip
+        self,
+        path: Path,
+        held: IO[bytes],
+        db: sqlite3.Connection,
+        found: RecoveredState,
+        ledger: Ledger,
+        retention: Retention,
+        call: Callable[[Then], object] | None,
+    ) -> None:
         self.path = path
         self.boot = int(found.state["boot"])
         self.store_number = int(found.state["store_number"])
@@ -72,7 +79,7 @@ class Store:
         self._held = held
         self._db = db
         self._restored = found.restored()
-        self.requests = Requests(db.execute(SELECT_REQUESTS))
+        self.requests = RequestTable(db.execute(SELECT_REQUESTS))
         self._gaps: list[tuple[int, str]] = db.execute(
             # The last one at or before what is confirmed may reach beyond it.
             f"SELECT position, detail FROM {GAPS} AND position >= ifnull("
@@ -81,7 +88,7 @@ class Store:
         ).fetchall()
         self._call = call
         self._closed = False
-        self._reader = Reader(path)
+        self._reader = LogReader(path)
         self._writer = Writer(
             path, db, ledger, found.first, retention, self._tell, self._has_changed
         )
@@ -115,7 +122,7 @@ class Store:
             return cls(path, held, db, found, ledger, retention or Retention(), call)
         except (sqlite3.Error, OSError) as error:
             _close(db, held)
-            raise told(path, error) from None
+            raise store_error(path, error) from None
         except BaseException:
             _close(db, held)
             raise
@@ -123,8 +130,8 @@ class Store:
     # --- what a start needs -----------------------------------------------------------------------
 
     def restored(self) -> list[MemberRecord]:
-        """For the core: all that it asked to persist, or its last `Anew` and what came after it.
-        Given out once: the store does not keep it."""
+        """For the core: all that it asked to persist, or its last `Anew` and the records after it.
+        Given out once: the store does not keep them."""
         restored, self._restored = self._restored, []
         return restored
 
@@ -137,7 +144,7 @@ class Store:
         return self._reader.rollbacks()
 
     def gaps(self) -> list[tuple[int, str]]:
-        """(position, detail) of the batches that were shed before this start, unconfirmed ones."""
+        """(position, detail) of the unconfirmed batches that were shed before this start."""
         return self._gaps
 
     @property
@@ -182,7 +189,7 @@ class Store:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def write(self, box: Written, then: Then | None = None) -> None:
+    def write(self, box: StoreBox, then: Then | None = None) -> None:
         """Queue; `then` is called when this box and all before it are durable, in that order."""
         if self._closed:
             raise Error(f"{self.path}: the store is closed")
@@ -192,22 +199,22 @@ class Store:
         self._writer.queue.put((box, then))
 
     def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
-        """What the request was given, if it was taken: (group, first seq, count).
+        """The batch that a request became, if it was taken: (group, first seq, count).
 
-        It may not be durable yet: answer after the `then` of a box written now, maybe empty.
+        It may not be durable yet: answer after the `then` of a box written now, which may be empty.
         """
         return self.requests.given(client, number)
 
-    def found(self, founded: bytes, founding: str, address: str) -> None:
-        """Keep what the cluster was founded with, its digest, and where this site listens; durable
-        with the next box at the latest."""
+    def keep_founding(self, founded: bytes, founding: str, address: str) -> None:
+        """Keep the layout that the cluster was founded with, its digest, and where this site
+        listens; durable with the next box at the latest."""
         self.founded, self.founding, self.address = founded, founding, address
         self._writer.queue.put({"founded": founded, "founding": founding, "address": address})
 
     def describe(self, **facts: Any) -> None:
-        """What the export must know of the cluster: `deliver`, `on_failure`, `epochs` (those that
-        it was founded with, see `openings.founding_told`; none: not known here; those told first
-        stay), and whatever else should stand in a history's meta.json."""
+        """Facts of the cluster for an export: `deliver`, `on_failure`, `epochs` (the founding
+        epochs; none: not known here; the first ones given stay), and what else belongs in
+        meta.json."""
         if self.described.get("epochs"):
             facts["epochs"] = self.described["epochs"]
         self.described = facts
@@ -278,7 +285,7 @@ def _run(thens: list[Then]) -> None:
 
 def _recover(
     db: sqlite3.Connection, path: Path, cluster: str, site: Site, durability: str
-) -> Found:
+) -> RecoveredState:
     now = time.time_ns()
     first: dict[str, Value] = {
         "cluster": cluster, "site": site, "store_number": drawn(), "boot": 0, "created_ns": now,
@@ -287,11 +294,11 @@ def _recover(
     }  # fmt: skip
     prepare(db, path, first, durability)
     require_same(read_state(db, path), path, cluster, site)
-    found = find(db, path)
+    found = recover(db, path)
     state = found.state
     if found.anew is not None:
-        # What is folded was released before, and the core will not deliver it again.
-        state["delivered"] = max(int(state["delivered"]), delivered_by(found.anew))
+        # Folded batches were released before, and the core will not deliver them again.
+        state["delivered"] = max(int(state["delivered"]), released_by(found.anew))
     machine = machine_start()
     boot = state["boot"] = int(state["boot"]) + 1
     events = []
@@ -318,16 +325,16 @@ def _recover(
         " AND n <= (SELECT max(n) FROM events) - ?",
         (_EVENTS,),
     )
-    db.executemany("DELETE FROM events WHERE n = ?", _told_of_gone_rows(db, found.first))
+    db.executemany("DELETE FROM events WHERE n = ?", _refusals_of_removed_rows(db, found.first))
     db.execute("COMMIT")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return found
 
 
-def _told_of_gone_rows(db: sqlite3.Connection, first: int) -> list[tuple[int]]:
-    """Events about refused batches whose rows are no longer there."""
-    told = db.execute("SELECT n, detail FROM events WHERE kind = ?", (REFUSED,))
-    return [(n,) for n, detail in told if json.loads(detail)["row"] < first]
+def _refusals_of_removed_rows(db: sqlite3.Connection, first: int) -> list[tuple[int]]:
+    """Events of refused batches whose rows were removed."""
+    events = db.execute("SELECT n, detail FROM events WHERE kind = ?", (REFUSED,))
+    return [(n,) for n, detail in events if json.loads(detail)["row"] < first]
 
 
 def _close(db: sqlite3.Connection | None, held: IO[bytes]) -> None:

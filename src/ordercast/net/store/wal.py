@@ -1,8 +1,8 @@
 """SQLite's write-ahead log after a crash: a torn end is recovered, a damaged middle is refused.
 
 SQLite reads its log up to the first frame whose checksum fails and takes that for the end. That is
-right for the transaction that was being written; but when a whole transaction follows, what fails
-had been committed, and acknowledged, and must not be dropped in silence. (The log is emptied at
+right for the transaction that was being written. But when a whole transaction follows, the damaged
+one had been committed and acknowledged: it must not be dropped in silence. (The log is emptied at
 each start and after each failed commit, so nothing else can follow.)
 
 The format is that of SQLite's "WAL-mode File Format": a header of 32 bytes, then frames of 24 bytes
@@ -47,9 +47,9 @@ class _Log(NamedTuple):
 
 def require_whole(path: Path) -> None:
     """Refuse the store at `path` if a transaction in the middle of its log is damaged."""
-    beside = path.with_name(f"{path.name}-wal")
+    wal = path.with_name(f"{path.name}-wal")
     try:
-        log = _parse(beside.read_bytes())
+        log = _parse(wal.read_bytes())
     except FileNotFoundError:
         return
     if log is None:
@@ -58,7 +58,7 @@ def require_whole(path: Path) -> None:
     if bad is not None and _is_followed(log, bad):
         what = f"frame {bad + 1}" if log.sums is not None else "its header"
         raise StoreCorrupt(
-            f"{beside}: {what} is damaged, and committed batches follow it; keep both files, and"
+            f"{wal}: {what} is damaged, and committed batches follow it; keep both files, and"
             " put back intact copies of them or let the site return as a new one (docs/store.md)"
         )
 

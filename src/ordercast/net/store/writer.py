@@ -1,8 +1,8 @@
-"""The writer thread: takes all that is queued, one transaction, one commit, then says so.
+"""The writer thread: takes all that is queued, commits it in one transaction, then says so.
 
 It alone writes the file, and it alone waits for the disk. When a commit fails (a full disk), the
-same rows are tried again every second; what waits for them is not told, so nothing is acknowledged.
-Old rows are taken away in small pieces inside the commits of new ones.
+same rows are tried again every second; nobody is told meanwhile, so nothing is acknowledged. Old
+rows are removed a few at a time, inside the commits of new ones.
 """
 
 import logging
@@ -14,10 +14,10 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from ordercast.net.cluster.config import Retention
-from ordercast.net.store.cleanup import Sweep
-from ordercast.net.store.commit import Commit
-from ordercast.net.store.file import PAGE_BYTES, cut_log, told
-from ordercast.net.store.ledger import Ledger
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.cleanup import Cleanup
+from ordercast.net.store.file import PAGE_BYTES, cut_log, store_error
+from ordercast.net.store.ledger import Commit, Ledger
 from ordercast.net.store.rows import (
     DELETE_REQUESTS,
     INSERT_BATCH,
@@ -28,17 +28,16 @@ from ordercast.net.store.rows import (
     Value,
     state_row,
 )
-from ordercast.net.store.written import Written
 
 log = logging.getLogger("ordercast.net.store")
 
 TRY_AGAIN_S = 1.0
 CURSOR_S = 0.1  # after which `delivered` is written although nothing else is
-SWEEP_S = 1.0  # between looks at what has grown old
+CLEANUP_S = 1.0  # between looks at what has grown old
 WAL_BYTES = 8 << 20  # after which the log is carried over into the file
 
 Then: TypeAlias = Callable[[], None]
-Item: TypeAlias = tuple[Written, Then | None] | dict[str, Value] | None
+WriterJob: TypeAlias = tuple[StoreBox, Then | None] | dict[str, Value] | None
 """A box and what to do when it is durable; values for the table state; or the end."""
 
 
@@ -56,13 +55,13 @@ class Writer(threading.Thread):
         changed: Callable[[Exception | None], None],
     ) -> None:
         super().__init__(name=f"ordercast store {path.name}", daemon=True)
-        self.queue: SimpleQueue[Item] = SimpleQueue()
+        self.queue: SimpleQueue[WriterJob] = SimpleQueue()
         self.ledger = ledger
         self.failed: Exception | None = None
         self.logged, self.confirmed = ledger.logged, ledger.confirmed  # durable
         self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits = 0
-        self.sweep = Sweep(db, first, retention)
+        self.cleanup = Cleanup(db, first, retention)
         self._path = path
         self._db = db
         self._tell = tell
@@ -75,7 +74,7 @@ class Writer(threading.Thread):
             while self._turn():
                 pass
         except sqlite3.Error as error:
-            log.error("%s; nothing more is written", told(self._path, error))
+            log.error("%s; nothing more is written", store_error(self._path, error))
             self._stopped(error)
         except Exception as error:
             log.exception("%s: the writer has stopped", self._path)
@@ -100,15 +99,15 @@ class Writer(threading.Thread):
             commit.state.extend(state_row(*item) for item in values.items())
         if not boxes and self.ledger.delivered > self.ledger.delivered_on_disk:
             self.ledger.cursor(commit)
-        if (commit or self.sweep.due(boxes)) and not self._commit(commit):
+        if (commit or self.cleanup.due(boxes)) and not self._commit(commit):
             return False
         if thens:
             self._tell(thens)
         self._tidy()
         return more
 
-    def _take(self) -> tuple[list[Written], list[Then], dict[str, Value], bool]:
-        boxes: list[Written] = []
+    def _take(self) -> tuple[list[StoreBox], list[Then], dict[str, Value], bool]:
+        boxes: list[StoreBox] = []
         thens: list[Then] = []
         values: dict[str, Value] = {}
         queue = self.queue
@@ -130,7 +129,7 @@ class Writer(threading.Thread):
     def _patience(self) -> float | None:
         if self.ledger.delivered > self.ledger.delivered_on_disk:
             return CURSOR_S
-        return self.sweep.patience(SWEEP_S)
+        return self.cleanup.patience(CLEANUP_S)
 
     def _commit(self, commit: Commit) -> bool:
         """Until it is done; False if the end came before that."""
@@ -186,14 +185,14 @@ class Writer(threading.Thread):
         if commit.events:
             db.executemany(INSERT_EVENT, commit.events)
         ledger = self.ledger
-        gone = self.sweep.piece(ledger, len(commit.batches), commit)
+        gone = self.cleanup.piece(ledger, len(commit.batches), commit)
         db.execute("COMMIT")
-        self.sweep.done(gone)
+        self.cleanup.done(gone)
 
     def _tidy(self) -> None:
         """What nobody waits for: shorten the file, and its log."""
         try:
-            self._since_carry += self.sweep.give_back()
+            self._since_carry += self.cleanup.give_back()
         except sqlite3.OperationalError as error:
             log.warning("%s: cannot be shortened yet: %s", self._path, error)
         if self._since_carry > WAL_BYTES:

@@ -1,9 +1,9 @@
-"""Causal order, part by part, by the checker of `check.causal_order` itself.
+"""Causal order, part by part, by the checker that judges histories in memory.
 
 A part may be judged alone when nothing that happened before its messages lies in a later part
 (docs/audit.md): no message crosses a cut, no send knew of what comes after its part, and the sends
-of every origin are in parts in the order in which they were sent. What the driver needs to see that
-is told here; where it fails, the parts between are judged as one.
+of every origin are in parts in the order in which they were sent. The driver decides this from the
+evidence; where it fails, the parts between are judged as one.
 """
 
 from collections.abc import Iterator

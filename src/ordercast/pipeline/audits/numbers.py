@@ -3,8 +3,8 @@
 Sites are numbered by (run, name). Messages are numbered by (run, group, origin, incarnation, seq):
 a *stream* is one incarnation of an origin sending to a group, its seqs are consecutive numbers; a
 *family* is all its incarnations. So within a family numbers grow with (incarnation, seq), which is
-what FIFO compares, and rows at one place of a site are tied by number as they are by name. Nothing
-else needs to know about runs: what is in different runs has different numbers.
+what FIFO compares, and ties between rows at one place of a site are broken by number as by name.
+Nothing else needs to know about runs: what is in different runs has different numbers.
 """
 
 from collections.abc import Iterable, Sequence

@@ -41,7 +41,7 @@ class Extremes(NamedTuple):
     places: PlaceColumns
 
     def look_up(self, keys: Ints) -> tuple[Bools, PlaceColumns]:
-        """Which keys are known, and their places (anything where they are not)."""
+        """Which keys are known, and their places (undefined for the others)."""
         if not len(self.keys):
             zeros = np.zeros(len(keys), np.int64)
             return np.zeros(len(keys), bool), PlaceColumns(zeros, zeros, zeros, zeros)

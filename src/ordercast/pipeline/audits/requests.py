@@ -30,7 +30,7 @@ ASKED = tuple(column.name for column in REQUEST)
 
 @dataclass
 class Clients:
-    """Numbers for the clients of a share, as they come."""
+    """Numbers the clients of a share in the order in which they come."""
 
     names: list[str] = field(default_factory=list)
     _known: dict[str, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Clients:
 
 @dataclass(frozen=True)
 class Read:
-    """What a batch of a table says was asked for: no columns at all where nobody did."""
+    """The requests in a batch of a table; no columns where no row names a client."""
 
     columns: Columns = field(default_factory=dict)
     names: list[str | None] = field(default_factory=list)  # by the numbers in the column `client`
@@ -56,7 +56,7 @@ class Read:
     null: str = ""  # a column without a value in a row that names a client
 
     def renumber(self, own: Columns) -> list[str | None]:
-        """Gives the clients of some rows numbers of their own; their names."""
+        """Number the clients of some rows anew; returns their names."""
         if not self.columns:
             return []
         used, own["client"] = np.unique(own["client"], return_inverse=True)
@@ -96,7 +96,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 def divide_requests(
     columns: Columns, clients: Clients, facts: Facts, shares: int
 ) -> Iterator[tuple[int, bytes]]:
-    """What was asked for under which message, each once, packed by client, request and part."""
+    """Each pair of a request and a message once, packed by client, request and part."""
     rows = np.flatnonzero(columns["client"] != NOBODY)
     place = (columns[name][rows] for name in ("site", "position", "attempt"))
     rows = rows[(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)]
@@ -119,7 +119,7 @@ _PIECE = msgspec.msgpack.Decoder(tuple[bytes, list[str]])
 def judge_requests(
     values: Iterable[bytes], streams: StreamArrays, evidence: Evidence, listing: Listing | None
 ) -> None:
-    """Values of one share of `divide_requests`: all that there is of some requests."""
+    """Judge one share of `divide_requests`, which holds all rows of its requests."""
     clients = Clients()
     pieces = []
     for packed, names in map(_PIECE.decode, values):
@@ -171,7 +171,7 @@ def place_of_both(columns: list[Ints], one: int, other: int) -> list[int]:
 
 
 def _distinct(columns: Columns, by: tuple[str, ...]) -> Columns:
-    """Sorted by these columns, one row of those that are equal in them."""
+    """Sorted by these columns; of rows that are equal in them, one."""
     order = np.lexsort([columns[name] for name in reversed(by)])
     ordered = {name: column[order] for name, column in columns.items()}
     new = _changes(ordered, by)
@@ -179,7 +179,7 @@ def _distinct(columns: Columns, by: tuple[str, ...]) -> Columns:
 
 
 def _changes(columns: Columns, by: tuple[str, ...]) -> Bools:
-    """Where any of these columns is other than in the row before."""
+    """Where any of these columns differs from the row before."""
     new = np.ones(len(columns[by[0]]), bool)
     if len(new):
         new[1:] = np.any([columns[name][1:] != columns[name][:-1] for name in by], axis=0)

@@ -29,7 +29,7 @@ class DeliveryRows:
     index: Ints  # per row, its message in `messages`
     stream: Ints  # per message
     group: Ints  # per message
-    pair: Ints  # per row: its group in its epoch, -1 where there is no such
+    pair: Ints  # per row: its group in its epoch, -1 where there is none
     member: Bools  # per row: its site is a nominal member then
     repeated: Bools
     agreed: Bools
@@ -54,7 +54,7 @@ class SendRows:
     other_digests: dict[int, set[int | None]]  # of ids that appear twice, by message
 
     def find(self, messages: Ints) -> tuple[Bools, Ints]:
-        """Which of these were sent, and where they are here (anything where they were not)."""
+        """Which of these were sent, and their places here (undefined for the others)."""
         if not len(self.message):
             return np.zeros(len(messages), bool), np.zeros(len(messages), np.int64)
         found = np.searchsorted(self.message, messages)
@@ -144,7 +144,7 @@ def _first(keys: Ints, agreed: Bools) -> Bools:
 
 
 def _pairs(facts: Facts, group: Ints, index: Ints, epochs: Ints) -> Ints:
-    """Looked up once where message and epoch stay the same from row to row."""
+    """Looked up once for neighbouring rows with the same message and epoch."""
     if not len(epochs):
         return np.empty(0, np.int64)
     changes = np.concatenate(([True], (index[1:] != index[:-1]) | (epochs[1:] != epochs[:-1])))

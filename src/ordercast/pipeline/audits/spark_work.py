@@ -1,7 +1,7 @@
 """The audit's steps on Spark: dividing the tables, the two shuffles of a pass, looking for cuts.
 
-Rows are packed (see `packing`): Spark sees a few values per share or part, and the judging is NumPy
-over their rows. No `sparkContext` here: Spark Connect has none.
+Rows are packed: Spark sees a few values per share or part, and NumPy judges their rows. No
+`sparkContext` here: Spark Connect has none.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -164,7 +164,7 @@ class SparkWork:
         return parts.applyInArrow(_part_step(task), _BYTES_DDL)
 
     def list_violations(self, task: JudgingTask, namer: Namer) -> "DataFrame":
-        """What a task that lists finds, with names; nothing runs before it is read."""
+        """The violations that a listing task finds, with names; nothing runs before it is read."""
         return self._plan(task).mapInArrow(_naming_step(namer), DDL)
 
     def find_cuts(self, shares: Shares, sites_run: Ints, facts: Facts) -> Cuts:

@@ -1,8 +1,8 @@
 """The steps of an audit, whoever runs them: a first pass, and more where it leaves something open.
 
-One pass judges everything in a right history. What it may leave open: pairs that turn on what a
-member delivered later, FIFO over a border, messages that cross cuts, causal order over a border.
-Then what is missing is looked up, and a last pass judges with it.
+One pass judges everything in a right history. It may leave open: pairs that depend on what a member
+delivered later, FIFO over a border, messages that cross cuts, causal order over a border. Further
+passes collect what is missing, and a last one judges with it.
 """
 
 import logging
@@ -24,7 +24,7 @@ from ordercast.pipeline.audits.tangles import shortest_cycle, sort_orders
 from ordercast.pipeline.audits.tasks import JudgingTask
 
 LOGGER = logging.getLogger("ordercast.pipeline.audit")
-MOST_OVER = 200  # messages over a cut; a cut that more cross is given up
+MOST_OVER = 200  # messages; a cut that more of them cross is given up
 
 
 class Work(Protocol):
@@ -35,7 +35,7 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class Judged:
-    """Counts and witnesses in numbers; the tasks that judged last can be run again."""
+    """Counts and witnesses in numbers, and the tasks that judged last: they can be run again."""
 
     task: JudgingTask
     causal_task: JudgingTask | None  # when causal order was judged apart
@@ -88,7 +88,7 @@ def _find_both(work: Work, task: JudgingTask, resent: Witnessed) -> None:
 
 
 def _give_up_cuts(work: Work, task: JudgingTask, total: Total) -> tuple[JudgingTask, Total]:
-    """Contracting costs with the crossing messages: parts that share many are judged as one."""
+    """Parts that share many messages are judged as one: contracting them would cost more."""
     at, over = total.table("over_cuts", 2)
     while len(at):
         count = np.zeros(task.cuts.parts, np.int64)

@@ -28,7 +28,7 @@ _NONE = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Surveyed:
-    """Put together from all shares.
+    """The survey of all shares.
 
     `last_common`, by (member, other site, group): the place at the other site of the last message
     of the group that both have. `first_above`, by (base, other site): the first place there of
@@ -46,7 +46,7 @@ class Surveyed:
     offsets: Ints
 
     def may_be_below(self, facts: Facts, site: int, message: int) -> bool:
-        """Whether a message that nobody delivered may lie below a base: only FIFO tells."""
+        """Whether a message that nobody delivered may lie below a base, by FIFO order."""
         stream = int(np.searchsorted(self.offsets, message, side="right")) - 1
         for base in np.flatnonzero((facts.base_site == site) & (facts.base_position > 0)):
             key = int(base) * self._families + int(self.family[stream])

@@ -51,7 +51,7 @@ def components(count: int, source: Ints, target: Ints) -> Ints:
 
 
 def graph(count: int, source: Ints, target: Ints) -> csr_array:
-    """An edge that is named twice counts once: SciPy keeps all of them, which is as good."""
+    """SciPy keeps an edge that is named twice, which does no harm."""
     ones = np.ones(len(source), np.int8)
     return csr_array((ones, (source, target)), shape=(count, count))
 
@@ -100,8 +100,8 @@ def shortest_cycle(
 ) -> tuple[Cycle, bool]:
     """A shortest cycle in the knots of these rows (one number per row), and whether we stopped.
 
-    Where two sites disagree that is a cycle of two and needs no search; so three is the least there
-    can be, and the first cycle of three ends the search.
+    Two sites that disagree are a cycle of two and need no search. So three is the least here,
+    and the first cycle of three ends the search.
     """
     best: Cycle = []
     looked = 0

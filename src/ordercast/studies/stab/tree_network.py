@@ -3,10 +3,11 @@
 Our reading of it (ERRATA STAB-4): a host's processor does one thing at a time, sending (t_s) or
 receiving (t_r); what a node only forwards spends a millisecond in its router and costs the
 processor nothing; a link carries one message at a time in each direction, at 100 Mbps; a multicast
-is copied at the nodes. A message has a header of 32 bytes. Its sender gets a multicast too, past
-the links. On wide-area links a message also takes the time of the distance.
+is copied at the nodes. A message has a header of 32 bytes. A sender receives its own multicast
+without a link. On wide-area links a message also takes the time of the distance.
 
-Every queue is first in, first out. What ends at some instant ends before anything new begins at it.
+Every queue is first in, first out. At one instant, everything that ends comes before anything that
+begins.
 """
 
 from collections import defaultdict, deque
@@ -18,7 +19,7 @@ from typing import Any
 from ordercast.studies.stab.tree import NetworkTree
 
 EVERYONE = -1  # the target of a multicast
-START, ACK, INFO, DATA = range(4)  # kinds of messages, as far as they are counted apart
+START, ACK, INFO, DATA = range(4)  # kinds of messages that are counted apart
 
 _DONE, _ARRIVED, _ENTERS, _CALL = range(4)  # what happens first at the same instant
 _WHOLE, _CAME, _LEFT = range(3)  # an arrival: off the link too; after the distance; off the link
@@ -58,7 +59,7 @@ class Packet:
         self.route: list[int] = []
         self.hop = 0
         self.sending = self.receiving = self.transmission = 0
-        # What processors have to do with it, 0 to receive and 1 to send: one object for them all.
+        # Jobs of processors, 0 to receive and 1 to send: all processors share these two objects.
         self.jobs = ((self, 0), (self, 1))
 
 
@@ -85,10 +86,10 @@ class TreeNetwork:
         ]
         self._on_link = [0] * (2 * n)  # waiting or being transmitted
         self._at_cpu = [0] * n
-        # Only what is being done is in the heap, which would grow with the square of n otherwise.
+        # Waiting messages are not in the heap, which would grow with the square of n.
         self._link_waits: defaultdict[int, deque[Packet]] = defaultdict(deque)
         self._cpu_waits: defaultdict[int, deque[tuple[Packet, int]]] = defaultdict(deque)
-        # Times, and what happens at each: much happens at the same time in a regular tree.
+        # What happens at each time: in a regular tree much happens at the same time.
         self._times: list[int] = []
         self._agenda: dict[int, list[tuple[int, Any, int]]] = {}
 
@@ -103,7 +104,7 @@ class TreeNetwork:
         self._process(packet.source, packet, sends=1)
 
     def call(self, at: int, what: Callable[[], None]) -> None:
-        """At that time, after all that happens by itself."""
+        """Call it at that time, after all other things of that time."""
         self._note(at << 2 | _CALL, 0, what, 0)
 
     def _note(self, key: int, place: int, packet: Any, extra: int) -> None:

@@ -64,7 +64,9 @@ class _Triggering:
         ]
         self.under_way = False
         self.asking: dict[int, None] = {}
-        self.waiting_for: dict[int, int] = {}  # members yet to hear: what was stable when it began
+        self.waiting_for: dict[
+            int, int
+        ] = {}  # by member yet to hear: what was stable when it began
         self.stopped: dict[int, int] = {}  # since when
         self.stopped_for = [0] * len(self.triggers)
         self.stops = self.first_stops = self.rounds = 0
@@ -126,7 +128,7 @@ class _Triggering:
             trigger = self.triggers[member.node]
             if trigger.due(len(member.held), member.held[0], self.network.now):
                 self.asking[member.node] = None
-                self._begun(member)  # for this member the round takes from now on
+                self._begun(member)  # this member counts the time of the round from now on
                 self.traffic.ask(member)
 
     def _begun(self, member: Sender) -> None:

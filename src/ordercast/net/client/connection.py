@@ -9,9 +9,9 @@ from pathlib import Path
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.admin.frames import (
     VERSION,
-    Hello,
-    Refused,
-    Reply,
+    ClientHello,
+    DaemonFrame,
+    DaemonRefusal,
     Welcome,
     Wire,
     decode_reply,
@@ -22,15 +22,15 @@ _FIRST_S, _MOST_S = 0.02, 1.0  # between attempts
 _WELCOME_S = 5.0
 
 
-class ClientLink:
+class DaemonConnection:
     """`on_up` when a daemon has welcomed us, `on_frame` for all it says then, `on_down` after."""
 
     def __init__(
         self,
         path: Path,
-        hello: Hello,
+        hello: ClientHello,
         on_up: Callable[[Welcome], None],
-        on_frame: Callable[[Reply], None],
+        on_frame: Callable[[DaemonFrame], None],
         on_down: Callable[[], None],
     ) -> None:
         self.path = path
@@ -100,8 +100,8 @@ class ClientLink:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MOST_S)
 
-    def _frame(self, _: Wire, frame: Reply) -> None:
-        if isinstance(frame, Refused):
+    def _frame(self, _: Wire, frame: DaemonFrame) -> None:
+        if isinstance(frame, DaemonRefusal):
             self._told = frame.reason
             if frame.final:
                 self.refused = Error(f"{self.path}: {frame.reason}")

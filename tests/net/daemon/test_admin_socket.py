@@ -21,15 +21,15 @@ from ordercast.net.admin.frames import (
     FRAME_BYTES,
     VERSION,
     Change,
+    ClientHello,
+    DaemonFrame,
+    DaemonRefusal,
     Failed,
-    Hello,
-    Refused,
     Rejected,
-    Reply,
     Send,
     Splitter,
-    Stages,
-    Status,
+    StagesReached,
+    StatusRequest,
     Subscribe,
     Watch,
     Welcome,
@@ -40,7 +40,7 @@ from ordercast.net.admin.frames import (
 )
 from ordercast.net.cluster.config import LimitsConfig
 from ordercast.net.cluster.sockets import remove_stale, socket_path
-from ordercast.net.daemon import admin
+from ordercast.net.daemon import admin_socket
 from support.clusters.served import Served, served
 from support.clusters.sites import turns, until
 from support.harness.loops import in_loop
@@ -65,7 +65,7 @@ class Raw:
         raw = cls(*await asyncio.open_unix_connection(path))
         try:
             if greet:
-                raw.say(frame_of(Hello(VERSION, "local", site, CLIENT)))
+                raw.say(frame_of(ClientHello(VERSION, "local", site, CLIENT)))
                 assert isinstance(await raw.hear(), Welcome)
             yield raw
         finally:
@@ -75,9 +75,9 @@ class Raw:
     def say(self, data: bytes) -> None:
         self.writer.write(data)
 
-    async def hear(self) -> Reply:
+    async def hear(self) -> DaemonFrame:
         (length,) = struct.unpack(">I", await self.reader.readexactly(4))
-        reply: Reply = decode_reply(await self.reader.readexactly(length))
+        reply: DaemonFrame = decode_reply(await self.reader.readexactly(length))
         return reply
 
     async def closed(self) -> bool:
@@ -106,12 +106,12 @@ async def test_garbage_ends_that_connection_and_nothing_else(
 ) -> None:
     chance = random.Random(5)
     async with served(tmp_path) as running:
-        hello = frame_of(Hello(VERSION, "local", "a", CLIENT))
+        hello = frame_of(ClientHello(VERSION, "local", "a", CLIENT))
         rubbish = [
             b"GET / HTTP/1.1\r\n\r\n",
             struct.pack(">I", FRAME_BYTES + 1),
             struct.pack(">I", 3) + b"\xc1\xc1\xc1",
-            frame_of(Status(1)),  # no hello before
+            frame_of(StatusRequest(1)),  # no hello before
             hello + hello,
             hello + struct.pack(">I", 4) + b"abcd",
             *(hello + chance.randbytes(chance.randrange(5, 400)) for _ in range(40)),
@@ -132,14 +132,14 @@ async def test_garbage_ends_that_connection_and_nothing_else(
 async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         for hello, why in (
-            (Hello(99, "local", "a", CLIENT), "speaks version 4, not 99"),
-            (Hello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
-            (Hello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
+            (ClientHello(99, "local", "a", CLIENT), "speaks version 4, not 99"),
+            (ClientHello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
+            (ClientHello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
         ):
             async with Raw.open(running) as raw:
                 raw.say(frame_of(hello))
                 answer = await raw.hear()
-                assert isinstance(answer, Refused)
+                assert isinstance(answer, DaemonRefusal)
                 assert why in answer.reason
                 assert answer.final
                 assert await raw.closed()
@@ -149,7 +149,7 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
 async def test_a_client_that_says_nothing_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin, "HELLO_S", 0.1)
+    monkeypatch.setattr(admin_socket, "HELLO_S", 0.1)
     async with served(tmp_path) as running:
         async with Raw.open(running) as raw:
             raw.say(b"\0")
@@ -161,7 +161,7 @@ async def test_a_client_that_says_nothing_is_dropped(
 async def test_too_many_clients_are_refused_and_the_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(admin_socket, "MOST_CONNECTIONS", 3)
     async with served(tmp_path) as running, AsyncExitStack() as opened:
         enter = opened.enter_async_context
         first = await enter(Raw.open(running, greet=True))
@@ -169,10 +169,10 @@ async def test_too_many_clients_are_refused_and_the_others_stay(
             await enter(Raw.open(running))
         late = await enter(Raw.open(running))
         answer = await late.hear()
-        assert isinstance(answer, Refused)
+        assert isinstance(answer, DaemonRefusal)
         assert "too many clients" in answer.reason
         assert not answer.final  # it may try again
-        first.say(frame_of(Status(7)))
+        first.say(frame_of(StatusRequest(7)))
         assert (await first.hear()).id == 7  # type: ignore[union-attr]
 
 
@@ -183,7 +183,7 @@ async def test_a_client_that_comes_while_the_daemon_stops_is_not_kept(tmp_path: 
         for between in range(6):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(socket_path(tmp_path / "a.sock"))
-                client.sendall(frame_of(Hello(VERSION, "local", "a", CLIENT)))
+                client.sendall(frame_of(ClientHello(VERSION, "local", "a", CLIENT)))
                 await turns(between)
                 await running.admins.pop("a").close()
                 reader, writer = await asyncio.open_unix_connection(sock=client)
@@ -213,7 +213,7 @@ async def test_a_repeated_request_is_answered_not_sent_again(tmp_path: Path) -> 
             async with Raw.open(running, greet=True) as raw:
                 raw.say(send(1, b"one", again=attempt > 0))
                 answer = await raw.hear()
-                assert isinstance(answer, Stages)
+                assert isinstance(answer, StagesReached)
                 assert answer.reached[0][0] == 1
                 assert answer.reached[0][2:] == ("alpha", 1)
         await running.kill("a")
@@ -223,7 +223,7 @@ async def test_a_repeated_request_is_answered_not_sent_again(tmp_path: Path) -> 
             seqs: dict[int, int] = {}
             while len(seqs) < 2:
                 answer = await raw.hear()
-                assert isinstance(answer, Stages)
+                assert isinstance(answer, StagesReached)
                 seqs.update({number: seq for number, _, _, seq in answer.reached})
             assert seqs[1] == 1
             assert seqs[2] > 2, "what the run before may have relayed and not stored is skipped"
@@ -239,14 +239,14 @@ async def test_what_a_site_refuses_is_rejected_with_its_reason(tmp_path: Path) -
         assert all(isinstance(answer, Rejected) for answer in answers)
         assert [answer.kind for answer in answers] == ["UnknownGroup", "TooLarge", "Error"]  # type: ignore[union-attr]
         raw.say(send(4, b"fine"))
-        assert isinstance(await raw.hear(), Stages)
+        assert isinstance(await raw.hear(), StagesReached)
 
 
 @in_loop
 async def test_subscriptions_are_bounded_and_wait_for_grants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin, "MOST_SUBSCRIPTIONS", 2)
+    monkeypatch.setattr(admin_socket, "MOST_SUBSCRIPTIONS", 2)
     async with served(tmp_path) as running:
         async with running.connect("a") as client:
             await (await client.multicast("alpha", b"x")).stable()
@@ -271,7 +271,7 @@ async def test_old_messages_can_be_watched_after_a_restart(tmp_path: Path) -> No
             reached: list[int] = []
             while 3 not in reached:
                 answer = await raw.hear()
-                assert isinstance(answer, Stages)
+                assert isinstance(answer, StagesReached)
                 reached += [stage for number, stage, _, _ in answer.reached if number == 5]
 
 
@@ -283,7 +283,7 @@ async def fates(raw: Raw, numbers: range) -> dict[int, str]:
             answer = await raw.hear()
             if isinstance(answer, Rejected):
                 found[answer.number] = answer.kind
-            elif isinstance(answer, Stages):
+            elif isinstance(answer, StagesReached):
                 found.update(
                     {number: "stable" for number, stage, *_ in answer.reached if stage == 3}
                 )

@@ -10,14 +10,14 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.admin.frames import Grant, Request, Subscribe, Unsubscribe
+from ordercast.net.admin.frames import ClientFrame, Grant, Subscribe, Unsubscribe
 from ordercast.net.site.stream import StreamBatch, StreamItem
 
 AHEAD_MESSAGES = 16_384  # sent by the daemon and not yet read by the application
 AHEAD_BYTES = 4 * 1024 * 1024
 
 
-class Incoming:
+class ClientSubscription:
     """One `batches()` of the application."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Incoming:
         number: int,
         start: int | None,
         observe: bool,
-        send: Callable[[Request], None],
+        send: Callable[[ClientFrame], None],
         attempt: int | None = None,
     ) -> None:
         self.number = number
@@ -140,12 +140,14 @@ def _size(batch: StreamBatch) -> int:
     return len(batch.placed.batch.body) if isinstance(batch, DeliveredBatch) else 0
 
 
-class Reads(Protocol):
+class SubscribingClient(Protocol):
     """The client, for its readers."""
 
-    def begin_reading(self, start: int | None, observe: bool, attempt: int | None) -> Incoming: ...
+    def begin_reading(
+        self, start: int | None, observe: bool, attempt: int | None
+    ) -> ClientSubscription: ...
 
-    def end_reading(self, incoming: Incoming) -> None: ...
+    def end_reading(self, incoming: ClientSubscription) -> None: ...
 
 
 I = TypeVar("I")  # noqa: E741 - of items
@@ -155,13 +157,17 @@ class ClientReading(ABC, Generic[I]):
     """As a node's: no generator, because those end when an `anext` is cancelled."""
 
     def __init__(
-        self, client: Reads, start: int | None, observe: bool, attempt: int | None = None
+        self,
+        client: SubscribingClient,
+        start: int | None,
+        observe: bool,
+        attempt: int | None = None,
     ) -> None:
         self._client = client
         self._start = start
         self._observe = observe
         self._attempt = attempt
-        self._incoming: Incoming | None = None
+        self._incoming: ClientSubscription | None = None
         self._closed = False
 
     def __aiter__(self) -> Self:
@@ -199,7 +205,11 @@ class ClientBatches(ClientReading[StreamBatch]):
 
 class ClientDeliveries(ClientReading[StreamItem]):
     def __init__(
-        self, client: Reads, start: int | None, observe: bool, attempt: int | None = None
+        self,
+        client: SubscribingClient,
+        start: int | None,
+        observe: bool,
+        attempt: int | None = None,
     ) -> None:
         super().__init__(client, start, observe, attempt)
         self._items: Iterator[StreamItem] = iter(())

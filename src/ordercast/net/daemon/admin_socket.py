@@ -19,16 +19,16 @@ from ordercast.net.admin.frames import (
     VERSION,
     Answer,
     Change,
+    ClientFrame,
+    ClientHello,
     Confirm,
+    DaemonRefusal,
     Failed,
     Grant,
-    Hello,
-    Places,
-    Refused,
-    Request,
     Send,
-    Status,
+    StatusRequest,
     Subscribe,
+    Targets,
     Unsubscribe,
     Watch,
     Welcome,
@@ -37,10 +37,10 @@ from ordercast.net.admin.frames import (
     kind_of,
     reason_of,
 )
-from ordercast.net.admin.places import places_of
+from ordercast.net.admin.targets import targets_of
 from ordercast.net.cluster.sockets import remove_stale, socket_path
-from ordercast.net.daemon.session import Limits, Session
-from ordercast.net.daemon.stream import Subscription, observed
+from ordercast.net.daemon.session import ClientLimits, ClientSession
+from ordercast.net.daemon.subscription import Subscription, observed
 from ordercast.net.site.node import Node
 
 _log = logging.getLogger("ordercast.net.admin")
@@ -56,17 +56,17 @@ _TURNS = 5  # of the event loop, until one who has connected is here; three do
 _NUMBERS = re.compile(r"\d+")
 
 
-class Admin:
+class AdminSocket:
     """Listens on `DIR/SITE.sock`; open to the user who runs the daemon only."""
 
-    def __init__(self, node: Node, path: Path, limits: Limits) -> None:
+    def __init__(self, node: Node, path: Path, limits: ClientLimits) -> None:
         self.node = node
         self.path = path
         self.limits = limits
         self._server: asyncio.Server | None = None
         self._closed = False
         self._connections: dict[Wire, _Connection] = {}
-        self._sessions: dict[bytes, Session] = {}
+        self._sessions: dict[bytes, ClientSession] = {}
         self._said: dict[str, None] = {}  # why clients were dropped
 
     async def start(self) -> None:
@@ -117,7 +117,7 @@ class Admin:
         elif len(self._connections) > MOST_CONNECTIONS:
             connection.close(f"too many clients ({MOST_CONNECTIONS} at most)")
 
-    def _frame(self, wire: Wire, frame: Request) -> None:
+    def _frame(self, wire: Wire, frame: ClientFrame) -> None:
         connection = self._connections.get(wire)
         if connection is not None:
             connection.frame(frame)
@@ -142,16 +142,16 @@ class Admin:
 
     def _layout_changed(self) -> None:
         if self._connections:
-            places = places_of(self.node.core.layout)
+            targets = targets_of(self.node.core.layout)
             for connection in list(self._connections.values()):
-                connection.tell_places(places)
+                connection.tell_targets(targets)
 
     # --- sessions ---------------------------------------------------------------------------------
 
-    def session(self, client: bytes, wire: Wire) -> Session:
+    def session(self, client: bytes, wire: Wire) -> ClientSession:
         session = self._sessions.pop(client, None)
         if session is None:
-            session = Session(self.node, client, self.limits)
+            session = ClientSession(self.node, client, self.limits)
         self._sessions[client] = session  # the latest last
         session.attach(wire)
         return session
@@ -171,19 +171,19 @@ class Admin:
 class _Connection:
     """One client's connection: its session, subscriptions and questions."""
 
-    def __init__(self, admin: Admin, wire: Wire) -> None:
+    def __init__(self, admin: AdminSocket, wire: Wire) -> None:
         self.admin = admin
         self.node = admin.node
         self.wire = wire
-        self.session: Session | None = None
+        self.session: ClientSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._places: Places | None = None  # that the client was told
+        self._targets: Targets | None = None  # that the client was told
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
 
     def close(self, reason: str, *, final: bool = False) -> None:
-        self.wire.send(Refused(reason, final))
+        self.wire.send(DaemonRefusal(reason, final))
         self.wire.close()
 
     def lost(self) -> None:
@@ -198,8 +198,8 @@ class _Connection:
         if self.session is not None:
             self.session.detach(self.wire)
 
-    def frame(self, frame: Request) -> None:
-        if isinstance(frame, Hello):
+    def frame(self, frame: ClientFrame) -> None:
+        if isinstance(frame, ClientHello):
             self._hello(frame)
         elif self.session is None:
             self.wire.fail("its first frame was no hello")
@@ -219,7 +219,7 @@ class _Connection:
         else:
             self._ask(frame)
 
-    def _hello(self, hello: Hello) -> None:
+    def _hello(self, hello: ClientHello) -> None:
         self._deadline.cancel()
         node = self.node
         if self.session is not None:
@@ -235,7 +235,7 @@ class _Connection:
         else:
             limits = self.admin.limits
             self.session = self.admin.session(hello.client, self.wire)
-            self._places = places_of(node.core.layout)
+            self._targets = targets_of(node.core.layout)
             self.wire.send(
                 Welcome(
                     VERSION,
@@ -244,15 +244,15 @@ class _Connection:
                     node.incarnation,
                     limits.messages,
                     limits.bytes,
-                    self._places,
+                    self._targets,
                 )
             )
 
-    def tell_places(self, places: Places) -> None:
+    def tell_targets(self, targets: Targets) -> None:
         """Most records change nothing that a client is told."""
-        if self._places is not None and places != self._places:
-            self._places = places
-            self.wire.send(places)
+        if self._targets is not None and targets != self._targets:
+            self._targets = targets
+            self.wire.send(targets)
 
     def _subscribe(self, frame: Subscribe) -> None:
         if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
@@ -275,12 +275,12 @@ class _Connection:
         batches = stream.batches(frame.start, attempt)
         return Subscription(frame.id, batches, self.wire, keep=stream.log is None)
 
-    def _ask(self, frame: Confirm | Status | Change) -> None:
+    def _ask(self, frame: Confirm | StatusRequest | Change) -> None:
         task = asyncio.create_task(self._answer(frame))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
-    async def _answer(self, frame: Confirm | Status | Change) -> None:
+    async def _answer(self, frame: Confirm | StatusRequest | Change) -> None:
         body = b""
         try:
             if isinstance(frame, Confirm):
@@ -288,7 +288,7 @@ class _Connection:
             elif isinstance(frame, Change):
                 await self.node.change(*frame.edits, name=frame.name)
                 # Before the answer: who asked may send to a new group at once.
-                self.tell_places(places_of(self.node.core.layout))
+                self.tell_targets(targets_of(self.node.core.layout))
             else:
                 body = msgspec.json.encode(await self.node.status())
         except Error as error:

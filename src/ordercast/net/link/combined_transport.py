@@ -1,4 +1,4 @@
-"""A transport that sends to many in a way of its own, beside one over TCP that does the rest."""
+"""A transport that sends to many sites in its own way, and everything else over TCP."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,10 +11,10 @@ from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame
 
-MakeTransport: TypeAlias = "Callable[[Beside], Transport]"
+MakePlainTransport: TypeAlias = "Callable[[CombinedTransport], Transport]"
 
 
-class Listener(Protocol):
+class TransportListener(Protocol):
     """What a transport tells the site that it serves."""
 
     def frames(self, peer: Site, frames: list[WireFrame]) -> None: ...
@@ -23,8 +23,8 @@ class Listener(Protocol):
     def congested(self, peer: Site, congested: bool) -> None: ...
 
 
-class Host(Listener, Protocol):
-    """The site, and who its packets to many go to."""
+class TransportHost(TransportListener, Protocol):
+    """The site, and the sites that its packets for many go to."""
 
     @property
     def site(self) -> Site: ...
@@ -34,16 +34,16 @@ class Host(Listener, Protocol):
         """Called after the layout has changed."""
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
-        """The epoch of its domain, and all sites of that."""
+        """The epoch of its domain, and all sites of that epoch."""
 
     def epochs(self) -> Collection[int]:
-        """In which the site has a part."""
+        """The epochs in which the site has a part."""
 
 
-class Beside(ABC):
-    """What a site asks of a transport is asked of the `inner` one; what that tells comes here."""
+class CombinedTransport(ABC):
+    """Hands the calls of its site on to the `inner` transport over TCP, whose listener it is."""
 
-    def __init__(self, host: Host, make: MakeTransport) -> None:
+    def __init__(self, host: TransportHost, make: MakePlainTransport) -> None:
         self._host = host
         self.inner = make(self)
 
@@ -77,14 +77,16 @@ class Beside(ABC):
 
     @abstractmethod
     def share(self, sends: Sends) -> Sends:
-        """Send to many what is for many; the rest is the caller's."""
+        """Send what goes to many; the caller sends the rest."""
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
         """For operators."""
 
-    def told(self, chosen: str, reached: Mapping[Site, None], silence: str) -> dict[str, Any]:
-        """For operators: who is served in which way, and why not in the chosen one."""
+    def ways_status(
+        self, chosen: str, reached: Mapping[Site, None], silence: str
+    ) -> dict[str, Any]:
+        """For operators: the way in which each peer is served, and why not in the chosen one."""
         peers = [site for site in self._host.members()[1] if site != self._host.site]
         silent = [site for site in peers if site not in reached]
         return {

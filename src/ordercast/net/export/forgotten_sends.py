@@ -10,7 +10,7 @@ from ordercast.history.stream import HistoryStream
 from ordercast.history.tables import TABLES
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch
-from ordercast.net.export.source import Logged
+from ordercast.net.export.source import LoggedBatch
 
 _PIECE = 100_000  # rows before they go into a file
 
@@ -29,7 +29,7 @@ class Exported:
     forgotten: int = 0  # `sent` rows without digest
 
 
-class Forgotten:
+class ForgottenSends:
     """Messages that some site has delivered, but that an origin has forgotten, relayed before they
     were durable there, or whose origin's store is not here: their `sent` rows have no digest, and
     their time is not known."""
@@ -57,7 +57,7 @@ class Forgotten:
         None: that is not known."""
         self._last[origin] = (incarnation, last)
 
-    def delivered(self, item: Logged, *, agreed: bool) -> None:
+    def delivered(self, item: LoggedBatch, *, agreed: bool) -> None:
         """Not `agreed`: perhaps by a site that was excluded, and of a message refused since."""
         batch = item.placed.batch
         origin, incarnation, group = stream = (batch.origin, batch.incarnation, batch.group)

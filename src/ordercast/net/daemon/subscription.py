@@ -10,11 +10,11 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error
 from ordercast.net.admin.frames import (
-    Batches,
     Failed,
     Opened,
     Rolled,
     Shed,
+    SubscribedBatches,
     Wire,
     kind_of,
     reason_of,
@@ -143,7 +143,7 @@ class Subscription:
             self._wire.send(Shed(self.number, *msgspec.structs.astuple(batch)))
         else:
             told = (batch.position, batch.epoch, batch.placed, batch.attempt)
-            self._wire.send(Batches(self.number, (told,)))
+            self._wire.send(SubscribedBatches(self.number, (told,)))
 
 
 def _takes_none(batch: StreamBatch) -> bool:

@@ -10,24 +10,24 @@ from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGr
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import MEMBERS
 from ordercast.model.names import nearest
-from ordercast.net.admin.frames import Places
+from ordercast.net.admin.frames import Targets
 
 
-def places_of(layout: Layout) -> Places:
+def targets_of(layout: Layout) -> Targets:
     domains = tuple(domain.sites for domain in layout.domains.values())
     parts = tuple(_sites_of(layout, names) for names in components(layout.groups))
     if layout.whole and not layout.open:  # one tree, but lists of sites do not use that
         domains = parts
     elif layout.absent:  # what they keep apart waits for them
         domains += parts
-    return Places(tuple(sorted(layout.roster)), tuple(layout.groups.items()), domains)
+    return Targets(tuple(sorted(layout.roster)), tuple(layout.groups.items()), domains)
 
 
 def _sites_of(layout: Layout, names: Iterable[Group]) -> tuple[Site, ...]:
     return tuple(sorted({site for name in names for site in layout.groups[name]}))
 
 
-class KnownPlaces:
+class KnownTargets:
     """What a client was told last."""
 
     def __init__(self, site: Site) -> None:
@@ -36,10 +36,10 @@ class KnownPlaces:
         self.groups: dict[Group, tuple[Site, ...]] = {}
         self._domains: tuple[frozenset[Site], ...] = ()
 
-    def told(self, places: Places) -> None:
-        self.sites = places.sites
-        self.groups = dict(places.groups)
-        self._domains = tuple(map(frozenset, places.domains))
+    def update(self, targets: Targets) -> None:
+        self.sites = targets.sites
+        self.groups = dict(targets.groups)
+        self._domains = tuple(map(frozenset, targets.domains))
 
     def members(self, group: Group) -> tuple[Site, ...]:
         found = self.groups.get(group)

@@ -1,15 +1,13 @@
 """A transport that sends to many at once where it can: streams over UDP multicast beside TCP.
 
 What goes to several peers is taken out of a burst (`share`) and sent as a packet of this site's
-stream to those who said that they hear it; the others get it over TCP, as without this. This is the
-driver of `core.dissemination.by_streams`, with its socket and seals; see docs/dissemination.md.
+stream to the peers that say they hear it. The other peers get it over TCP (docs/dissemination.md).
 """
 
 import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from ordercast.core.dissemination.by_streams import ByStreams
@@ -22,23 +20,34 @@ from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.options import NEVER
 from ordercast.net.cluster.addresses import why
 from ordercast.net.cluster.multicast import MulticastConfig
-from ordercast.net.link.combined import Beside, Host, MakeTransport
+from ordercast.net.link.combined_transport import (
+    CombinedTransport,
+    MakePlainTransport,
+    TransportHost,
+)
 from ordercast.net.link.datagram import DatagramSocket
-from ordercast.net.link.seals import OVERHEAD_BYTES, Forged, MakeSeal, Seal, opened, sealed
+from ordercast.net.link.seals import (
+    OVERHEAD_BYTES,
+    Forged,
+    MakeSeal,
+    Seal,
+    open_datagram,
+    seal_datagram,
+)
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES
 
-log = logging.getLogger("ordercast.net.spreading")
+log = logging.getLogger("ordercast.net.multicast")
 
 NOT_HEARD: Final = "it does not say that it hears our datagrams"
 _TIMER_S = 0.0005  # how finely the loop keeps time
 
 
-class Spreading(Beside):
-    """`lose`: for tests, which datagrams never arrive."""
+class MulticastTransport(CombinedTransport):
+    """Sends packets as sealed datagrams, as `ByStreams` says, and everything else over TCP."""
 
     def __init__(
-        self, host: Host, config: MulticastConfig, seal: MakeSeal, make: MakeTransport
+        self, host: TransportHost, config: MulticastConfig, seal: MakeSeal, make: MakePlainTransport
     ) -> None:
         super().__init__(host, make)
         self._config = config
@@ -50,9 +59,10 @@ class Spreading(Beside):
         self._why = "not started"  # no datagrams; empty when there are
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
-        self._told: tuple[Site, ...] = ()  # whom the engine waits with, because of the stream
+        self._held_back: tuple[
+            Site, ...
+        ] = ()  # congested because of the stream, as the site was told
         self._congested: dict[Site, None] = {}  # over TCP
-        self.lose: Callable[[bytes], bool] | None = None
 
     # --- a transport ------------------------------------------------------------------------------
 
@@ -104,7 +114,7 @@ class Spreading(Beside):
             self._congested[peer] = None
         else:
             self._congested.pop(peer, None)
-        if peer not in self._told:
+        if peer not in self._held_back:
             self._host.congested(peer, congested)
 
     # --- keys -------------------------------------------------------------------------------------
@@ -142,13 +152,11 @@ class Spreading(Beside):
     def _took(self, datagrams: list[bytes]) -> None:
         now, counts, most = time.monotonic_ns(), self.way.counts, self._config.datagram_bytes
         for data in datagrams:
-            if self.lose is not None and self.lose(data):
-                continue
             if len(data) > most:
                 counts["oversized"] += 1
                 continue
             try:
-                datagram = opened(data, self._seal_of)
+                datagram = open_datagram(data, self._seal_of)
             except Forged:
                 counts["forged"] += 1
             except FrameError:
@@ -171,22 +179,23 @@ class Spreading(Beside):
         for datagram in box.datagrams:
             seal = self._seal_of(datagram.stream)
             if seal is not None:
-                self._socket.send(sealed(datagram, seal))
+                self._socket.send(seal_datagram(datagram, seal))
         for origin, error in box.wrong:
             log.error("packet from %s refused: %s", origin, error)
         for origin, frames in box.packets:
             self._host.frames(origin, list(frames))
-        self._watch()
+        self._hold_back()
         self._arm(now, box.alarm)
 
-    def _watch(self) -> None:
-        """Tell the engine to wait while the stream has more than it can send soon; and no longer,
-        also with those who have left the epoch meanwhile."""
-        full, told = self.way.full(bool(self._told)), self._told
-        if full == bool(told):
+    def _hold_back(self) -> None:
+        """Tell the site to hold back while the stream has more than it can send soon. The end is
+        told also for peers that have left the epoch meanwhile."""
+        before = self._held_back
+        full = self.way.full(bool(before))
+        if full == bool(before):
             return
-        self._told = self.way.sites if full else ()
-        for peer in told or self._told:
+        self._held_back = self.way.sites if full else ()
+        for peer in before or self._held_back:
             if peer != self._host.site and peer not in self._congested:
                 self._host.congested(peer, full)
 
@@ -205,10 +214,10 @@ class Spreading(Beside):
     # --- for operators ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        told = self.told(MULTICAST, self.way.reached(time.monotonic_ns()), NOT_HEARD)
+        found = self.ways_status(MULTICAST, self.way.reached(time.monotonic_ns()), NOT_HEARD)
         return {
-            **told,
-            "why": self._why or told["why"],
+            **found,
+            "why": self._why or found["why"],
             "address": "{}:{}".format(*self._config.address),
             "ttl": self._config.ttl,
             "counts": dict(sorted({**self.way.counts, "unsent": self._socket.unsent}.items())),

@@ -7,7 +7,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.net.admin.frames import ACCEPTED, ORDERED, STABLE, STAGES
 
 
-class Sent:
+class ClientRequest:
     """One request: a batch of payloads to one target; its stages are those of all its messages."""
 
     __slots__ = (
@@ -80,7 +80,7 @@ class ClientReceipt:
 
     __slots__ = ("_index", "_sent")
 
-    def __init__(self, sent: Sent, index: int) -> None:
+    def __init__(self, sent: ClientRequest, index: int) -> None:
         self._sent = sent
         self._index = index
 

@@ -12,9 +12,9 @@ import pytest
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import Delivery
-from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.multicast import NOT_HEARD
-from ordercast.net.link.seals import Authentic, sealed
+from ordercast.net.cluster.file import cluster_of_groups
+from ordercast.net.link.multicast_transport import NOT_HEARD
+from ordercast.net.link.seals import AuthenticSeal, seal_datagram
 from ordercast.net.site.node import Node
 from ordercast.wire.datagrams import Piece
 from support.clusters.processes import write_cluster
@@ -22,6 +22,7 @@ from support.harness.loops import in_loop
 from support.network.multicasting import (
     counts,
     everywhere,
+    lose,
     lossy,
     opened,
     require_multicast,
@@ -109,7 +110,7 @@ async def test_who_hears_no_datagrams_is_served_by_unicast_and_status_says_so(
     require_multicast()
     path = write_cluster(tmp_path, GROUPS, OPTIONS, tls=False)
     async with opened(path, "abc", tmp_path) as nodes:
-        spreading(nodes["c"]).lose = lambda _data: True
+        lose(nodes["c"], lambda _data: True)
         await until_ways(nodes, everywhere("abc", but="c"))
         await asyncio.gather(*(send(node, 100) for node in nodes.values()))
         await in_order(nodes, 300)
@@ -130,14 +131,14 @@ async def test_datagrams_that_stop_getting_through_cost_a_while_and_no_message(
         await until_ways(nodes, everywhere("abc"))
         await send(nodes["a"], 50)
         for node in nodes.values():
-            spreading(node).lose = lambda _data: True
+            lose(node, lambda _data: True)
         await send(nodes["b"], 50)
         await until_ways(nodes, everywhere("abc", but="abc"))
         await send(nodes["a"], 50)
         items = await asyncio.gather(*(deliveries(node, 150) for node in nodes.values()))
         assert len({tuple(item.id for item in each) for each in items}) == 1
         for node in nodes.values():
-            spreading(node).lose = None
+            lose(node, lambda _data: False)
         await until_ways(nodes, everywhere("abc"))
 
 
@@ -170,7 +171,7 @@ async def test_strangers_are_counted_and_change_nothing(tmp_path: Path) -> None:
             seen.append(data)
             return False
 
-        spreading(nodes["b"]).lose = note
+        lose(nodes["b"], note)
         await send(nodes["a"], 30)
         await in_order(nodes, 30)
         stream = int.from_bytes(seen[-1][6:14])
@@ -179,8 +180,10 @@ async def test_strangers_are_counted_and_change_nothing(tmp_path: Path) -> None:
             stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)
             here = socket.inet_aton("127.0.0.1")
             stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, here)
-            forged = sealed(Piece(stream, 10**6, True, True, b"forged"), Authentic(b"guess" * 8))
-            nobody = sealed(Piece(12345, 1, True, True, b"?"), Authentic(b"guess" * 8))
+            forged = seal_datagram(
+                Piece(stream, 10**6, True, True, b"forged"), AuthenticSeal(b"guess" * 8)
+            )
+            nobody = seal_datagram(Piece(12345, 1, True, True, b"?"), AuthenticSeal(b"guess" * 8))
             for data in [forged, nobody, b"garbage", b"y" * 1_401, *seen]:
                 stranger.sendto(data, (host, int(port)))
         for site in "abc":
@@ -277,22 +280,22 @@ def test_a_mistake_in_the_file_is_one_clear_line(
     options: dict[str, Any], multicast: dict[str, object] | None, says: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
-        Cluster.of(GROUPS, multicast=multicast, **options)
+        cluster_of_groups(GROUPS, multicast=multicast, **options)
     assert says in str(error.value)
 
 
 def test_datagrams_stay_on_the_machine_or_on_its_network() -> None:
-    local = Cluster.of(GROUPS, **OPTIONS)
+    local = cluster_of_groups(GROUPS, **OPTIONS)
     assert local.multicast is not None
     assert local.multicast.ttl == 0
     addresses = {site: f"10.0.0.{n}:7000" for n, site in enumerate("abc", 1)}
-    spread = Cluster.of(GROUPS, addresses=addresses, insecure=True, **OPTIONS)
+    spread = cluster_of_groups(GROUPS, addresses=addresses, insecure=True, **OPTIONS)
     assert spread.multicast is not None
     assert spread.multicast.ttl == 1
     assert local.multicast.address == spread.multicast.address  # by the name
 
 
 def test_without_being_asked_for_nothing_is_multicast() -> None:
-    assert Cluster.of(GROUPS).multicast is None
-    assert "multicast" not in Cluster.of(GROUPS).terms()
-    assert Cluster.of(GROUPS, **OPTIONS).terms()["multicast"].startswith("239.255.")
+    assert cluster_of_groups(GROUPS).multicast is None
+    assert "multicast" not in cluster_of_groups(GROUPS).terms()
+    assert cluster_of_groups(GROUPS, **OPTIONS).terms()["multicast"].startswith("239.255.")

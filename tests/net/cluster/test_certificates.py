@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ordercast.model.errors import ConfigError
-from ordercast.net.link.certificates import add_certificates, make_authority, write_certificates
+from ordercast.net.cluster.certificates import add_certificates, make_authority, write_certificates
 from ordercast.net.link.tls import Certificates, TlsConfig
 
 
@@ -183,7 +183,7 @@ def test_without_the_extra_the_error_names_it(tmp_path: Path) -> None:
         "import sys; sys.modules['cryptography'] = None\n"
         "from pathlib import Path\n"
         "from ordercast.model.errors import ConfigError\n"
-        "from ordercast.net.link.certificates import write_certificates\n"
+        "from ordercast.net.cluster.certificates import write_certificates\n"
         f"try: write_certificates('demo', ['a'], Path({str(tmp_path)!r}))\n"
         "except ConfigError as error: print(error)"
     )

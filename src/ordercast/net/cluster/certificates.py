@@ -1,8 +1,9 @@
 """Making an authority and the certificates of sites (the extra `certs`).
 
-One authority per cluster: `ca.pem` and `ca.key`; for each site `SITE.pem` and `SITE.key`, with the
-site's name in it as `net.tls` wants it. ECDSA on P-256. A site's machine needs `ca.pem` and its own
-two files; `ca.key` is needed only to make more certificates, and is best kept elsewhere.
+One authority per cluster: `ca.pem` and `ca.key`; for each site `SITE.pem` and `SITE.key`. A site's
+name stands in its certificate as a URI. Keys are ECDSA on P-256. A machine needs `ca.pem` and the
+two files of its site; `ca.key` is needed only to make more certificates, and is best kept
+elsewhere.
 """
 
 import ipaddress
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.names import require_distinct, require_name
-from ordercast.net.link.tls import certificate_uri
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -26,6 +26,11 @@ AUTHORITY_DAYS: Final = 3_650
 SITE_DAYS: Final = 825
 CLOCKS_DIFFER: Final = timedelta(hours=1)  # a new certificate is good where the clock is behind
 AUTHORITY: Final = "ca"
+
+
+def certificate_uri(cluster: str, site: Site) -> str:
+    """How a site's name stands in its certificate. Names have no slash: it reads one way only."""
+    return f"ordercast://{cluster}/{site}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _STUCK_LOOKS = 10  # a window that stays full for so long is worth a line
 _FULL = 0.9  # of a limit: no batch is as large as what is left
 
 
-class Watcher:
+class OperatorLog:
     def __init__(self, node: Node, tell: Callable[[str, dict[str, Any]], None]) -> None:
         self.node = node
         self.tell = tell

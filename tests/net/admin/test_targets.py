@@ -7,63 +7,63 @@ import pytest
 
 from ordercast.core.epochs.layout import Layout, nowhere
 from ordercast.model.errors import ConfigError, CrossDomain, Error, NotInMajority, UnknownGroup
-from ordercast.net.admin.places import KnownPlaces, places_of
-from ordercast.net.cluster.config import Cluster
+from ordercast.net.admin.targets import KnownTargets, targets_of
+from ordercast.net.cluster.file import cluster_of_groups
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"], "gamma": ["x", "y"]}
 
 
-def known(layout: Layout, site: str = "a") -> KnownPlaces:
-    places = KnownPlaces(site)
-    places.told(places_of(layout))
-    return places
+def known(layout: Layout, site: str = "a") -> KnownTargets:
+    targets = KnownTargets(site)
+    targets.update(targets_of(layout))
+    return targets
 
 
 def test_members_are_those_of_the_layout() -> None:
-    places = known(Cluster.of(GROUPS).first_layout())
-    assert places.sites == ("a", "b", "c", "x", "y")
-    assert places.members("beta") == ("b", "c")
+    targets = known(cluster_of_groups(GROUPS).first_layout())
+    assert targets.sites == ("a", "b", "c", "x", "y")
+    assert targets.members("beta") == ("b", "c")
     with pytest.raises(UnknownGroup, match=r"there is no group 'bta'.*did you mean 'beta'"):
-        places.members("bta")
+        targets.members("bta")
 
 
 def test_listed_sites_are_sorted_and_of_one_domain() -> None:
-    places = known(Cluster.of(GROUPS).first_layout())
-    assert places.listed(["c", "a", "c"]) == ("a", "c")
+    targets = known(cluster_of_groups(GROUPS).first_layout())
+    assert targets.listed(["c", "a", "c"]) == ("a", "c")
     with pytest.raises(CrossDomain, match="a, x: no one domain"):
-        places.listed(["x", "a"])
+        targets.listed(["x", "a"])
     with pytest.raises(ConfigError, match="there is no site 'z'"):
-        places.listed(["a", "z"])
+        targets.listed(["a", "z"])
     with pytest.raises(ConfigError, match="none is listed"):
-        places.listed([])
+        targets.listed([])
 
 
 @pytest.mark.parametrize("options", [{}, {"open": True}, {"causal": True}])
 def test_a_client_refuses_what_its_site_would(options: dict[str, Any]) -> None:
     """Every pair of sites: the same answer as the layout itself gives."""
-    layout = Cluster.of(GROUPS, **options).first_layout()
-    places = known(layout)
+    layout = cluster_of_groups(GROUPS, **options).first_layout()
+    targets = known(layout)
     for one in layout.roster:
         for other in layout.roster:
             pair = tuple(sorted({one, other}))
-            assert _taken(places, pair) == _taken_there(layout, pair), pair
+            assert _taken(targets, pair) == _taken_there(layout, pair), pair
 
 
 def test_a_list_that_waits_for_an_absent_site_is_for_the_site_to_judge() -> None:
-    layout = replace(Cluster.of(GROUPS).first_layout(), domains={}, absent={"b": 1})
-    places = known(layout)
-    assert places.listed(["a", "c"]) == ("a", "c")
+    layout = replace(cluster_of_groups(GROUPS).first_layout(), domains={}, absent={"b": 1})
+    targets = known(layout)
+    assert targets.listed(["a", "c"]) == ("a", "c")
     with pytest.raises(NotInMajority, match="a, c: apart while b is absent"):
         layout.taking("a", "", ("a", "c"))
     with pytest.raises(CrossDomain):
-        places.listed(["a", "x"])
+        targets.listed(["a", "x"])
     with pytest.raises(CrossDomain):
         layout.taking("a", "", ("a", "x"))
 
 
-def _taken(places: KnownPlaces, pair: tuple[str, ...]) -> str:
+def _taken(targets: KnownTargets, pair: tuple[str, ...]) -> str:
     try:
-        places.listed(pair)
+        targets.listed(pair)
     except Error as error:
         return type(error).__name__
     return ""
@@ -78,8 +78,8 @@ def _taken_there(layout: Layout, pair: tuple[str, ...]) -> str:
 
 
 def test_a_site_that_is_not_admitted_can_send_to_nobody() -> None:
-    places = known(nowhere(["a"]), "d")
+    targets = known(nowhere(["a"]), "d")
     with pytest.raises(UnknownGroup, match="site 'd' is retired, or not admitted yet"):
-        places.members("alpha")
+        targets.members("alpha")
     with pytest.raises(UnknownGroup, match="site 'd' is retired, or not admitted yet"):
-        places.listed(["a"])
+        targets.listed(["a"])

@@ -1,4 +1,4 @@
-"""Packets to many along trees, over TCP: the driver of `core.dissemination.along_tree`."""
+"""A transport that sends packets for many sites along trees, over TCP (docs/dissemination.md)."""
 
 import asyncio
 import logging
@@ -12,25 +12,27 @@ from ordercast.core.dissemination.registry import TREE
 from ordercast.model.groups import Site
 from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.options import NEVER, SECOND
-from ordercast.net.link.combined import Beside, Host, MakeTransport
+from ordercast.net.link.combined_transport import (
+    CombinedTransport,
+    MakePlainTransport,
+    TransportHost,
+)
 from ordercast.wire.codec import WireFrame
-from ordercast.wire.dissemination import TreePacket
 
-log = logging.getLogger("ordercast.net.passing")
+log = logging.getLogger("ordercast.net.tree")
 
 NOT_PASSED: Final = "it does not say that our packets get to it"
 
 
-class Passing(Beside):
-    """`deaf`: for tests, packets that come are lost here."""
+class TreeTransport(CombinedTransport):
+    """Sends packets along trees over the `inner` transport, as `AlongTree` says."""
 
-    def __init__(self, host: Host, make: MakeTransport) -> None:
+    def __init__(self, host: TransportHost, make: MakePlainTransport) -> None:
         super().__init__(host, make)
         self.way = AlongTree(host.site)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
         self._closed = False
-        self.deaf = False
 
     async def start(self) -> None:
         await super().start()
@@ -58,12 +60,8 @@ class Passing(Beside):
         return rest
 
     def frames(self, peer: Site, frames: list[WireFrame]) -> None:
-        now, rest = time.monotonic_ns(), []
-        for frame in frames:
-            if self.deaf and isinstance(frame, TreePacket):
-                continue
-            if not self.way.receive(now, peer, frame):
-                rest.append(frame)
+        now = time.monotonic_ns()
+        rest = [frame for frame in frames if not self.way.receive(now, peer, frame)]
         if len(rest) < len(frames):
             self._pump()
         if rest:
@@ -106,5 +104,5 @@ class Passing(Beside):
     # --- for operators ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        told = self.told(TREE, self.way.reached(time.monotonic_ns()), NOT_PASSED)
-        return {**told, "counts": dict(sorted(self.way.counts.items()))}
+        found = self.ways_status(TREE, self.way.reached(time.monotonic_ns()), NOT_PASSED)
+        return {**found, "counts": dict(sorted(self.way.counts.items()))}

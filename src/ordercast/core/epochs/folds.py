@@ -1,0 +1,28 @@
+"""What a member does with layouts: fold records into them, write them as bytes, read them back."""
+
+from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.layout import Build, Layout
+from ordercast.core.epochs.packing import pack_layout, unpack_layout
+from ordercast.model.epochs import EpochRecord
+
+
+class Folds:
+    """State: the layout that was last packed. Simulated members share an object that remembers
+    more (`sim.members`): all of them fold the same records."""
+
+    def __init__(self, build: Build) -> None:
+        self.build = build
+        self._packed: tuple[Layout | None, bytes] = (None, b"")
+
+    def fold(self, layout: Layout, record: EpochRecord) -> Layout:
+        return fold(layout, record, self.build)
+
+    def pack(self, layout: Layout) -> bytes:
+        """Asked for at every checkpoint; the layout is mostly the same."""
+        if self._packed[0] is not layout:
+            self._packed = (layout, pack_layout(layout))
+        return self._packed[1]
+
+    def unpack(self, data: bytes) -> Layout:
+        """FrameError if these are no layout's bytes."""
+        return unpack_layout(data, self.build)

@@ -1,0 +1,43 @@
+"""What a node hands to its store for one outbox of the core."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ordercast.core.epochs.records import Anew, EpochOpened, MemberRecord
+from ordercast.core.epochs.returning import Rollback
+from ordercast.model.groups import Group
+from ordercast.model.messages import DeliveredBatch
+
+
+class StoreBox(msgspec.Struct):
+    """`records` and `forget` come from the outbox; the node adds the rest.
+
+    An outbox that ends epochs (its records have a Finish, an Open, or a layout caught up with) may
+    replace the end of the ordered log. Then `logged` says where the member's log ends after it,
+    `caught` has all that it delivers, and its `forget` is in the same box.
+
+    `delivered`, `after_position` and `confirmed` are positions of an attempt. Where that attempt is
+    older than the log's, only the part that was not rolled back since is taken.
+    """
+
+    records: Sequence[MemberRecord] = ()
+    at_ns: int = 0  # wall-clock time
+    after_position: int = 0  # the application's last delivery when it sent what is accepted here
+    delivered: int = 0  # the last position released to the application; alone it causes no commit
+    confirmed: int | None = None  # the last position that the application has confirmed, if news
+    forget: Anew | None = None
+    requests: Sequence[tuple[bytes, int, Group, int, int]] = ()  # client, number, group, seq, count
+    answered: Sequence[tuple[bytes, int]] = ()  # a client will not repeat requests up to the number
+    events: Sequence[tuple[str, int, str]] = ()  # kind, position, detail (docs/store.md)
+    caught: Sequence[DeliveredBatch | EpochOpened | Rollback] = ()
+    logged: int | None = None
+    after_attempt: int = (
+        1  # the attempt that the application has reached: of the last rollback told
+    )
+    confirmed_attempt: int = 0  # the attempt of `confirmed`; 0: `after_attempt`
+    refused: Sequence[tuple[Group, int]] = ()  # group and seq of own batches that no epoch takes
+    # Filled in by the store: the count of boxes with requests, and which requests to delete
+    # (client, first number, last number).
+    heard: int = 0
+    gone: Sequence[tuple[bytes, int, int]] = ()

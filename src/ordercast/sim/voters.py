@@ -1,0 +1,44 @@
+"""What sites tell each other beside the epochs: votes, records of the voters' log, signs of life.
+
+These frames have a stream of chance of their own and are charged to no P and no T, so that the
+messages of a run take the times that they would take without them. They are counted apart.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ordercast.model.groups import Site
+from ordercast.sim.chance import Stream
+from ordercast.sim.conditions import Conditions
+from ordercast.sim.config import SimConfig
+from ordercast.sim.injections import Injection
+from ordercast.sim.networks import build_voters_network
+
+
+class VotersNetwork:
+    """`frames`: how many were sent."""
+
+    def __init__(self, config: SimConfig, seed: int) -> None:
+        stream = Stream(seed, "voters' network")
+        self._network = build_voters_network(config.network, config.table.sites, stream)
+        self._conditions = Conditions(config.faults, seed, "voters' fate")
+        self._faulty = bool(config.faults)
+        self.frames = 0
+
+    def carry(
+        self, now: int, source: Site, sends: Sequence[tuple[Site, Any]]
+    ) -> Iterator[tuple[int, Site, Any]]:
+        """When each copy of a frame arrives, at whom."""
+        self.frames += len(sends)
+        times = self._network.arrivals(now, source, sends)
+        for (peer, frame), at in zip(sends, times, strict=True):
+            fates = self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
+            for arrival in fates:
+                yield arrival, peer, frame
+
+    def inject(self, injection: Injection) -> None:
+        self._conditions.inject(injection)
+
+    def calm(self) -> None:
+        self._conditions.calm()
+        self._faulty = False
