@@ -1,4 +1,4 @@
-"""A client's reading of deliveries: bounded by what it has granted, resumed where it was."""
+"""A client's readers of deliveries: bounded by what they grant, resumed where they were."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ AHEAD_BYTES = 4 * 1024 * 1024
 
 
 class ClientSubscription:
-    """One `batches()` of the application."""
+    """What one reader of the application has asked its daemon for, and has not read yet."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ClientSubscription:
         self._error: Exception | None = None
 
     def subscribe(self) -> None:
-        """On a new connection. What is here already counts against the grant."""
+        """Ask on a new connection. Batches that are here already count against the grant."""
         held = sum(_count(batch) for batch in self._batches)
         size = sum(_size(batch) for batch in self._batches)
         self._used = [0, 0]
@@ -66,8 +66,8 @@ class ClientSubscription:
         self._wake()
 
     def _opened(self, opened: EpochOpened) -> None:
-        """It stands between two positions, and is told again on a new connection: epochs that a
-        site sees open grow, so their numbers tell which."""
+        """An opening stands between two positions, and is sent again on a new connection. The
+        epochs that a site opens grow, so the number says whether it is news."""
         if opened.epoch <= self._epoch or (
             self.next is not None and opened.position != self.next - 1
         ):
@@ -152,7 +152,7 @@ class ClientReader(ABC, Generic[I]):
     ) -> None:
         self._begin = begin
         self._end = end
-        self._incoming: ClientSubscription | None = None
+        self._subscription: ClientSubscription | None = None
         self._closed = False
 
     def __aiter__(self) -> Self:
@@ -165,9 +165,9 @@ class ClientReader(ABC, Generic[I]):
     async def _batch(self) -> StreamBatch:
         if self._closed:
             raise StopAsyncIteration
-        if self._incoming is None:
-            self._incoming = self._begin()
-        return await self._incoming.following()
+        if self._subscription is None:
+            self._subscription = self._begin()
+        return await self._subscription.following()
 
     async def aclose(self) -> None:
         """Stop reading: nobody waits for this reader any more. Raises nothing."""
@@ -175,12 +175,12 @@ class ClientReader(ABC, Generic[I]):
 
     def _leave(self) -> None:
         self._closed = True
-        if self._incoming is not None:
-            self._end(self._incoming)
-            self._incoming = None
+        if self._subscription is not None:
+            self._end(self._subscription)
+            self._subscription = None
 
     def __del__(self) -> None:
-        if self._incoming is not None:
+        if self._subscription is not None:
             self._leave()
 
 
