@@ -1,6 +1,6 @@
 """A whole cluster in one process, for tests and notebooks: real sites, no sockets.
 
-Frames go from site to site as they are, through the event loop; everything else is as over the
+Frames go from site to site through the event loop, without encoding; everything else is as over the
 network. With a directory the sites have real stores, and can be killed and restarted. Sites can be
 added and retired while the others run, and cut off from each other.
 """
@@ -185,7 +185,7 @@ class LocalCluster:
 
 
 class _Wire:
-    """The transport's face; a link is there while both sites run."""
+    """A transport without sockets: two sites are connected while both run."""
 
     def __init__(
         self, host: TransportSite, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
@@ -226,17 +226,17 @@ class _Wire:
             self._wires[peer]._host.frames(self._host.site, frames)
 
     def refuse(self, peer: SiteName, why: str) -> None:
-        """Sites of one process run one code: nobody is to be kept out."""
+        """Only log it: all sites of this process run the same code."""
         _log.error("%s: %s: %s", self._host.site, peer, why)
 
     def meet(self, site: SiteName, address: tuple[str, int] | None = None) -> None:
-        """Whoever runs here is found."""
+        """Nothing to do: all sites of this process find each other."""
 
     def part(self, site: SiteName) -> None:
-        """It is closed by then."""
+        """Nothing to do: the site is closed by then."""
 
     def retell(self, terms: Mapping[str, str]) -> None:
-        """All have the same file."""
+        """Nothing to do: all have the same file."""
 
     def links(self) -> list[LinkStatus]:
         return []

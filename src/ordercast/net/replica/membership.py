@@ -1,4 +1,4 @@
-"""A replica's group as it changes: who is a member, and the state that a joiner is handed."""
+"""The membership of a replica's site in its group, and the state that a joiner is handed."""
 
 from typing import Any, Protocol
 
@@ -28,8 +28,8 @@ class ReplicaHost(Protocol):
 
 
 class ReplicaGroup:
-    """`outside`: since the epoch that was read last, the site is no member. `joined_at`: where it
-    was handed the group's state, if it was."""
+    """`outside`: the site is no member in the epoch that was read last. `joined_at`: the position
+    at which it was handed the group's state, if it was."""
 
     def __init__(self, node: ReplicaHost, group: Group, hooks: Hooks | None) -> None:
         self.outside = False
@@ -37,7 +37,7 @@ class ReplicaGroup:
         self._node = node
         self._group = group
         self._hooks = hooks
-        # A daemon's client cannot hand anything over: the state is here, its peers are there.
+        # A daemon's client cannot hand a state over: the daemon has the connections to the peers.
         self._handover: Handover | None = None
         if isinstance(node, Node):
             self._handover = site_of(node).handover
@@ -68,7 +68,7 @@ class ReplicaGroup:
             self._handover.gives(self._group, more=-1)
 
     async def opened(self, epoch: EpochOpened) -> None:
-        """All before the epoch is applied, nothing of it: give the state to who has joined, or
+        """Everything before the epoch is applied, nothing of it: give the state to the joiners, or
         take it."""
         group, hooks, handover = self._group, self._hooks, self._handover
         self.outside = group not in epoch.groups

@@ -6,13 +6,13 @@
 
 `apply` is called once for each command, in the group's order, and must be deterministic; then all
 replicas are equal at the same place of that order. A result is found by the name of its message
-(site, incarnation, seq), so commands travel as they are, and anybody may send some to the group.
+(site, incarnation, seq). So commands travel as they are, and anybody may send some to the group.
 
-The state is made anew from the site's first position at every start; or, with `snapshot`, `restore`
-and a `path`, from the last snapshot. With the two hooks a site that joins the group is given the
-state by another replica (`net.handover`). A snapshot is durable before its position is confirmed,
-and reading begins behind the snapshot, whatever is confirmed: a kill between any two steps only
-leaves more to be applied again.
+At every start the state is built again from the site's first position; or, with `snapshot`,
+`restore` and a `path`, from the last snapshot. With the two hooks, a site that joins the group is
+given the state by another replica. A snapshot is durable before its position is confirmed, and
+reading begins after the snapshot, whatever is confirmed: a kill between any two steps only leaves
+more commands to be applied again.
 """
 
 import asyncio
@@ -96,9 +96,9 @@ class Replica(Generic[R]):
         self._waiting: dict[_Name, asyncio.Future[Applied | None]] = {}
         self._reaching: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap, by position
         self._numbers = count()
-        # A daemon tells a command's seq only when it is accepted, perhaps after its delivery. Of
-        # the commands not named yet: the position at which each was sent; and the outcomes behind
-        # the first of those positions that may be theirs.
+        # A daemon tells a command's seq only when it is accepted, perhaps after its delivery. For
+        # commands without a seq yet: the position at which each was sent, and the outcomes since
+        # the first of these positions, which may be theirs.
         self._unnamed: OrderedDict[int, int] = OrderedDict()
         self._early: OrderedDict[_Name, tuple[int, Applied]] = OrderedDict()
         self._reader: asyncio.Task[None] | None = None
@@ -131,7 +131,7 @@ class Replica(Generic[R]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Without an error of the application's own, why the replica stopped before is one."""
+        """Raise why the replica had stopped, unless the application has an error of its own."""
         tasks = [task for task in (self._reader, self._saver) if task is not None]
         for task in tasks:
             task.cancel()
@@ -282,7 +282,7 @@ class Replica(Generic[R]):
             await batches.aclose()
 
     async def _roll_back(self, rolled: Rollback) -> bool:
-        """Whether reading begins anew, further back."""
+        """True: the state is of an earlier position, and reading begins there again."""
         self._past.attempt = max(self._past.attempt, rolled.attempt)
         if rolled.position >= self.position:
             return False
@@ -331,7 +331,7 @@ class Replica(Generic[R]):
             return Applied(None, None)  # somebody's read
         try:
             return Applied(self._apply(item.payload, item), None)
-        except Exception as error:  # as every replica's: it is the command's result
+        except Exception as error:  # it is the command's result, the same at every replica
             return Applied(None, error)
 
     def _settle(self, item: Delivery, outcome: Applied) -> None:
@@ -372,7 +372,7 @@ class Replica(Generic[R]):
 
     async def _save_quietly(self, hooks: Hooks) -> None:
         try:
-            while self._is_due():  # also when much came meanwhile, and then nothing
+            while self._is_due():  # much may have come meanwhile
                 await self._saved(hooks)
         except OSError as error:
             _log.warning("%s: no snapshot was written, and nothing confirmed: %s", self, error)
@@ -382,7 +382,7 @@ class Replica(Generic[R]):
                 self._reader.cancel()
 
     async def _saved(self, hooks: Hooks) -> int:
-        """Taken between two commands; another one, if it was taken back before it was durable."""
+        """Save a state between two commands; if it was taken back meanwhile, save another one."""
         async with self._one_save:
             while True:
                 self._since = [0, 0]

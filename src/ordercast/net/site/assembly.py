@@ -82,7 +82,7 @@ def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
 def over_tcp(
     cluster: Cluster, addresses: Mapping[Site, tuple[str, int]] | None = None
 ) -> MakeTransport:
-    """Real connections; `addresses` where they differ from the file (ports that were free)."""
+    """Real connections. `addresses` replace those of the file, where ports were chosen freely."""
 
     def make(host: TransportSite) -> AnyTransport:
         def connect(told: TransportListener) -> Transport:

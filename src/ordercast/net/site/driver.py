@@ -34,8 +34,8 @@ from ordercast.wire.handover import HandoverFrame
 
 _log = logging.getLogger("ordercast.net.driver")
 
-_TIMER_S = 0.001  # how finely a loop keeps time: it may ring so much early, and then for nothing
-_TRY_AGAIN_S = 0.02  # after a submission that the site had no room for
+_TIMER_S = 0.001  # added to every alarm: a loop may ring so much too early, and for nothing
+_TRY_AGAIN_S = 0.02  # after a batch that the site had no room to place
 
 
 class Carrier(Protocol):
@@ -63,15 +63,15 @@ class Keeper(Protocol):
 
 
 class Application(Protocol):
-    """The node around the driver: what it wants to send, and what becomes of it."""
+    """The running site around the driver: what it sends, and what it is told."""
 
     def offer(self, now: int) -> bool:
-        """Submit what waits; False: the site had no room for some of it, ask again."""
+        """Hand over what is reserved. False: the site had no room for some of it, ask again."""
 
     def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None: ...
 
     def rolling_back(self, rolled: Rollback) -> None:
-        """It will be delivered when it is durable."""
+        """The rollback is being stored; it is delivered when it is durable."""
 
     def received(self, receipts: Sequence[Receipt]) -> None: ...
 
@@ -82,7 +82,7 @@ class Application(Protocol):
         """A frame that is for the application's state, not for the member."""
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
-        """Of changes that this site asked for: done (""), or why not."""
+        """The outcomes of changes that this site asked for: "" if done, else why not."""
 
     def annotate(self, written: StoreBox) -> None:
         """Add the application's own rows (requests, cursors, events) to a commit."""
@@ -103,7 +103,7 @@ P = ParamSpec("P")
 def _or_break(
     call: Callable[Concatenate["NodeDriver", P], None],
 ) -> Callable[Concatenate["NodeDriver", P], None]:
-    """A call into the core: nothing happens any more once the driver is closed, or one raised."""
+    """For a call into the core: do nothing once the driver is closed; close it if one raises."""
 
     @wraps(call)
     def guarded(self: "NodeDriver", /, *args: P.args, **options: P.kwargs) -> None:
@@ -118,7 +118,7 @@ def _or_break(
 
 
 class NodeDriver:
-    """`durable`: duty 3 waits for the store; without one (`memory`) it is done at once."""
+    """`durable`: duty 3 of an outbox waits for the store; without a store it is done at once."""
 
     def __init__(
         self,
@@ -286,20 +286,20 @@ class NodeDriver:
             self._reveal(box)
 
     def _commit(self, box: MemberBox) -> None:
-        # A checkpoint may go with the records it follows: what it lets be forgotten and is not
-        # told yet, positions above all, is in the store's log, where the node finds it again.
+        # A checkpoint may be written with the records before it. Deliveries that it lets the core
+        # forget, and that nobody was told yet, are in the store's log: a restart finds them there.
         written = StoreBox(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
         self.application.annotate(written)
         if box.receipts:
             written.refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
-        if box.forget is not None:  # so it is when an epoch opened, and no restart repeats that
+        if box.forget is not None:  # there is one when an epoch opened; no restart repeats that
             self._ended(written, box)
         self.commits += 1
         self.store.write(written, self._committed)
 
     def _ended(self, written: StoreBox, box: MemberBox) -> None:
-        """Rollbacks, and epochs that opened, as events of the store: durable with the records that
-        opened them. A restart may repeat some. What was fetched from others is in no record."""
+        """Write rollbacks, and epochs that opened, as events: durable with the records that caused
+        them. A restart may repeat some. Batches that were fetched from others are in no record."""
         events = [event for event in written.events if event[0] != RETURNED]
         returned = [event for event in written.events if event[0] == RETURNED]
         for item in box.deliver:
@@ -314,13 +314,13 @@ class NodeDriver:
             written.caught, written.logged = box.deliver, self.member.logged
 
     def _note(self) -> None:
-        """The application's own rows, where nothing is durable."""
+        """Write the application's own rows where nothing is durable."""
         written = StoreBox(at_ns=time.time_ns())
         self.application.annotate(written)
         self.store.write(written, self.application.committed)
 
     def _committed(self) -> None:
-        """The oldest commit is durable: reveal it, and what waited behind it only."""
+        """The oldest commit is durable: reveal it, and the outboxes behind it without records."""
         unwritten = self._unwritten
         self.application.committed()
         self._reveal(unwritten.popleft()[0])

@@ -1,4 +1,4 @@
-"""What stands in a stream where a slow application was not given a message ([SWAP] §6.3)."""
+"""What stands in a stream in place of a message that was shed ([SWAP] §6.3)."""
 
 import json
 from typing import NamedTuple

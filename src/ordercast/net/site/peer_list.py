@@ -1,6 +1,6 @@
-"""The transport's peers follow the layout: sites that were added are met, retired ones parted with.
+"""The transport's peers, which follow the layout: added sites are met, retired ones parted with.
 
-A retired site is kept as a peer for a while: the manager has to tell it that it is retired.
+A retired site stays a peer for a while: the manager has to tell it that it is retired.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Receipts: how far a message has come, without any work per message.
 
-Per stage and group only the last seq that reached it is kept (stages are reached in seq order), and
-a future only for those receipts that somebody awaits. When a group is removed, what no epoch took
-is refused, and its seqs may be given again if there is such a group again: so receipts ask a
+Stages are reached in the order of seqs. So only the last seq is kept per stage and group, and a
+future only for receipts that somebody awaits. When a group is removed, messages that no epoch took
+are refused, and their seqs are given again if there is such a group again. So receipts ask a
 `ReceiptSource`, which knows what was refused since.
 """
 
@@ -22,7 +22,7 @@ STAGES = ("accepted", "ordered", "stable")
 
 
 class StageSource(Protocol):
-    """Where a receipt asks: the node, or the client of a daemon."""
+    """Where a receipt asks."""
 
     async def reached(self, stage: str, group: Group, seq: int) -> None: ...
 
@@ -89,7 +89,7 @@ class Stages:
         self._last: dict[str, dict[Group, int]] = {stage: {} for stage in STAGES}
         self._waiting: dict[tuple[str, Group], deque[tuple[int, asyncio.Future[None]]]] = {}
         self._why_not: str | None = None
-        self.doubted: dict[Group, None] = {}  # whether what is awaited was sent is not known yet
+        self.doubted: dict[Group, None] = {}  # it is not known yet whether what is awaited was sent
 
     def reached(self, stage: str, group: Group, seq: int) -> bool:
         return self._last[stage].get(group, 0) >= seq
@@ -98,7 +98,7 @@ class Stages:
         return self._last[stage].get(group, 0)
 
     def restored(self, group: Group, seq: int) -> None:
-        """What earlier runs of this site accepted and had stable."""
+        """Messages of earlier runs up to this seq have reached all stages."""
         for stage in STAGES:
             self._last[stage][group] = seq
 
@@ -125,7 +125,7 @@ class Stages:
             raise
 
     def update(self, receipts: Sequence[CoreReceipt]) -> bool:
-        """Take the core's receipts; whether some message has become stable, or never will."""
+        """Take the core's receipts. True: some message has become stable, or never will."""
         stable = False
         for receipt in receipts:
             stage, group = receipt.stage, receipt.group
@@ -145,7 +145,7 @@ class Stages:
         return stable
 
     def refuse(self, group: Group, first: int) -> None:
-        """What was sent to the group from this seq on will never be ordered."""
+        """Messages to the group from this seq on will never be ordered."""
         for stage in STAGES:
             last = self._last[stage]
             if last.get(group, 0) >= first:

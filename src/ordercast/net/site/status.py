@@ -70,17 +70,17 @@ def status_of(site: RunningSite) -> dict[str, Any]:
 
 
 def manager_of(core: Member) -> str | None:
-    """The site that led the voters when one was last heard of."""
+    """The manager that was heard last."""
     return core.name if core.manager.leads else core.manager_at
 
 
 def held_by(core: Member) -> list[str]:
-    """Whose silence keeps this site's own messages from being stable."""
+    """The sites that this site's own messages wait for, to be stable."""
     return sorted({site for engine in core.engines.values() for site in holders(engine)})
 
 
 def stability_told(core: Member) -> dict[str, Any]:
-    """How tracking gets on in the site's own domain."""
+    """What the stability tracker of the site's own domain measures."""
     home = core.layout.home(core.name)
     found: dict[str, Any] = {"tracker": core.options.stability}
     if home is None:
@@ -102,7 +102,7 @@ def stability_told(core: Member) -> dict[str, Any]:
 
 
 def _queues(core: Member) -> list[dict[str, Any]]:
-    """Of the site's own domain as they are; of another, to which it sends, with its epoch."""
+    """The queues of the site's domain; those of a domain that it only sends to name the epoch."""
     home = core.layout.home(core.name)
     found: list[dict[str, Any]] = []
     for epoch, engine in core.engines.items():
@@ -125,7 +125,7 @@ def _failure(site: RunningSite) -> str | None:
 
 
 def troubles(status: dict[str, Any]) -> list[str]:
-    """Why the site is not healthy; empty when it is. It goes on without those that are excluded."""
+    """Why the site is not healthy; empty when it is. Links to excluded sites do not count."""
     found = []
     if status["store"]["failed"]:
         found.append(f"store: {status['store']['failed']}")

@@ -52,7 +52,7 @@ class Log(Protocol):
 
 
 class Lag(NamedTuple):
-    """When the application is too far behind; `shed`: then drop for it, do not wait."""
+    """How far the application may be behind; `shed`: beyond that, drop batches and do not wait."""
 
     messages: int
     size: int
@@ -121,7 +121,7 @@ class Stream:
         self.holding = False
         self._hold = hold
         self._shed = shed
-        self._restored = restored  # in the log at the start: maybe seen before, so never shed now
+        self._restored = restored  # the end of the log at the start: maybe seen, so never shed
         self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
         self._openings = OpenedEpochs(opened)
         self._rollbacks = RollbackLog(rolled)
@@ -168,7 +168,7 @@ class Stream:
             self._bytes += size
             self._messages += count
         if self.log is not None or not self._readers:
-            self._trim()  # a reader does that by itself when it asks for more
+            self._trim()  # otherwise a reader does it when it asks for more
         for reader in self._readers:
             waiter = reader.waiter
             if waiter is not None and not waiter.done():
@@ -178,7 +178,7 @@ class Stream:
             self._hold(True)
 
     def _roll_back(self, rolled: Rollback) -> None:
-        """Readers notice by themselves: what they were given, and hold, they may still read."""
+        """Readers notice by themselves. They may still read the batches that they hold."""
         if self.rolling:
             self.rolling.popleft()
         if not self._rollbacks.add(rolled):
@@ -208,8 +208,8 @@ class Stream:
         return self._openings.of(epoch)
 
     def _trim(self) -> None:
-        """Drop from memory what the store has, or, where there is none, what has been read; the
-        oldest, where nobody has read for long and nobody is waited for."""
+        """Drop batches from memory: those that the store has, or, without a store, those that were
+        read. Where nobody reads and nobody is waited for, drop the oldest."""
         recent = self._recent
         if self.log is None and self._counts():
             read = self.progress() if recent else 0
@@ -249,20 +249,21 @@ class Stream:
 
     @property
     def heard(self) -> int:
-        """The attempt that the application knows of: of its slowest reader, or of the last one."""
+        """The attempt that the application knows of: its slowest reader's, or the last reader's."""
         return min((reader.attempt for reader in self._readers), default=self._told)
 
     def application_at(self) -> tuple[int, int]:
-        """What the application was handed last, of what still stands, and the attempt."""
+        """The last position that the application was handed and that stands, and the attempt."""
         limit = self._rollbacks.limit(self.heard)
         return (self.handed if limit is None else min(self.handed, limit)), self.attempt
 
     @property
     def lag(self) -> int:
-        return max(0, self.delivered - self.progress())  # one may be beyond, until it is told
+        # A reader may be beyond the end until it is told of a rollback.
+        return max(0, self.delivered - self.progress())
 
     def _counts(self) -> bool:
-        """Not with a daemon that nobody reads: its store, if it has one, keeps everything."""
+        """Whether lag matters. Not in a daemon that nobody reads: its store keeps everything."""
         return bool(self._readers) or self.embedded
 
     def _too_far(self) -> bool:
@@ -287,8 +288,8 @@ class Stream:
     # --- to the application -----------------------------------------------------------------------
 
     def confirm(self, position: int, attempt: int | None = None) -> bool:
-        """Whether that is news. Of what was taken back since the application saw it, in `attempt`
-        or as far as its readers have come, nothing is confirmed."""
+        """Whether this confirms anything new. Deliveries that were taken back since the application
+        saw them, in `attempt` or as far as its readers know, are not confirmed."""
         attempt = self.heard if attempt is None else attempt
         limit = self._rollbacks.limit(attempt)
         for cut in (*self.rolling, *(() if limit is None else (limit,))):
@@ -319,12 +320,13 @@ class Stream:
         cursor = self.cursor(start, attempt)
         self._readers.append(cursor)
         self._loop = asyncio.get_running_loop()
-        self.advanced()  # it may begin at the end, where nobody had come
+        self.advanced()  # it may begin further on than the application had come
         return cursor
 
     def cursor(self, start: int | None, attempt: int | None = None) -> Cursor:
-        """A place in the stream; nobody waits for who has it and did not `enter`. `attempt`: that
-        of what the reader had before; else it is taken to know what stands there now."""
+        """A place in the stream. A cursor that was made but never entered holds nobody back.
+        `attempt`: of the last delivery that the reader had; without it, the reader is taken to know
+        of all rollbacks."""
         read = self._begin(start)
         known = self._rollbacks.seen_by(read) if attempt is None else attempt
         if start is None:
@@ -332,7 +334,7 @@ class Stream:
         return Cursor(read, self._openings.seen_by(read), known)
 
     def leave(self, cursor: Cursor) -> None:
-        """Nobody waits for it any more; it may have been the slowest."""
+        """The reader is gone, and holds nobody back any more; it may have been the slowest."""
         if cursor in self._readers:
             self._readers.remove(cursor)
             self._handed = max(self._handed, cursor.handed)
@@ -340,7 +342,7 @@ class Stream:
             self.advanced()
 
     def leave_soon(self, cursor: Cursor) -> None:
-        """The same from any thread: a forgotten reader is found by the garbage collector."""
+        """The same from any thread: the garbage collector finds forgotten readers."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.leave, cursor)
 
@@ -350,7 +352,7 @@ class Stream:
             if start < 1:
                 raise ConfigError(f"start: {start} is too small (positions begin at 1)")
             return start - 1
-        if self.log is None:  # a reader that began further on has skipped what is dropped
+        if self.log is None:  # what is dropped was read, or skipped by a reader further on
             return max(self.confirmed, self.handed, self._dropped)
         return self.confirmed
 
@@ -430,7 +432,7 @@ class Stream:
 
 
 class StreamReader(ABC, Generic[I]):
-    """Holds the site up, if it lags, from its first `anext` until it is closed or dropped."""
+    """A reader. If it lags, it holds the site up, from its first `anext` until it is closed."""
 
     def __init__(self, stream: Stream, start: int | None, attempt: int | None = None) -> None:
         self._stream = stream
@@ -449,7 +451,7 @@ class StreamReader(ABC, Generic[I]):
         """The next item."""
 
     async def _refill(self) -> Cursor:
-        """More batches to go through; the stream's place is ours alone to move."""
+        """Fetch more batches. Only this reader moves its cursor."""
         if self._closed:
             raise StopAsyncIteration
         if self._busy:
@@ -467,7 +469,7 @@ class StreamReader(ABC, Generic[I]):
         return self._cursor
 
     async def _arrive(self, opened: EpochOpened) -> EpochOpened:
-        """The application has everything before the epoch; its state may be given or taken here."""
+        """The application has everything before the epoch: here its state is given or taken."""
         assert self._cursor is not None
         if self._stream.on_opened is not None:
             rest, self._batches = self._batches, iter(())  # a cancelled wait comes here again
@@ -553,7 +555,7 @@ class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
 
 
 def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | GapBatch:
-    """The part of a batch from a position on: what was before is confirmed, or not asked for."""
+    """The part of a batch from a position on; the reader has, or did not ask for, the rest."""
     skipped = position - batch.position
     if isinstance(batch, GapBatch):
         return replace(
@@ -576,7 +578,7 @@ def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | Ga
 
 
 def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[_Kept | EpochOpened]:
-    """No batch is of two epochs, so each opening has its place between two batches."""
+    """Put each opening at its place between two batches; no batch is of two epochs."""
     merged: list[_Kept | EpochOpened] = []
     for batch in batches:
         while openings and openings[0].position < batch.position:
@@ -588,7 +590,7 @@ def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[_Kept | E
 
 
 def _is_of(attempt: int, batch: _Kept) -> bool:
-    """Not of a later attempt: a rollback comes first, and may not be told yet."""
+    """Whether a reader at this attempt may have the batch: before later ones comes a rollback."""
     return isinstance(batch, GapBatch) or batch.attempt <= attempt
 
 
