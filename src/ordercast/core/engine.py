@@ -1,6 +1,6 @@
 """A site within one epoch: link → (causal hold) → ordering → ordered log → safe gate → application.
 
-Its driver calls `submit`, `receive` and `alarm` with integer nanoseconds, any number of them, then
+Its member calls `accept`, `receive` and `alarm` with integer nanoseconds, any number of them, then
 `drain`s once and does its duties (see `outbox`). After a crash a new engine is made from the last
 durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
 
@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, cast
 
 from ordercast.core import states
-from ordercast.core.batches import batch_bytes
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
 from ordercast.core.heads import HeadOrdering
@@ -39,7 +38,7 @@ from ordercast.core.retention import Held, Retention
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers
 from ordercast.model.epochs import Included
-from ordercast.model.errors import ConfigError, PeerMistake, WindowFull
+from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
@@ -160,32 +159,6 @@ class Engine:
         self.now, self.stirred = now, True
         if self.boot > 1:
             self._announce()
-
-    def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
-        """Accept a batch; its first seq. Nothing is changed when this raises."""
-        self.structure.members(group)
-        return self._submit(now, group, (), payloads)
-
-    def submit_to(
-        self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
-    ) -> tuple[Group, int]:
-        """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
-        group = implicit_group(members := self.structure.listed(sites))
-        self.structure.primary(group, members)
-        return group, self._submit(now, group, members, payloads)
-
-    def _submit(
-        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes]
-    ) -> int:
-        self.now, self.stirred = now, True
-        batch_bytes(payloads, self.options.limits.message_bytes)
-        body = pack_payloads(payloads)
-        self.own.require_window(len(payloads), len(body))
-        if not self.may_accept(group, members):
-            raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
-        seq = self.own.last_seq.get(group, 0) + 1
-        self.accept(now, group, members, seq, len(payloads), body)
-        return seq
 
     def may_accept(self, group: Group, members: tuple[SiteName, ...]) -> bool:
         """Whether there is room to place a batch, where this site itself places it."""

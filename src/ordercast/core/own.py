@@ -17,7 +17,7 @@ from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.outbox import Accepted, Receipt
 from ordercast.core.stability.interface import Stability
 from ordercast.core.structure import Structure
-from ordercast.model.errors import PeerMistake, WindowFull
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, Vector
 from ordercast.model.options import Limits
@@ -72,18 +72,6 @@ class OwnMessages:
         self._by_group, self._until_placed = True, False
 
     # --- sending ------------------------------------------------------------------------------
-
-    def require_window(self, messages: int, size: int) -> None:
-        """At least one batch is always let in, so that a batch larger than the window can go."""
-        if self.unstable and (
-            self.unstable + messages > self.limits.window_messages
-            or self.unstable_bytes + size > self.limits.window_bytes
-        ):
-            raise WindowFull(
-                f"{self.unstable} messages ({self.unstable_bytes} bytes) are accepted and not yet"
-                f" stable; the window is {self.limits.window_messages} messages"
-                f" or {self.limits.window_bytes} bytes"
-            )
 
     def accept(self, batch: Batch) -> None:
         """A new batch, whose record is being persisted."""

@@ -13,7 +13,7 @@ from ordercast.model.epochs import RemoveGroup
 from ordercast.net.cluster.certificates import add_certificates
 from ordercast.net.link.connection import LinkLimits
 from ordercast.net.link.hello import FOUNDING, Identity
-from ordercast.net.site import meeting
+from ordercast.net.site import peer_list
 from ordercast.net.site.node import Node, site_of
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.epochs import ChangeRequest, Fed
@@ -171,7 +171,7 @@ def test_who_was_away_when_it_was_retired_is_told_when_it_comes(
     policy: str, tls: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by sites that have restarted since, and know nothing of it but their records."""
-    monkeypatch.setattr(meeting, "PART_S", 0.05)
+    monkeypatch.setattr(peer_list, "PART_S", 0.05)
     path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": policy}, tls=tls)
     address = f"127.0.0.1:{free_ports(1)[0]}"
     if tls:
