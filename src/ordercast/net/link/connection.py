@@ -202,7 +202,10 @@ class Connection(asyncio.BufferedProtocol):
     def _take(self, data: memoryview) -> None:
         frames = self._splitter.feed(data)
         self.frames_in += len(frames)
-        frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+        for frame in frames:
+            if type(frame) is Ack and is_ping(frame):
+                frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+                break
         if self.guest:
             frames = of_a_guest(frames)
         if frames:
@@ -226,11 +229,11 @@ class Connection(asyncio.BufferedProtocol):
         if not encoded:
             return
         self.frames_out += len(encoded)
-        if len(encoded) == 1 or self._session is not None:
-            self._send(encoded[0] if len(encoded) == 1 else b"".join(encoded))
-        else:
+        if self._session is None:
             self.wrote_at = self._loop.time()
             self._write(*encoded)
+        else:
+            self._send(b"".join(encoded))
 
     def _encodable(self, frames: Sequence[WireFrame]) -> list[bytes]:
         """The frames without those that the other end would refuse and hang up for."""
@@ -263,8 +266,9 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(pieces[0])
         else:
             transport.writelines(pieces)
-        if self.waiting > self._owner.limits.write_bytes:
-            self.fail(LinkTrouble(NOT_READING, f"{self.waiting} bytes wait for it"))
+        waiting = transport.get_write_buffer_size()
+        if waiting > self._owner.limits.write_bytes:
+            self.fail(LinkTrouble(NOT_READING, f"{waiting} bytes wait for it"))
 
     @property
     def waiting(self) -> int:
