@@ -91,7 +91,7 @@ async def status_of(cluster: "Cluster", site: str, directory: Path) -> dict[str,
         asyncio.timeout(ANSWER_S),
         connect(cluster, site, directory, start_s=ANSWER_S, flush_s=0.1) as client,
     ):
-        return {**await client.status(), "sites": list(client.targets.sites)}
+        return {**await client.status(), "sites": list(client.sites)}
 
 
 async def with_managers_view(

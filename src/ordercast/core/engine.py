@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, cast
 
 from ordercast.core import states
+from ordercast.core.batches import batch_bytes
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
 from ordercast.core.heads import HeadOrdering
@@ -33,7 +34,7 @@ from ordercast.core.outbox import (
     Passed,
     Record,
 )
-from ordercast.core.own import OwnMessages, packed
+from ordercast.core.own import OwnMessages
 from ordercast.core.retention import Held, Retention
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers
@@ -160,43 +161,51 @@ class Engine:
         if self.boot > 1:
             self._announce()
 
-    def submit(
-        self, now: int, group: Group, payloads: list[bytes], requests: Requests | None = None,
-        least: int = 1,
-    ) -> int:  # fmt: skip
-        """Accept a batch; its first seq, at least so much. Nothing is changed when this raises."""
+    def submit(self, now: int, group: Group, payloads: list[bytes]) -> int:
+        """Accept a batch; its first seq. Nothing is changed when this raises."""
         self.structure.members(group)
-        return self._submit(now, group, (), payloads, requests, least)
+        return self._submit(now, group, (), payloads)
 
     def submit_to(
-        self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
-        requests: Requests | None = None, least: int = 1,
-    ) -> tuple[Group, int]:  # fmt: skip
+        self, now: int, sites: Sequence[SiteName], payloads: list[bytes]
+    ) -> tuple[Group, int]:
         """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
         group = implicit_group(members := self.structure.listed(sites))
         self.structure.primary(group, members)
-        return group, self._submit(now, group, members, payloads, requests, least)
+        return group, self._submit(now, group, members, payloads)
 
     def _submit(
-        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes],
-        requests: Requests | None, least: int,
-    ) -> int:  # fmt: skip
+        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes]
+    ) -> int:
         self.now, self.stirred = now, True
-        body = packed(payloads, self.options.limits.message_bytes)
+        batch_bytes(payloads, self.options.limits.message_bytes)
+        body = pack_payloads(payloads)
         self.own.require_window(len(payloads), len(body))
-        if (
-            self.epoch_state.places
-            and self.structure.primary(group, members) == self.name
-            and not self.flow.room_up()
-        ):
+        if not self.may_accept(group, members):
             raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
-        seq = max(self.own.last_seq.get(group, 0) + 1, least)
-        count, past = len(payloads), self.own.past()
+        seq = self.own.last_seq.get(group, 0) + 1
+        self.accept(now, group, members, seq, len(payloads), body)
+        return seq
+
+    def may_accept(self, group: Group, members: tuple[SiteName, ...]) -> bool:
+        """Whether there is room to place a batch, where this site itself places it."""
+        return (
+            not self.epoch_state.places
+            or self.structure.primary(group, members) != self.name
+            or self.flow.room_up()
+        )
+
+    def accept(
+        self, now: int, group: Group, members: tuple[SiteName, ...], seq: int, count: int,
+        body: bytes, requests: Requests | None = None,
+    ) -> None:  # fmt: skip
+        """Take a batch of the application's, which has its room and its seqs."""
+        self.now, self.stirred = now, True
+        past = self.own.past()
         batch = Batch(self.name, self.incarnation, group, seq, count, body, past, members, requests)
         self.persist(Accepted(batch))
         self.own.accept(batch)
         self.retention.grown()
-        return seq
 
     def _order(self, batch: Batch) -> None:
         """Closing, a direct protocol that resumes still tells again what others may wait for."""
