@@ -173,13 +173,17 @@ class Campaign:
                 self.found.rollbacks += 1
                 continue
             notes.append(saw(item))
-            if rng.random() < 0.05:
-                await asyncio.sleep(rng.random() * 0.005)
-            if rng.random() < 0.1:
-                position = rng.randrange(1, item.position + 1)
-                notes.append(("confirming", position))
-                await node.confirm(position)
-                notes.append(("confirmed", position))
+            await self._confirm_sometimes(rng, node, item.position)
+
+    async def _confirm_sometimes(self, rng: random.Random, node: Node, upto: int) -> None:
+        notes = self.notes[node.site]
+        if rng.random() < 0.05:
+            await asyncio.sleep(rng.random() * 0.005)
+        if rng.random() < 0.1:
+            position = rng.randrange(1, upto + 1)
+            notes.append(("confirming", position))
+            await node.confirm(position)
+            notes.append(("confirmed", position))
 
     # --- faults -----------------------------------------------------------------------------------
 

@@ -100,13 +100,7 @@ class ChangingCampaign(Campaign):
                 self.errors.append(f"{site}: {item} in epoch {epoch}")
             epoch, last = item.epoch, item.position
             notes.append(saw(item))
-            if rng.random() < 0.05:
-                await asyncio.sleep(rng.random() * 0.005)
-            if rng.random() < 0.1:
-                position = rng.randrange(1, item.position + 1)
-                notes.append(("confirming", position))
-                await node.confirm(position)
-                notes.append(("confirmed", position))
+            await self._confirm_sometimes(rng, node, item.position)
 
     # --- faults and changes -----------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """A site of ours as a member of a benchmark, by the public face alone.
 
-`python -m ordercast.net.bench.site SPEC` (JSON); started by `net.bench`.
+Run as `python -m ordercast.net.bench.site SPEC`, with the spec in JSON.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ GROUP = "all"
 _CONFIRM_EVERY_S = 0.05
 
 
-class NodeMember:
+class NodeTarget:
     def __init__(self, spec: dict[str, Any], meter: Meter) -> None:
         self._spec = spec
         self._meter = meter
@@ -74,7 +74,7 @@ class NodeMember:
 
 async def _main(spec: dict[str, Any]) -> None:
     meter = Meter()
-    await take_part(spec, NodeMember(spec, meter), meter)
+    await take_part(spec, NodeTarget(spec, meter), meter)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The same face for scripts without asyncio: an event loop in a thread behind ordinary calls.
+"""A node for scripts without asyncio: an event loop in a thread behind ordinary calls.
 
 with ordercast.blocking.connect("cluster.toml", site="a") as node:
     node.multicast("alpha", b"payload").ordered()
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class AsyncNode(Protocol):
-    """What a node in this process and one in a daemon have in common, beside `Changing`."""
+    """The methods that a node in this process and a daemon's client share, besides `Changing`."""
 
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
     async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
@@ -72,7 +72,7 @@ class _Thread:
 
 
 async def _end_others() -> None:
-    """Calls of other threads that still wait; most have been told that the node is closed."""
+    """End the calls of other threads that still wait; most have failed already."""
     for _ in range(10):
         await asyncio.sleep(0)
     others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -189,7 +189,7 @@ class BlockingNode(BlockingChanges):
             self._end(stream)
 
     def _end(self, items: Any) -> None:
-        """Of a loop that may outlive the block."""
+        """A loop over items may outlive the block."""
         if not self._thread.closed:
             self._thread.call(items.aclose())
 

@@ -1,8 +1,8 @@
-"""`connect`: the face of a Node, talking to a daemon over its admin socket.
+"""`connect`: the methods of a node, on a daemon that is reached over its admin socket.
 
-What is sent is kept here until the daemon has it durably. After a broken connection, or a restart
-of the daemon, the client connects again, repeats what was not accepted under the same numbers (so
-nothing is sent twice), and goes on reading at the next position.
+A client keeps what it sends until the daemon has it durably. After a broken connection, or a
+restart of the daemon, the client connects again, repeats under the same numbers what was not
+accepted (so nothing is sent twice), and goes on reading at the next position.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import Changing, new_change_name
-from ordercast.net.site.stream import GapBatch
+from ordercast.net.site.stream import GapBatch, StreamBatch
 from ordercast.wire.epochs import check_change
 
 _log = logging.getLogger("ordercast.net.client")
@@ -110,7 +110,7 @@ class Client(Changing):
         self.targets = KnownTargets(site)
         self._outgoing = ClientOutgoing(cluster, self.targets, self._send)
         self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
-        self._incoming: dict[int, ClientSubscription] = {}
+        self._subscriptions: dict[int, ClientSubscription] = {}
         self._last_id = 0
         self._ready: asyncio.Future[None] | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -155,10 +155,10 @@ class Client(Changing):
         finally:
             await self._close()
         if left:
-            told = f"site {self.site}: left before all was accepted: {left}"
+            message = f"site {self.site}: left before all was accepted: {left}"
             if error is None:
-                raise NotFlushed(told)
-            _log.warning("%s", told)
+                raise NotFlushed(message)
+            _log.warning("%s", message)
 
     async def _close(self) -> None:
         self._closed = True
@@ -237,23 +237,23 @@ class Client(Changing):
     def begin_reading(
         self, start: int | None, observe: bool, attempt: int | None
     ) -> ClientSubscription:
-        """A reader begins (`ClientReading`)."""
+        """A reader begins."""
         self._require_open()
-        incoming = ClientSubscription(self._next_id(), start, observe, self._send, attempt)
-        self._incoming[incoming.number] = incoming
-        incoming.subscribe()
-        return incoming
+        subscription = ClientSubscription(self._next_id(), start, observe, self._send, attempt)
+        self._subscriptions[subscription.number] = subscription
+        subscription.subscribe()
+        return subscription
 
-    def end_reading(self, incoming: ClientSubscription) -> None:
-        if self._incoming.pop(incoming.number, None) is not None and not self._closed:
-            incoming.close()
+    def end_reading(self, subscription: ClientSubscription) -> None:
+        if self._subscriptions.pop(subscription.number, None) is not None and not self._closed:
+            subscription.close()
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
         """The application is done with everything up to this position: returns when the daemon has
         that durably."""
         number = self._next_id()
         if attempt is None:  # as far as this client's slowest reader has come
-            attempt = min((one.attempt for one in self._incoming.values()), default=0)
+            attempt = min((one.attempt for one in self._subscriptions.values()), default=0)
         await self._ask(number, Confirm(number, position, attempt))
 
     # --- asking -----------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Client(Changing):
         """Change the cluster (`Changing`): returns when the daemon's site has seen it done."""
         name = name or new_change_name()
         try:
-            check_change(name, edits)  # the daemon drops who says what no frame carries
+            check_change(name, edits)  # the daemon drops a client whose frame breaks a rule
         except FrameError as error:
             raise ConfigError(str(error)) from None
         number = self._next_id()
@@ -311,8 +311,8 @@ class Client(Changing):
         self.boot, self.incarnation = welcome.boot, welcome.incarnation
         self.targets.update(welcome.targets)
         self._outgoing.resume(welcome.messages, welcome.bytes)
-        for incoming in self._incoming.values():
-            incoming.subscribe()
+        for subscription in self._subscriptions.values():
+            subscription.subscribe()
         for question, _ in self._calls.values():
             self._send(question)
         if self._ready is not None and not self._ready.done():
@@ -344,32 +344,19 @@ class Client(Changing):
         for _, answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(error)
-        for incoming in self._incoming.values():
-            incoming.failed(error)
+        for subscription in self._subscriptions.values():
+            subscription.failed(error)
         self._outgoing.fail(error, for_good=for_good)
 
     def _frame(self, frame: DaemonFrame) -> None:
         if isinstance(frame, StagesReached):
             for reached in frame.reached:
                 self._outgoing.reached(*reached)
-        elif isinstance(frame, SubscribedBatches):
-            incoming = self._incoming.get(frame.id)
-            if incoming is not None:
-                for batch in frame.batches:
-                    incoming.arrived(DeliveredBatch(*batch))
-        elif isinstance(frame, Shed):
-            incoming = self._incoming.get(frame.id)
-            if incoming is not None:
-                _, *gap = msgspec.structs.astuple(frame)
-                incoming.arrived(GapBatch(*gap))
-        elif isinstance(frame, Opened):
-            incoming = self._incoming.get(frame.id)
-            if incoming is not None:
-                incoming.arrived(frame.opened)
-        elif isinstance(frame, Rolled):
-            incoming = self._incoming.get(frame.id)
-            if incoming is not None:
-                incoming.arrived(frame.rolled)
+        elif isinstance(frame, SubscribedBatches | Shed | Opened | Rolled):
+            subscription = self._subscriptions.get(frame.id)
+            if subscription is not None:
+                for batch in _batches_in(frame):
+                    subscription.arrived(batch)
         elif isinstance(frame, Targets):
             self.targets.update(frame)
         elif isinstance(frame, Answer):
@@ -380,8 +367,8 @@ class Client(Changing):
             self._outgoing.rejected(frame.number, error_of(frame.kind, frame.reason))
 
     def _answered(self, number: int, body: bytes, error: Error | None) -> None:
-        if number in self._incoming and error is not None:
-            self._incoming[number].failed(error)
+        if number in self._subscriptions and error is not None:
+            self._subscriptions[number].failed(error)
         call = self._calls.get(number)
         if call is None or call[1].done():
             return
@@ -389,3 +376,12 @@ class Client(Changing):
             call[1].set_exception(error)
         else:
             call[1].set_result(body)
+
+
+def _batches_in(frame: SubscribedBatches | Shed | Opened | Rolled) -> list[StreamBatch]:
+    if isinstance(frame, SubscribedBatches):
+        return [DeliveredBatch(*batch) for batch in frame.batches]
+    if isinstance(frame, Shed):
+        _, *gap = msgspec.structs.astuple(frame)
+        return [GapBatch(*gap)]
+    return [frame.opened if isinstance(frame, Opened) else frame.rolled]

@@ -1,4 +1,4 @@
-"""What a client sends: cut into numbered requests, bounded, repeated until the daemon has it."""
+"""What a client sends: cut into numbered requests, bounded, repeated until they are accepted."""
 
 import asyncio
 from collections import deque

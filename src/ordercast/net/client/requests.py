@@ -1,4 +1,4 @@
-"""What a client has asked its daemon to send, and what became of it: requests and receipts."""
+"""The requests of a client to its daemon, and the receipts of their messages."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """The daemon's side of the admin socket: clients send through its site and read its deliveries.
 
-A client is known by a random id and numbers what it sends. What it repeats after a broken
-connection is recognised: by the session, which outlives connections, or, when the daemon has been
-restarted in between, by the store, where the number is written together with the accepted batch.
+A client has a random id and numbers what it sends. A send that is repeated after a broken
+connection is recognised: by the client's session, which outlives connections, or, after a restart
+of the daemon, by the store, where the number is written together with the accepted batch.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class AdminSocket:
         self._closed = False
         self._connections: dict[Wire, _Connection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
-        self._said: dict[str, None] = {}  # why clients were dropped
+        self._complaints: dict[str, None] = {}  # causes for which clients were dropped
 
     async def start(self) -> None:
         remove_stale(self.path)
@@ -83,9 +83,9 @@ class AdminSocket:
         self.node.on_layout.append(self._layout_changed)
 
     async def close(self) -> None:
-        """Who has connected is told; who comes later finds no socket, and waits for the next
-        daemon. Nobody may be left between: a connection that is accepted when its server closes
-        is kept by the event loop, open and without an owner."""
+        """Connected clients are told; a later client finds no socket, and waits for the next
+        daemon. The turns before the server closes let every accepted connection come up: the event
+        loop keeps one that has not, open and without an owner."""
         self._closed = True
         with contextlib.suppress(OSError):
             self.path.unlink()
@@ -134,10 +134,10 @@ class AdminSocket:
         self._tidy()
 
     def _complain(self, failure: str) -> None:
-        """Once per cause: numbers in it do not make it another one."""
+        """Log each cause once; other numbers do not make another cause."""
         cause = _NUMBERS.sub("…", failure)[:100]
-        if cause not in self._said and len(self._said) < MOST_CAUSES:
-            self._said[cause] = None
+        if cause not in self._complaints and len(self._complaints) < MOST_CAUSES:
+            self._complaints[cause] = None
             _log.warning("a client was dropped: %s", failure)
 
     def _layout_changed(self) -> None:
@@ -249,7 +249,7 @@ class _Connection:
             )
 
     def tell_targets(self, targets: Targets) -> None:
-        """Most records change nothing that a client is told."""
+        """Most changes of the layout change no target."""
         if self._targets is not None and targets != self._targets:
             self._targets = targets
             self.wire.send(targets)
@@ -287,7 +287,7 @@ class _Connection:
                 await self.node.confirm(frame.position, frame.attempt or None)
             elif isinstance(frame, Change):
                 await self.node.change(*frame.edits, name=frame.name)
-                # Before the answer: who asked may send to a new group at once.
+                # Before the answer: the client may send to a new group at once.
                 self.tell_targets(targets_of(self.node.core.layout))
             else:
                 body = msgspec.json.encode(await self.node.status())

@@ -1,7 +1,7 @@
-"""What an operator wants to read in a daemon's log: links that come and go, what holds things up.
+"""The lines in a daemon's log that operators want: who is excluded, what holds the site up.
 
-Looked at every half second; a change is said once, so a log grows with events, not with time.
-(Of links the transport itself logs; here they become events only.)
+The site is looked at every half second, and a change is said once: a log grows with events, not
+with time. Links that come and go become events only, because the transport logs them.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ _FULL = 0.9  # of a limit: no batch is as large as what is left
 
 
 class OperatorLog:
+    """Compares the site with the last look at it; `tell` is called with the events."""
+
     def __init__(self, node: Node, tell: Callable[[str, dict[str, Any]], None]) -> None:
         self.node = node
         self.tell = tell
@@ -48,7 +50,7 @@ class OperatorLog:
         self._look_at_rollbacks()
 
     def _look_at_standing(self) -> None:
-        """This site, and the others of the cluster as it knows them."""
+        """Whether this site takes part, and which sites of the cluster are excluded."""
         node = self.node
         if not node.standing.excludes:
             return
@@ -71,7 +73,7 @@ class OperatorLog:
             self.tell("excluded", {"sites": sorted(away)})
 
     def _look_at_rollbacks(self) -> None:
-        """What was delivered and is not there any more, or nothing of it."""
+        """Deliveries that were taken back, or a past that is lost with the store."""
         if self.node.incarnation != self._incarnation:
             self._incarnation = self.node.incarnation
             _log.warning(

@@ -26,8 +26,8 @@ from ordercast.net.site.node import Node
 from ordercast.net.site.receipts import Receipt
 
 PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
-_SLACK = 2  # times what a client may have under way: it may have given up some of it
-_REFUSED = _SLACK + 1  # times as many refusals: of those, and of what is accepted and not stable
+_SLACK = 2  # times what a client may have under way: the client may have given up some of it
+_REFUSED = _SLACK + 1  # times as many refusals: also of sends that are accepted and not stable
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class ClientLimits:
 class ClientSession:
     """Outlives connections: a client that comes back finds what it had under way.
 
-    `_reached` has an entry for every number that is queued or watched; a number at or below
-    `highest` without one was finished before, and the store knows what it was given. `_refused`
-    has those that were refused: if their group was removed, their seqs may be another message's
-    by now. It holds more than a client can have under way, so none is forgotten unheard.
+    `_reached` has an entry for every number that is queued or followed. A number at or below
+    `highest` without an entry was finished before: the store knows which batch it became.
+    `_refused` has the refused numbers: where a group was removed, their seqs may be another
+    message's by now. It holds more than a client can have under way, so no refusal is forgotten
+    before it is heard.
     """
 
     def __init__(self, node: Node, client: bytes, limits: ClientLimits) -> None:
@@ -158,8 +159,8 @@ class ClientSession:
             self._spawn(self._send_queued())
 
     async def _send_queued(self) -> None:
-        """In the order of the numbers: the next is not taken before this one has its place among
-        the site's own messages, however long the window stays full."""
+        """In the order of the numbers: a send waits until the one before it has its place among the
+        site's own messages, however long the window stays full."""
         try:
             while self._queue:
                 frame = self._queue[0]
@@ -188,7 +189,7 @@ class ClientSession:
     # --- what becomes of it -----------------------------------------------------------------------
 
     def _follow_accepted(self, number: int, group: Group, seq: int, count: int) -> None:
-        """What was accepted on an earlier connection, maybe before a restart."""
+        """Follow a send that was accepted on an earlier connection, maybe before a restart."""
         self._follow(number, Receipt(self.node.voucher, group, seq + count - 1), count)
 
     def _follow(self, number: int, receipt: Receipt, count: int) -> None:
@@ -196,8 +197,8 @@ class ClientSession:
         self._spawn(self._report(number, receipt))
 
     async def _report(self, number: int, receipt: Receipt) -> None:
-        """Until it is stable, or refused because its group is gone. When the site closes, the
-        client asks again after its restart."""
+        """Until it is stable, or refused because its group was removed. If the site closes, the
+        client asks again after the restart."""
         try:
             for stage, reached in (
                 (ACCEPTED, receipt.accepted), (ORDERED, receipt.ordered), (STABLE, receipt.stable),
@@ -235,7 +236,7 @@ class ClientSession:
         self._news = []
 
     def _refuse(self, number: int, error: Error) -> None:
-        """The client may not hear it this time; if it asks again, it is told again."""
+        """Keep a refusal: a client that does not hear it asks again."""
         refusal = Rejected(number, kind_of(error), reason_of(error))
         self._refused[number] = refusal
         if len(self._refused) > _REFUSED * self.limits.messages:
