@@ -1,4 +1,4 @@
-"""Broken variants of the protocols that the schedules must catch: the printed errors of ERRATA, and
+"""Broken variants of the protocols that the schedules must catch: the printed errors, and
 mistakes that look harmless. Each is a class of sites; what it breaks is its docstring.
 """
 
