@@ -9,11 +9,9 @@ from unittest.mock import patch
 
 from ordercast.core import outbox as outbox_module
 from ordercast.core.engine import Engine
-from ordercast.core.epochs import adopting as adopting_module
 from ordercast.core.epochs import folding
 from ordercast.core.epochs import manager as manager_module
 from ordercast.core.epochs import member as member_module
-from ordercast.core.epochs import restoring as restoring_module
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.raft import Raft
@@ -24,7 +22,7 @@ from ordercast.core.states import CLOSED, OPEN, SEALED
 from ordercast.model.epochs import EpochRecord, Finish, Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch
-from ordercast.wire.epochs import Fed, InEpoch
+from ordercast.wire.epochs import Fed, InEpoch, SiteFrame
 from ordercast.wire.frames import Item
 
 Patches = list[tuple[Any, str, Any]]
@@ -141,7 +139,7 @@ def goes_on_after_the_close() -> Patches:
 
 @mutant
 def restart_forgets_the_seal() -> Patches:
-    plain = restoring_module.restore
+    plain = Member._restore
 
     def is_close(record: Any) -> bool:
         return isinstance(record, Passed) and record.placed.batch.incarnation == CLOSING
@@ -150,7 +148,7 @@ def restart_forgets_the_seal() -> Patches:
         kept = [r for r in records if not (isinstance(r, Kept) and is_close(r.passed))]
         return plain(member, kept)
 
-    return [(member_module, "restore", restore)]
+    return [(Member, "_restore", restore)]
 
 
 # --- opening --------------------------------------------------------------------------------------
@@ -168,7 +166,7 @@ def in_two_epochs() -> Patches:
     def end(self: Engine, _lasts: Mapping[Group, int]) -> None:
         plain_end(self, {})
 
-    return [(adopting_module, "opening", opening), (Engine, "end", end)]
+    return [(member_module, "opening", opening), (Engine, "end", end)]
 
 
 @mutant
@@ -185,7 +183,7 @@ def resent_before_it_is_known_what_was_included() -> Patches:
     def end(self: Engine, lasts: Mapping[Group, int]) -> None:
         plain_end(self, {group: self.own.stable_seq(group) for group in lasts})
 
-    return [(adopting_module, "opening", opening), (Engine, "end", end)]
+    return [(member_module, "opening", opening), (Engine, "end", end)]
 
 
 @mutant
@@ -211,12 +209,17 @@ def a_joiner_one_message_early() -> Patches:
     def opening(position: int, *rest: Any) -> Checkpoint:
         return plain(max(position - 1, 0), *rest)
 
-    return [(adopting_module, "opening", opening)]
+    return [(member_module, "opening", opening)]
 
 
 @mutant
 def frames_of_the_old_epoch_are_taken() -> Patches:
-    def in_epoch(self: Member, now: int, peer: Site, frame: InEpoch) -> None:
+    plain = Member.receive
+
+    def receive(self: Member, now: int, peer: Site, frame: SiteFrame) -> None:
+        if not isinstance(frame, InEpoch):
+            plain(self, now, peer, frame)
+            return
         home = self.layout.home(self.name)
         engine = self.engines.get(frame.epoch)
         if engine is None and home is not None:
@@ -224,7 +227,7 @@ def frames_of_the_old_epoch_are_taken() -> Patches:
         if engine is not None:
             engine.receive(now, peer, frame.frame)
 
-    return [(Member, "_in_epoch", in_epoch)]
+    return [(Member, "receive", receive)]
 
 
 @mutant
