@@ -87,11 +87,11 @@ def pytest(words: Sequence[str], workers: int) -> Command:
 
 SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
 SUITES = (
-    Suite("static", 60, static),
-    Suite("unit", 300, unit),
-    Suite("schedules", 120, directory("schedules", workers=CORES)),
+    Suite("static", 45, static),
+    Suite("unit", 270, unit),
+    Suite("schedules", 135, directory("schedules", workers=CORES)),
     Suite("processes", 180, directory("processes", workers=WAITING)),
-    Suite("spark", 180, directory("spark", workers=min(CORES, 2))),
+    Suite("spark", 120, directory("spark", workers=min(CORES, 2))),
     Suite("docs", 30, directory("docs", "browser", workers=CORES)),
 )
 

@@ -1,4 +1,4 @@
-"""What any registered ordering protocol must do, whatever its name (DESIGN §1, §3).
+"""What any registered ordering protocol must do, whatever its name (`core/order/interface.py`).
 
 Each test runs random fault schedules in the simulator with sites that watch themselves.
 """

@@ -69,7 +69,7 @@ def test_a_request_crosses_no_more_links_than_the_diameter_of_the_tree() -> None
 
 
 def test_a_tree_edge_holds_one_arrow_or_one_request() -> None:
-    """Why origins keep their order although requests are deflected (ERRATA SWAP-7)."""
+    """Why origins keep their order although requests are deflected (errata SWAP-7)."""
     for seed in range(CASES):
         rng = Random(seed)
         parents = random_parents(rng, rng.randint(2, 7))

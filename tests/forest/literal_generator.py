@@ -1,7 +1,7 @@
 """[GS] Appendix I's propagation graph generator, executed line by line: the oracle for `greedy`.
 
 Names and steps are the paper's (sets, marks, the repeat loop, the recursion, here as a work list
-because paths can be longer than Python's stack). Mended only where ERRATA GS-5 says it must be:
+because paths can be longer than Python's stack). Mended only where errata GS-5 says it must be:
 the closure's test reads `∃ s ∈ g`, and the partition is the finest one.
 """
 

@@ -98,7 +98,7 @@ def test_a_hung_test_fails_alone_and_leaves_nothing(name: str, tmp_path: Path) -
     run = f"{name}-{os.getpid()}"
     options = [
         "-c", str(ROOT / "pyproject.toml"), "-p", "support.harness.plugin",
-        "-p", "no:cacheprovider", "--testrunuid", run, "-o", "faulthandler_timeout=5", "-rfEp",
+        "-p", "no:cacheprovider", "--testrunuid", run, "-o", "faulthandler_timeout=8", "-rfEp",
     ]  # fmt: skip
     paths = [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""[GS] §3.1, §4.1: the propagation forests of Figures 2 to 5, with the ties of ERRATA GS-7."""
+"""[GS] §3.1, §4.1: the propagation forests of Figures 2 to 5, with the ties of errata GS-7."""
 
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metrics import extra_sites, measure

@@ -1,6 +1,6 @@
 """[GS] §5.2.1, the example of Figures 6-9: c fails, survivors fill in, c returns and rolls back.
 
-The figures' histories are not in the text (ERRATA GS-12 m). Reconstructed from the prose, assuming:
+The figures' histories are not in the text (errata GS-12). Reconstructed from the prose, assuming:
 - The graph of Figure 6 is the one that the generator gives: a at the root, b and c below it, d and
   e below c; a orders α and γ, c orders β. Figure 7 is what it gives without c: e below d below a.
 - Before: α1, α2 and γ1 are everywhere. β1 has reached c and d, not e; then d hears nothing from c
@@ -8,7 +8,7 @@ The figures' histories are not in the text (ERRATA GS-12 m). Reconstructed from 
 - Messages to β come from b, which is no member and stays, those to α and γ from a, the manager.
 - Delivery is at the level `agreed`: the paper delivers a message when it is placed.
 What the paper does by asking sources for what is missing is done by the sources: they learn what
-the closed epoch includes, and send the rest again (ERRATA GS-12 a, c).
+the closed epoch includes, and send the rest again (errata GS-12).
 """
 
 import pytest

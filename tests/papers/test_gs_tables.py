@@ -69,7 +69,7 @@ def test_propagation_takes_n_messages_and_d_and_1_l_and_np_on_a_star_and_on_a_pa
 def test_where_one_transmission_reaches_all_they_take_n_and_2_and_2_and_1_and_the_forwarders(
     n: int,
 ) -> None:
-    """Table 2; of propagation d + 1 is a lower bound (ERRATA GS-9), met by star and path."""
+    """Table 2; of propagation d + 1 is a lower bound (errata GS-9), met by star and path."""
     transmissions = {
         protocol: len(run_one(star(n), "g", protocol, OUTSIDE)[0].transmissions)
         for protocol in ("two_phase", "centralized", "propagation")

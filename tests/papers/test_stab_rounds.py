@@ -2,7 +2,7 @@
 
 import pytest
 
-from ordercast.core.stability.rounds import Layout
+from ordercast.core.stability.rounds import RoundPaths
 from ordercast.studies.stab.tracking import Setting, Tracked, track
 from ordercast.studies.stab.tree import TreeShape, parse_tree
 from support.worlds.stability_rounds import EVERYONE, Group, b_ary, lock_step
@@ -118,5 +118,5 @@ def test_the_coordinator_sends_two_and_receives_the_rest() -> None:
 
 
 def test_a_circle_need_not_follow_the_tree() -> None:
-    layout = Layout([1, 3, 2], {1: [2, 3]})
+    layout = RoundPaths([1, 3, 2], {1: [2, 3]})
     assert lock_step(Group("train", layout))[:2] == [[("ACK", 1, 3)], [("ACK", 3, 2)]]

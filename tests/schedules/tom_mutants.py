@@ -1,4 +1,4 @@
-"""Broken variants of `tom`: the printed errors of [TOM] (ERRATA TOM-1 to TOM-7), and mistakes that
+"""Broken variants of `tom`: the printed errors of [TOM] (errata TOM-1 to TOM-7), and mistakes that
 its repair invites. Each names the checks of which one must complain.
 """
 

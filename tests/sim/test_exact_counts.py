@@ -72,7 +72,7 @@ def test_data_frames_are_exactly_the_plans_messages(chunk: int) -> None:
 
 @pytest.mark.parametrize("chunk", range(2))
 def test_the_centralized_protocol_takes_n_frames_and_2l_and_np(chunk: int) -> None:
-    """n if the centre is a member, otherwise one more (ERRATA GS-9)."""
+    """n if the centre is a member, otherwise one more (errata GS-9)."""
     for seed in range(20 * chunk, 20 * (chunk + 1)):
         structure, metrics = measured(seeded_table(seed), "star")
         for place, group in enumerate(sorted(structure.groups)):

@@ -1,7 +1,7 @@
 """What one message costs in a ring, by running it alone: [TOM] §4.2.1.
 
 Every other site of the domain is told of the number, members with the body: N - 1 items, whoever
-they are for (ERRATA SWAP-6). From outside, an offer and its answer more. The token makes as many
+they are for (errata SWAP-6). From outside, an offer and its answer more. The token makes as many
 hops to the giver as it is away; printed are 2n for a message alone (M = 2n/k with k = 1), which is
 what it takes at most: a call on its way to the token, and the token's way to the caller.
 """

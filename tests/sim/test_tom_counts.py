@@ -2,7 +2,7 @@
 
 Per message: the body to every receiver (and the ordering node), one bid for each hop up, one final
 header for each edge down. With multicast the bodies are one transmission: 1 + p + edges, where
-Table 1 prints 2 + p, as if the final header were one multicast (ERRATA TOM-3, TOM-5).
+Table 1 prints 2 + p, as if the final header were one multicast (errata TOM-3, TOM-5).
 """
 
 import random

@@ -161,3 +161,10 @@ def test_a_frame_that_is_too_large_is_refused_among_others_too() -> None:
 
 def placed_of(size: int) -> Placed:
     return Placed(Key((0, 1), "d"), 1, samples.batch(body=bytes(size)))
+
+
+def test_a_wrong_value_before_bytes_that_cannot_be_read_is_told_by_its_place() -> None:
+    start = msgspec.msgpack.encode(["A", 0])[1:]
+    for rest in (b"\x91" * 20_000 + b"\x90", b"\xc1", b"\xa1\xff", b""):
+        with pytest.raises(FrameError, match=r"not a frame: .* at `\$\[1\]`"):
+            decode_frame(sealed(b"\x94" + start + rest))

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +144,20 @@ def _help(verbs: Sequence[Verb]) -> str:
         "'ordercast VERB --help' tells more, with an example; --version prints the version.",
     ]
     return "\n".join(lines)
+
+
+class NowAndThen:
+    """Lines about progress on standard error, with a pause between two of them."""
+
+    def __init__(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+        self._told = time.monotonic()
+
+    def tell(self, line: Callable[[], str]) -> None:
+        now = time.monotonic()
+        if now - self._told >= self._pause_s:
+            self._told = now
+            print(line(), file=sys.stderr, flush=True)
 
 
 def complain(message: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.sweep import RunCount, keeping
+from ordercast.cli.sweep import keeping, progress
 
 if TYPE_CHECKING:
     from ordercast.studies.reproduction import Reproduction
@@ -55,14 +55,14 @@ def run(args: argparse.Namespace) -> int:
         return _list(args, wanted)
     require_figures()
     out = Path(args.out)
-    begun = time.monotonic()
+    begun, count = time.monotonic(), progress()
     session = open_session(
         "ordercast reproduce", master=args.master, memory=args.memory, brief=True
     )
     with session as spark, keeping(out):
         done = reproduce(
             spark, wanted, out, quick=args.quick, tell=None if args.json else _tell,
-            progress=_Progress(),
+            progress=lambda name, *runs: count(f"{name}: ", *runs),
         )  # fmt: skip
     complete = not any(each.failed or each.unreached for each in done)
     if args.json:
@@ -89,16 +89,6 @@ def _list(args: argparse.Namespace, wanted: "list[Reproduction]") -> int:
     for each in wanted:
         print(f"{each.name:<{width}}  {each.title} ({each.source})")
     return GOOD
-
-
-class _Progress:
-    """The sweeps' line of progress, with a name before it."""
-
-    def __init__(self) -> None:
-        self._progress = RunCount()
-
-    def __call__(self, name: str, done: int, wanted: int) -> None:
-        self._progress(done, wanted, f"{name}: ")
 
 
 def _tell(done: "Reproduced") -> None:

@@ -1,13 +1,14 @@
 """`ordercast sim GROUPS`: run the groups in virtual time, with faults, and judge the outcome."""
 
 import argparse
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ordercast.cli.frame import (
     GOOD,
     INCOMPLETE,
+    NowAndThen,
     UsageError,
     add_options,
     print_json,
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
         arrow()  # that it is missing is told before the run
 
-    result = simulate(config, args.seed, progress=_Progress(config))
+    result = simulate(config, args.seed, progress=_progress(config))
     if args.history is not None:
         write_history(result.history, Path(args.history), replace=True)
     if args.json:
@@ -108,26 +109,20 @@ def _table(groups: str) -> GroupTable:
     return parse_groups(read_text(groups), source=groups)
 
 
-class _Progress:
-    """A line on standard error now and then, once a run takes longer than a moment."""
+def _progress(config: SimConfig) -> Callable[[int, int], None]:
+    sending_ns = config.messages * 1e9 / config.rate
+    begun = time.monotonic()
+    lines = NowAndThen(_QUIET_S)
 
-    def __init__(self, config: SimConfig) -> None:
-        self._sending_ns = config.messages * 1e9 / config.rate
-        self._begun = self._told = time.monotonic()
-
-    def __call__(self, events: int, now: int) -> None:
-        clock = time.monotonic()
-        if clock - self._told < _QUIET_S:
-            return
-        self._told = clock
-        share = min(99, int(100 * now / self._sending_ns)) if self._sending_ns else 99
-        rate = events / (clock - self._begun)
-        print(
+    def line(events: int, now: int) -> str:
+        share = min(99, int(100 * now / sending_ns)) if sending_ns else 99
+        rate = events / (time.monotonic() - begun)
+        return (
             f"{share:3d} % of the sending, {now / 1e9:.1f} s simulated,"
-            f" {events:,} events ({rate:,.0f}/s)",
-            file=sys.stderr,
-            flush=True,
+            f" {events:,} events ({rate:,.0f}/s)"
         )
+
+    return lambda events, now: lines.tell(lambda: line(events, now))
 
 
 def as_text(result: SimResult, config: SimConfig) -> str:

@@ -1,10 +1,10 @@
 """`ordercast stability`: one round of a stability protocol on the tree network of [STAB] §5.1."""
 
 import argparse
-import sys
 import time
+from collections.abc import Callable
 
-from ordercast.cli.frame import GOOD, UsageError, add_options, print_json
+from ordercast.cli.frame import GOOD, NowAndThen, UsageError, add_options, print_json
 from ordercast.studies.stab.rounds import DEFAULT_TREE, TABLE
 from ordercast.studies.stab.tracking import PLACEMENTS, Setting, Tracked, track
 from ordercast.studies.stab.tree import TreeShape, parse_random_tree, parse_tree
@@ -24,7 +24,7 @@ example:
 trees: b children per node, height p, z children at the last level but one (default: b);
        or n members, filled level by level"""
 
-_QUIET_S = 2.0  # so long nothing is said about progress
+_QUIET_S = 2.0  # between two lines about progress
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     setting = Setting(args.protocol, _shape(args), args.placement, args.links)
     setting.check()
     begun = time.perf_counter()
-    tracked = track(setting, args.seed, progress=_Progress())
+    tracked = track(setting, args.seed, progress=_progress())
     seconds = time.perf_counter() - begun
     if args.json:
         shown = tracked.as_json()
@@ -55,21 +55,13 @@ def _shape(args: argparse.Namespace) -> TreeShape:
     return parse_tree(DEFAULT_TREE if args.tree is None else args.tree)
 
 
-class _Progress:
-    """A line on standard error now and then, once a round takes longer than a moment."""
+def _progress() -> Callable[[int, int], None]:
+    lines = NowAndThen(_QUIET_S)
 
-    def __init__(self) -> None:
-        self._told = time.monotonic()
+    def tell(now: int, hops: int) -> None:
+        lines.tell(lambda: f"{now / 1e9:.3f} s simulated, {hops:,} messages on hops")
 
-    def __call__(self, now: int, hops: int) -> None:
-        clock = time.monotonic()
-        if clock - self._told >= _QUIET_S:
-            self._told = clock
-            print(
-                f"{now / 1e9:.3f} s simulated, {hops:,} messages on hops",
-                file=sys.stderr,
-                flush=True,
-            )
+    return tell
 
 
 def as_text(tracked: Tracked) -> str:

@@ -4,13 +4,13 @@ import argparse
 import logging
 import signal
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
+from ordercast.cli.frame import GOOD, INCOMPLETE, NowAndThen, print_json
 
 if TYPE_CHECKING:
     from ordercast.pipeline.sweep import SweepResult
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         brief=not spec.history,  # the JVM works hard for an audit only
     )  # fmt: skip
     with session as spark, keeping(out):
-        result = sweep(spark, spec, out, progress=RunCount())
+        result = sweep(spark, spec, out, progress=partial(progress(), ""))
     if args.json:
         print_json(result.as_json())
     else:
@@ -99,18 +99,15 @@ def _not_the_bridge(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
 
 
-class RunCount:
-    """A line on standard error now and then, where there is no bar."""
+def progress() -> Callable[[str, int, int], None]:
+    """Counts the runs of something, where there is no bar."""
+    lines = NowAndThen(_QUIET_S)
 
-    def __init__(self) -> None:
-        self._told = time.monotonic()
+    def tell(of: str, done: int, wanted: int) -> None:
+        if not sys.stderr.isatty():
+            lines.tell(lambda: f"{of}{done:,} of {wanted:,} runs")
 
-    def __call__(self, done: int, wanted: int, of: str = "") -> None:
-        now = time.monotonic()
-        if sys.stderr.isatty() or now - self._told < _QUIET_S:
-            return
-        self._told = now
-        print(f"{of}{done:,} of {wanted:,} runs", file=sys.stderr, flush=True)
+    return tell
 
 
 def as_text(result: "SweepResult") -> str:

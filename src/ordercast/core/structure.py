@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ordercast.core.stability.rounds import Layout
+from ordercast.core.stability.rounds import RoundPaths
 from ordercast.forest.forest import Forest
 from ordercast.forest.labels import Labels
 from ordercast.forest.metagroups import BALANCED, METAGROUPS
@@ -24,7 +24,9 @@ class Structure:
     forest: Forest
     _depth: dict[Site, int] = field(default_factory=dict)
     _implicit: dict[tuple[Site, ...], Site] = field(default_factory=dict)
-    layouts: dict[tuple[Site, bool], Layout[Site]] = field(default_factory=dict, compare=False)
+    round_paths: dict[tuple[Site, bool], RoundPaths[Site]] = field(
+        default_factory=dict, compare=False
+    )
     _list_names: dict[tuple[Site, ...], Group] = field(default_factory=dict, compare=False)
 
     @property

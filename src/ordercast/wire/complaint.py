@@ -34,8 +34,8 @@ def complaint(error: Exception, body: bytes | memoryview, kind: Any, what: str) 
         places = [int(place) for place in found[1][1:-1].split("][")]
         try:
             field = _named(bytes(body), kind, places)
-        except (msgspec.DecodeError, LookupError, UnicodeDecodeError):
-            pass  # what follows the wrong value is no MessagePack: the numbers must do
+        except (msgspec.DecodeError, LookupError, UnicodeDecodeError, RecursionError):
+            pass  # what follows the wrong value cannot be read: the numbers must do
         else:
             line = f"{field}: {text[0].lower()}{text[1 : found.start()]}"
     return line.encode("unicode_escape").decode("ascii")[:_LONGEST]

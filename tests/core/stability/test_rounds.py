@@ -4,7 +4,7 @@ import pytest
 
 from ordercast.core.stability.arrays import GroupArray, GroupCounts
 from ordercast.core.stability.protocols import PROTOCOLS, part_named
-from ordercast.core.stability.rounds import Environment, Info, Layout, Message
+from ordercast.core.stability.rounds import InfoMessage, RoundHost, RoundMessage, RoundPaths
 from ordercast.model.errors import ConfigError
 from support.mutants.stability import MUTANTS, parts_of
 from support.worlds.stability_rounds import Chaos, Group, b_ary, lock_step
@@ -77,10 +77,10 @@ def test_in_full_dist_rows_of_later_rounds_serve_for_earlier_ones() -> None:
     one = group.parts[2]
     for number in range(1, 6):
         group.members[2].array = (number,)
-        one.receive(1, Info(number, (number,)))
-        one.receive(2, Info(number, (number,)))
+        one.receive(1, InfoMessage(number, (number,)))
+        one.receive(2, InfoMessage(number, (number,)))
         if number > 3:
-            one.receive(3, Info(number - 3, (9,)))
+            one.receive(3, InfoMessage(number - 3, (9,)))
             assert one.told == number - 3
             assert one.awaited() == [3]
     assert group.ends == {2: (5,)}
@@ -102,10 +102,10 @@ def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
 )
 def test_a_layout_is_a_tree_of_its_members(ring: list[int], children: dict[int, list[int]]) -> None:
     with pytest.raises(ValueError, match=r"tree"):
-        Layout(ring, children)
+        RoundPaths(ring, children)
 
 
-class _Site(Environment[str, GroupArray]):
+class _Site(RoundHost[str, GroupArray]):
     """A site of overlapping groups, on a network that delivers at once and in order."""
 
     def __init__(self, name: str, counts: dict[str, int], post: "list[_Post]") -> None:
@@ -117,17 +117,17 @@ class _Site(Environment[str, GroupArray]):
     def received(self) -> GroupArray:
         return {group: (count, 1) for group, count in self.counts.items()}
 
-    def send(self, peer: str, message: Message[GroupArray]) -> None:
+    def send(self, peer: str, message: RoundMessage[GroupArray]) -> None:
         self.post.append((self.name, [peer], message))
 
-    def multicast(self, message: Message[GroupArray]) -> None:
+    def multicast(self, message: RoundMessage[GroupArray]) -> None:
         self.post.append((self.name, ["a", "b", "c"], message))
 
     def stable(self, array: GroupArray) -> None:
         self.known = array
 
 
-_Post = tuple[str, list[str], Message[GroupArray]]
+_Post = tuple[str, list[str], RoundMessage[GroupArray]]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -135,7 +135,7 @@ def test_the_same_protocols_track_overlapping_groups(protocol: str) -> None:
     """Arrays by group: alpha is in a and b, beta in b and c, gamma in c alone."""
     logs = {"a": {"alpha": 5}, "b": {"alpha": 3, "beta": 9}, "c": {"beta": 4, "gamma": 8}}
     post: list[_Post] = []
-    layout = Layout(["a", "b", "c"], {"a": ["b"], "b": ["c"]})
+    layout = RoundPaths(["a", "b", "c"], {"a": ["b"], "b": ["c"]})
     sites = {name: _Site(name, counts, post) for name, counts in logs.items()}
     parts = {
         name: part_named(protocol)(name, layout, GroupCounts(), site)

@@ -9,12 +9,13 @@ import pytest
 from ordercast.core.engine import Engine
 from ordercast.core.observation import holders
 from ordercast.core.stability.by_rounds import ByRounds
-from ordercast.core.stability.layouts import BRANCHING, MOST_CHILDREN, layout_of
+from ordercast.core.stability.paths import BRANCHING, MOST_CHILDREN, paths_of
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.plan.advice import advise
 from support.judges.stability_truth import BY_ROUNDS
+from support.worlds.alone import submit
 
 GROUPS = {"all": ["a", "b", "c", "d", "e"], "low": ["d", "e"], "lone": ["c"]}
 DELAY = MILLISECOND // 10
@@ -50,7 +51,7 @@ class Sites:
         return found
 
     def send(self, name: str, group: str) -> None:
-        self.sites[name].submit(self.now, group, [b"x"])
+        submit(self.sites[name], self.now, group, [b"x"])
         self._drain(name)
 
     def call(self, name: str, method: str, **given: Any) -> None:
@@ -165,12 +166,12 @@ def test_the_structured_ones_run_on_the_forest_unless_that_is_too_wide_or_too_de
     for builder, count_of_children in (("star", BRANCHING), ("balanced", 0)):
         table = GroupTable.of({"all": names})
         structure = Structure(1, table, advise(table, builder).forest)
-        layout = layout_of(names[0], structure, structured=True)
+        layout = paths_of(names[0], structure, structured=True)
         assert sorted(layout.ring) == names
         if count_of_children:
             assert max(map(len, layout.children.values())) == count_of_children
-            flat = layout_of(names[0], structure, structured=False)
+            flat = paths_of(names[0], structure, structured=False)
             assert len(flat.children[flat.first]) == len(names) - 1
         else:
             assert {s: list(c) for s, c in layout.children.items()} == structure.children
-        assert layout_of(names[5], structure, structured=True) is layout  # made once
+        assert paths_of(names[5], structure, structured=True) is layout  # made once

@@ -354,7 +354,7 @@ def test_the_same_groups_in_another_order_make_the_same_structure(
 def test_the_structure_is_the_same_in_every_process() -> None:
     groups = {f"g{n}": [f"s{n}", f"s{n + 1}", f"s{n * 7 % 30 + 30}"] for n in range(1, 28, 2)}
     code = (
-        "from ordercast.net.cluster.config import Cluster;"
+        "from ordercast.net.cluster.file import cluster_of_groups;"
         f"print(cluster_of_groups({groups!r}).first_layout().founding)"
     )
     found = {

@@ -1,16 +1,13 @@
 """The audit broken on purpose: each mutant must judge some fuzzed history otherwise than memory.
 
 A mutant is the source of a module with one piece of text exchanged, put in the place of the real
-one everywhere in the room, as in tests/check/.
+one everywhere in the room.
 """
 
 import importlib
 import random
 import sys
-import types
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -20,239 +17,208 @@ from ordercast.history.rows import Delivered, GroupRow, History, Sent
 from support.cases.faults import any_history
 from support.cases.fuzz import named, together
 from support.cases.known import DATA, known_cases
-from support.judges.parts import audit_in_loop
+from support.judges import parts
+from support.mutants.sources import SourceMutant, plant
 
 SPARK_ONLY = ("face", "frames", "spark_work")  # nothing of them runs here
 HISTORIES = 250
 
 
-@dataclass(frozen=True)
-class Mutant:
-    module: str
-    breaks: str
-    old: str
-    new: str
-
-
 MUTANTS = (
-    Mutant(
+    SourceMutant(
         "steps",
         "messages that cross cuts are left to the parts",
         "if len(crossing.part):",
         "if False:",
     ),
-    Mutant(
+    SourceMutant(
         "steps",
         "nothing is carried over a border",
         "if carries := borders.carries(total):",
         "if carries := {}:",
     ),
-    Mutant(
+    SourceMutant(
         "steps",
         "causal order is judged in parts that do not allow it",
         "*causal.ranges_to_merge(total), *_crossed(total)",
         "",
     ),
-    Mutant(
+    SourceMutant(
         "steps",
         "crossing messages do not matter to causal order",
         "*causal.ranges_to_merge(total), *_crossed(total)",
         "*causal.ranges_to_merge(total)",
     ),
-    Mutant(
+    SourceMutant(
         "steps",
         "what nobody looked at is let go",
         'if len(total.table("open", 1)[0]) or len(total.table("open_lost", 1)[0]):',
         "if False:",
     ),
-    Mutant("steps", "crossing messages are not counted", "if len(tangled):", "if False:"),
-    Mutant(
+    SourceMutant("steps", "crossing messages are not counted", "if len(tangled):", "if False:"),
+    SourceMutant(
         "borders",
         "positions are not compared over borders",
         "if delivered and low <= delivered[-1][1] + 1:",
         "if delivered:",
     ),
-    Mutant(
+    SourceMutant(
         "borders",
         "a part is carried only its predecessor's highest",
         "if top[row] < highest[1]:",
         "if False:",
     ),
-    Mutant("borders", "an exit is not the next entry", "nodes(target, 1)", "nodes(target, 0)"),
-    Mutant(
+    SourceMutant(
+        "borders", "an exit is not the next entry", "nodes(target, 1)", "nodes(target, 0)"
+    ),
+    SourceMutant(
         "by_part",
         "a tangle is not entered from the part before",
         "[target, node[heads[by_entry]], exit_hub,",
         "[target, entry_hub, exit_hub,",
     ),
-    Mutant(
+    SourceMutant(
         "by_part",
         "a tangle does not go on into the next part",
         "[source, entry_hub, node[tails[by_exit]],",
         "[source, entry_hub, exit_hub,",
     ),
-    Mutant(
+    SourceMutant(
         "by_part",
         "crossing messages are not compared with those of other parts",
         "if crossing is not None:\n        here",
         "if False:\n        here",
     ),
-    Mutant(
+    SourceMutant(
         "by_part",
         "gaps explain every hole",
         "np.flatnonzero(np.concatenate(([True], ~same | (position[1:] > position[:-1] + 1))))",
         "np.flatnonzero(np.concatenate(([True], ~same)))",
     ),
-    Mutant(
+    SourceMutant(
         "rows",
         "delivered_ns says which delivery was first",
         '"ns", "epoch", "attempt", "position", "key"',
         '"epoch", "attempt", "position", "ns", "key"',
     ),
-    Mutant("rows", "what was rolled back counts", "attempts[own] < attempt", "attempts[own] < 0"),
-    Mutant(
+    SourceMutant(
+        "rows", "what was rolled back counts", "attempts[own] < attempt", "attempts[own] < 0"
+    ),
+    SourceMutant(
         "rows",
         "rows of a cut-off site count for the order",
         "found[own] = np.isin(epochs[own], facts.unagreed[site])",
         "pass",
     ),
-    Mutant(
+    SourceMutant(
         "by_message",
         "everything in doubt is excused",
         "excused |= below",
         "excused |= below | open_",
     ),
-    Mutant(
+    SourceMutant(
         "by_message",
         "a base covers its own epoch",
         "below |= own & (missing.epoch < epoch)",
         "below |= own & (missing.epoch <= epoch)",
     ),
-    Mutant(
+    SourceMutant(
         "by_message",
         "a base covers what is shown to be above it",
         "hits = there & first.before(deliveries.place.take(found))",
         "hits = there & False",
     ),
-    Mutant(
+    SourceMutant(
         "by_message",
         "a base covers later epochs",
         "rows = rows[missing.epoch[rows] <= known.first_epoch[base]]",
         "pass",
     ),
-    Mutant(
+    SourceMutant(
         "by_message",
         "going on in the group obliges nobody",
         "hits = there & deliveries.place.take(found).before(last)",
         "hits = there & False",
     ),
-    Mutant(
+    SourceMutant(
         "by_message",
         "anybody's gap hides a loss from those that stayed",
         "if not may_lack or s in end.always",
         "if not may_lack",
     ),
-    Mutant(
+    SourceMutant(
         "survey",
         "only the first common message counts",
         '_tell(evidence, "last_common", last_places(',
         '_tell(evidence, "last_common", first_places(',
     ),
-    Mutant(
+    SourceMutant(
         "survey",
         "a base forgets what lies above",
         "if not known or message < self.lowest[at]:",
         "if not known:",
     ),
-    Mutant(
+    SourceMutant(
         "causal",
         "sends may be out of order",
         "yield from _out_of_order(part, key, np.stack(times[:4], 1), np.stack(times[4:], 1))",
         "pass",
     ),
-    Mutant(
+    SourceMutant(
         "causal",
         "a send may know of later parts",
         'yield from zip(*(column.tolist() for column in total.table("knew", 2)), strict=True)',
         "pass",
     ),
-    Mutant(
+    SourceMutant(
         "glossary",
         "the same message may be in two shares",
         "mixed = (hashes[stream] + seq.astype(np.uint64)) * _MIX",
         "mixed = np.arange(len(seq)).astype(np.uint64)",
     ),
-    Mutant(
+    SourceMutant(
         "requests",
         "requests of what was rolled back count",
         'rows = rows[(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)]',
         "pass",
     ),
-    Mutant(
+    SourceMutant(
         "requests",
         "requests of sends do not count",
         '(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)',
         '(columns["kind"][rows] == DELIVERED) & is_live(facts, *place)',
     ),
-    Mutant(
+    SourceMutant(
         "requests",
         "a request may be in two shares",
         'mixed = (hashes[own["client"]] + own["request"].astype(np.uint64)) * _MIX',
         'mixed = own["message"].astype(np.uint64) * _MIX',
     ),
-    Mutant(
+    SourceMutant(
         "requests",
         "requests of all runs are compared",
         'own["run"] = streams.run[streams.of(own["message"])]',
         'own["run"] = np.zeros(len(own["message"]), np.int64)',
     ),
-    Mutant(
+    SourceMutant(
         "requests",
         "the parts of a request are one",
         'by = ("run", *ASKED)',
         'by = ("run", *ASKED[:2])',
     ),
-    Mutant(
+    SourceMutant(
         "requests",
         "every piece numbers its clients anew",
         "number = self._known.setdefault(name, len(self.names))",
         "number = len(self.names)",
     ),
-    Mutant(
+    SourceMutant(
         "numbers",
         "incarnations are not in order",
         "return sorted(found.values())",
         "return sorted(found.values(), key=lambda s: (*s[:3], -s.incarnation))",
     ),
 )
-
-
-def modules() -> Iterator[types.ModuleType]:
-    for path in room.__path__:
-        for file in sorted(Path(path).glob("*.py")):
-            if file.stem not in ("__init__", *SPARK_ONLY):
-                yield importlib.import_module(f"{room.__name__}.{file.stem}")
-    yield importlib.import_module("support.judges.parts")
-
-
-def plant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.import_module(f"{room.__name__}.{mutant.module}")
-    assert real.__file__ is not None
-    source = Path(real.__file__).read_text(encoding="utf-8")
-    assert source.count(mutant.old) == 1, f"{mutant.old!r} is not in {mutant.module} exactly once"
-    broken = types.ModuleType(f"{room.__name__}.{mutant.module}_mutant")
-    monkeypatch.setitem(sys.modules, broken.__name__, broken)
-    exec(compile(source.replace(mutant.old, mutant.new), "<mutant>", "exec"), broken.__dict__)
-    for name, thing in vars(broken).items():
-        if getattr(thing, "__module__", None) != broken.__name__:
-            continue
-        original = getattr(real, name)
-        for module in modules():
-            if vars(module).get(name) is original:
-                monkeypatch.setattr(module, name, thing)
-    for module in modules():  # those that go by the module's own name
-        if vars(module).get(mutant.module) is real:
-            monkeypatch.setattr(module, mutant.module, broken)
 
 
 def one_site(*messages: tuple[str, int]) -> History:
@@ -293,7 +259,7 @@ def agrees(history: History, rng: random.Random, after: tuple[int, ...] = ()) ->
     expected = check_history(history, causal=True).as_json()
     try:
         cuts, shares = rng.choice((0, 2, 3)), rng.choice((1, 2))
-        audited = audit_in_loop(history, cuts=cuts, shares=shares, rng=rng, after=after)
+        audited = parts.audit_in_loop(history, cuts=cuts, shares=shares, rng=rng, after=after)
     except Exception:  # a mutant that falls over is found out too
         return False
     found = audited.report
@@ -301,8 +267,8 @@ def agrees(history: History, rng: random.Random, after: tuple[int, ...] = ()) ->
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.module}: {m.breaks}")
-def test_a_broken_audit_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(mutant, monkeypatch)
+def test_a_broken_audit_is_found_out(mutant: SourceMutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(mutant, room, monkeypatch, left_out=SPARK_ONLY, also=[parts])
     name = f"{room.__name__}.steps"
     steps = sys.modules.get(f"{name}_mutant") or importlib.import_module(name)
     monkeypatch.setattr(steps, "MOST_OVER", 1_000_000)

@@ -7,7 +7,7 @@ import pytest
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.model.errors import ConfigError
-from ordercast.studies.stab.tracking import Setting, Tracked, Unfinished, Unsafe, layout_of, track
+from ordercast.studies.stab.tracking import Setting, Tracked, Unfinished, Unsafe, paths_of, track
 from ordercast.studies.stab.tree import TreeShape, near_complete, parse_random_tree, parse_tree
 from ordercast.studies.stab.vectors import Received, Vectors, numpy
 from support.mutants.stability import MUTANTS, parts_of
@@ -84,7 +84,7 @@ def test_a_shuffled_tree_keeps_counts_of_processed_messages_and_needs_more_hops(
 
 def test_a_shuffled_layout_is_the_same_tree_with_other_names() -> None:
     tree = near_complete(2, 3, 2)
-    layout = layout_of(tree, "shuffled", seed=4)
+    layout = paths_of(tree, "shuffled", seed=4)
     at = dict(zip(tree.circle, layout.ring, strict=True))
     assert sorted(layout.ring) == list(range(tree.count))
     assert list(layout.ring) != list(tree.circle)

@@ -1,4 +1,4 @@
-"""[TOM] Table 1 and Figure 5 beside what is right (ERRATA TOM-5)."""
+"""[TOM] Table 1 and Figure 5 beside what is right (errata TOM-5)."""
 
 from ordercast.studies.tom.costs import PROCESSING, TRANSMISSIONS, FormulaTerms, figure_5
 

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
-from ordercast.sim.faults import total
+from ordercast.sim.faults import Fault, total
 from ordercast.sim.result import SimResult
-from ordercast.sim.schedules import excluding, schedule
+from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.simulate import simulate
 from tools.soak.campaign import Outcome
 
@@ -28,6 +30,19 @@ def all_return(protocol: str, seed: int) -> SimConfig:
     crashes = total(drawn.faults, "crash")
     faults = (replace(f, count=crashes) if f.kind == "restart" else f for f in drawn.faults)
     return replace(drawn, faults=tuple(faults))
+
+
+def mixed(stream: Stream, protocol: str, seed: int, epochs_every: int) -> SimConfig:
+    """One of every `epochs_every` schedules changes groups or loses sites, so that epochs follow
+    each other. Half of the others lose up to 30 % of all frames."""
+    if seed % epochs_every == epochs_every // 2:
+        draw = changing if seed // epochs_every % 2 else all_return
+        return draw(protocol if PROTOCOLS[protocol].exclude else "propagation", seed)
+    drawn = schedule(protocol, seed)
+    if not stream.chance(0.5):
+        return drawn
+    others = (fault for fault in drawn.faults if fault.kind != "loss")
+    return replace(drawn, faults=(*others, Fault("loss", stream.choice((0.1, 0.2, 0.3)))))
 
 
 def complaint(result: SimResult) -> str:

@@ -12,11 +12,9 @@ from ordercast.model.options import MILLISECOND
 from ordercast.sim import spreading
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
-from ordercast.sim.faults import Fault
 from ordercast.sim.result import SimResult
-from ordercast.sim.schedules import changing, schedule
 from ordercast.sim.simulate import simulate
-from support.cases.schedules import all_return
+from support.cases.schedules import mixed
 from tools.soak.campaign import Outcome
 
 # Several times, where a site hands the same batch to many.
@@ -37,18 +35,10 @@ IMPATIENT = StreamTimes(asks=2, reached_for=100 * MILLISECOND, heard_every=20 * 
 def spread(
     seed: int, ways: Sequence[str] = (TREE, MULTICAST), *, epochs_every: int = 10
 ) -> SimConfig:
-    """Some schedules change groups or lose sites, so that epochs follow each other. Half of the
-    others lose up to 30 % of all frames, packets and datagrams."""
+    """A mixed schedule whose dissemination is one of `ways`. Packets and datagrams are lost as well
+    as frames."""
     stream = Stream(seed, "spread")
-    protocol = stream.choice(_OFTEN)
-    if seed % epochs_every == epochs_every // 2:
-        draw = changing if seed // epochs_every % 2 else all_return
-        drawn = draw(protocol if PROTOCOLS[protocol].exclude else "propagation", seed)
-    else:
-        drawn = schedule(protocol, seed)
-        if stream.chance(0.5):
-            others = (fault for fault in drawn.faults if fault.kind != "loss")
-            drawn = replace(drawn, faults=(*others, Fault("loss", stream.choice((0.1, 0.2, 0.3)))))
+    drawn = mixed(stream, stream.choice(_OFTEN), seed, epochs_every)
     return replace(
         drawn,
         stability=stream.choice(("s_coordp", drawn.stability)),

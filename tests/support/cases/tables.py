@@ -18,7 +18,7 @@ FIGURE_3 = {
     "alpha7": "ch",
     "alpha8": "dj",
 }
-FIGURE_3_TIE = ("d", "c", "e")  # ERRATA GS-7
+FIGURE_3_TIE = ("d", "c", "e")  # errata GS-7
 FIGURE_5 = {"alpha": "abcde", "beta": "bfgh", "gamma": "ab"}
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_HELPERS = ("pyspark", "multiprocessing.resource_tracker")
 _RUN, _WORKER = "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER"
 
 
@@ -60,11 +61,11 @@ class Watch:
             self._kept |= {child.pid for child in self._mine()}
 
     def left(self) -> list[Child]:
-        """Those that the test has left. The JVM of PySpark ends with the process that has it."""
+        """Those that the test has left. Helpers of a process, as PySpark's JVM, end with it."""
         if not self._started:
             return []
         children = {child.pid: child for child in self._mine()}
-        self._kept |= {pid for pid, child in children.items() if "pyspark" in child.command}
+        self._kept |= {pid for pid, c in children.items() if any(h in c.command for h in _HELPERS)}
         while more := {c.pid for c in children.values() if c.parent in self._kept} - self._kept:
             self._kept |= more
         self._started = not self._kept.isdisjoint(children)

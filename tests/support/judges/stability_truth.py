@@ -22,12 +22,10 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.sim import simulate as simulating
 from ordercast.sim.chance import Stream
 from ordercast.sim.config import SimConfig
-from ordercast.sim.faults import Fault
 from ordercast.sim.place import Place
 from ordercast.sim.result import SimResult
-from ordercast.sim.schedules import changing, schedule
 from ordercast.sim.world import World
-from support.cases.schedules import all_return
+from support.cases.schedules import mixed
 from support.worlds.engines import home_engine
 
 BY_ROUNDS = tuple(name for name in TRACKERS if name != "plain")
@@ -157,17 +155,8 @@ def _left(world: World) -> Iterator[str]:
 
 
 def tracked(seed: int, trackers: Sequence[str] = BY_ROUNDS, *, epochs_every: int = 10) -> SimConfig:
-    """A schedule whose tracker is drawn. Some schedules change groups or lose sites, so that epochs
-    follow each other. Half of the others lose up to 30 % of all frames."""
+    """A mixed schedule whose tracker is one of `trackers`."""
     stream = Stream(seed, "tracked")
     tracker = trackers[seed % len(trackers)]
-    protocol = stream.choice(_OFTEN)
-    if seed % epochs_every == epochs_every // 2:
-        draw = changing if seed // epochs_every % 2 else all_return
-        drawn = draw(protocol if PROTOCOLS[protocol].exclude else "propagation", seed)
-    else:
-        drawn = schedule(protocol, seed)
-        if stream.chance(0.5):
-            others = (fault for fault in drawn.faults if fault.kind != "loss")
-            drawn = replace(drawn, faults=(*others, Fault("loss", stream.choice((0.1, 0.2, 0.3)))))
+    drawn = mixed(stream, stream.choice(_OFTEN), seed, epochs_every)
     return replace(drawn, stability=tracker, source="")

@@ -144,9 +144,9 @@ def restart_forgets_the_seal() -> Patches:
     def is_close(record: Any) -> bool:
         return isinstance(record, Passed) and record.placed.batch.incarnation == CLOSING
 
-    def restore(member: Member, records: Sequence[MemberRecord]) -> Any:
+    def restore(self: Member, records: Sequence[MemberRecord]) -> Any:
         kept = [r for r in records if not (isinstance(r, Kept) and is_close(r.passed))]
-        return plain(member, kept)
+        return plain(self, kept)
 
     return [(Member, "_restore", restore)]
 

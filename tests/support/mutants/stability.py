@@ -5,7 +5,7 @@ from typing import Any
 from ordercast.core.stability.coordp import CoordP
 from ordercast.core.stability.full_dist import FullDist
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.core.stability.rounds import Ack, Info, Message, Part
+from ordercast.core.stability.rounds import AckMessage, InfoMessage, Part, RoundMessage
 from ordercast.core.stability.s_coordp import StructuredCoordP
 from ordercast.core.stability.s_train import StructuredTrain
 from ordercast.core.stability.train import Train
@@ -16,35 +16,35 @@ class OneAnswerShort(CoordP[int, Array]):
     """The coordinator does not wait for the last one."""
 
     def _conclude(self) -> None:
-        if self._open and len(self._answers) >= self.layout.count - 2:
+        if self._open and len(self._answers) >= self.paths.count - 2:
             self._open = False
             least = self.arrays.least([self.member.received(), *self._answers.values()])
-            self.member.multicast(Info(self.round, least))
+            self.member.multicast(InfoMessage(self.round, least))
 
 
 class AnyAnswerCounts(CoordP[int, Array]):
     """Answers to an older START are taken as answers to this one."""
 
-    def receive(self, peer: int, message: Message[Array]) -> None:
-        if isinstance(message, Ack):
-            message = Ack(self.round, message.array)
+    def receive(self, peer: int, message: RoundMessage[Array]) -> None:
+        if isinstance(message, AckMessage):
+            message = AckMessage(self.round, message.array)
         super().receive(peer, message)
 
 
 class OldRowsCount(FullDist[int, Array]):
     """A round is over when there is some row of everyone."""
 
-    def receive(self, peer: int, message: Message[Array]) -> None:
+    def receive(self, peer: int, message: RoundMessage[Array]) -> None:
         super().receive(peer, message)
-        if len(self._rows) == self.layout.count:
+        if len(self._rows) == self.paths.count:
             least = self.arrays.least([row.array for row in self._rows.values()])
-            self._finish(Info(self._newest, least))
+            self._finish(InfoMessage(self._newest, least))
 
 
 class OwnRowIsEnough(FullDist[int, Array]):
     """Missing rows hold nobody up."""
 
-    def receive(self, peer: int, message: Message[Array]) -> None:
+    def receive(self, peer: int, message: RoundMessage[Array]) -> None:
         super().receive(peer, message)
         self._conclude()
 
@@ -52,8 +52,8 @@ class OwnRowIsEnough(FullDist[int, Array]):
 class PassedOnAsItCame(Train[int, Array]):
     """A member forgets to put its own array on the train."""
 
-    def receive(self, peer: int, message: Message[Array]) -> None:
-        if isinstance(message, Ack) and self.name != self.layout.first:
+    def receive(self, peer: int, message: RoundMessage[Array]) -> None:
+        if isinstance(message, AckMessage) and self.name != self.paths.first:
             self._pass_on(message)
         else:
             super().receive(peer, message)
@@ -62,14 +62,14 @@ class PassedOnAsItCame(Train[int, Array]):
 class AnyTrainIsThisOne(Train[int, Array]):
     """A train that comes late from an older round is taken as this round's."""
 
-    def _came_round(self, message: Ack[Array]) -> None:
-        super()._came_round(Ack(self.round, message.array))
+    def _came_round(self, message: AckMessage[Array]) -> None:
+        super()._came_round(AckMessage(self.round, message.array))
 
 
 class OneChildIsEnough(StructuredCoordP[int, Array]):
     """An inner member answers for its children when the first of them has answered."""
 
-    def receive(self, peer: int, message: Message[Array]) -> None:
+    def receive(self, peer: int, message: RoundMessage[Array]) -> None:
         super().receive(peer, message)
         if self._open and self._heard:
             self._open = False
@@ -80,11 +80,11 @@ class OnlyForTheChildren(StructuredCoordP[int, Array]):
     """An inner member passes its children's arrays on, and not its own."""
 
     def _report(self) -> None:
-        if not self._heard or self.name == self.layout.first:
+        if not self._heard or self.name == self.paths.first:
             super()._report()
             return
         least = self.arrays.least(self._heard.values())
-        self.member.send(self.layout.parent[self.name], Ack(self.round, least))
+        self.member.send(self.paths.parent[self.name], AckMessage(self.round, least))
 
 
 class DoesNotWaitForItsSibling(StructuredTrain[int, Array]):
@@ -92,7 +92,7 @@ class DoesNotWaitForItsSibling(StructuredTrain[int, Array]):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._awaited = self.layout.children[self.name][-1:]
+        self._awaited = self.paths.children[self.name][-1:]
 
 
 class DoesNotWaitForItsChildren(StructuredTrain[int, Array]):
@@ -100,7 +100,7 @@ class DoesNotWaitForItsChildren(StructuredTrain[int, Array]):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        elder = self.layout.elder.get(self.name)
+        elder = self.paths.elder.get(self.name)
         self._awaited = () if elder is None else (elder,)
 
 

@@ -8,9 +8,9 @@ from ordercast.core.stability import arrays, seat
 from ordercast.core.stability.arrays import LogArray, LogCounts
 from ordercast.core.stability.by_rounds import ByRounds
 from ordercast.core.stability.coordp import CoordP
-from ordercast.core.stability.differences import Differences
 from ordercast.core.stability.gathering import Gathering
-from ordercast.core.stability.rounds import Ack
+from ordercast.core.stability.rounds import AckMessage
+from ordercast.core.stability.seat import Differences
 from ordercast.core.stability.train import Train
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import CONTROL, Data
@@ -37,8 +37,8 @@ def who_is_silent_is_left_out() -> Patches:
     conclude, learn = CoordP._conclude, an_entry_counts_before_all_have_put_theirs_in()
 
     def mutant(self: CoordP[Any, Any]) -> None:
-        if self._open and 0 < len(self._answers) == self.layout.count - 2:
-            for name in self.layout.ring[1:]:
+        if self._open and 0 < len(self._answers) == self.paths.count - 2:
+            for name in self.paths.ring[1:]:
                 self._answers.setdefault(name, {})
         conclude(self)
 
@@ -118,12 +118,12 @@ def a_passenger_counts_itself_and_puts_nothing_on_the_train() -> Patches:
     receive = Train.receive
 
     def mutant(self: Train[Any, Any], peer: Any, message: Any) -> None:
-        if isinstance(message, Ack) and self.name != self.layout.first:
+        if isinstance(message, AckMessage) and self.name != self.paths.first:
             mine = self.member.received()
             more = {g: (*e[:2], e[2] + 1, e[3]) for g, e in message.array.items() if g in mine}
             if message.round > self.round:
                 self.round = message.round
-                self._pass_on(Ack(self.round, {**mine, **message.array, **more}))
+                self._pass_on(AckMessage(self.round, {**mine, **message.array, **more}))
             return
         receive(self, peer, message)
 

@@ -12,7 +12,15 @@ from random import Random
 from typing import Any
 
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.core.stability.rounds import Ack, Environment, Info, Layout, Message, Part, Start
+from ordercast.core.stability.rounds import (
+    AckMessage,
+    InfoMessage,
+    Part,
+    RoundHost,
+    RoundMessage,
+    RoundPaths,
+    StartMessage,
+)
 
 Array = tuple[int, ...]
 Parts = Callable[[str], type[Part[Any, Any]]]
@@ -38,14 +46,14 @@ class Tuples:
 class Sent:
     source: int
     target: int
-    message: Message[Array]
+    message: RoundMessage[Array]
 
     def shown(self) -> tuple[str, int, int]:
-        names = {Start: "START", Ack: "ACK", Info: "INFO"}
+        names = {StartMessage: "START", AckMessage: "ACK", InfoMessage: "INFO"}
         return names[type(self.message)], self.source, self.target
 
 
-class Member(Environment[int, Array]):
+class Member(RoundHost[int, Array]):
     def __init__(self, name: int, array: Array, told: Callable[[int, Array], None]) -> None:
         self.name = name
         self.array = array
@@ -55,10 +63,10 @@ class Member(Environment[int, Array]):
     def received(self) -> Array:
         return self.array
 
-    def send(self, peer: int, message: Message[Array]) -> None:
+    def send(self, peer: int, message: RoundMessage[Array]) -> None:
         self.outgoing.append(Sent(self.name, peer, message))
 
-    def multicast(self, message: Message[Array]) -> None:
+    def multicast(self, message: RoundMessage[Array]) -> None:
         self.outgoing.append(Sent(self.name, EVERYONE, message))
 
     def stable(self, array: Array) -> None:
@@ -69,7 +77,7 @@ class Group:
     """All members of a layout, with their parts in one protocol."""
 
     def __init__(
-        self, protocol: str, layout: Layout[int], parts: Parts = PROTOCOLS.__getitem__
+        self, protocol: str, layout: RoundPaths[int], parts: Parts = PROTOCOLS.__getitem__
     ) -> None:
         self.layout = layout
         self.members = {name: Member(name, (0,) * layout.count, self.told) for name in layout.ring}
@@ -112,13 +120,13 @@ def lock_step(group: Group) -> list[list[tuple[str, int, int]]]:
     return rounds
 
 
-def b_ary(b: int, p: int) -> Layout[int]:
+def b_ary(b: int, p: int) -> RoundPaths[int]:
     """[STAB] §4's complete tree; members have its global numbers q, from 1 on."""
     count = sum(b**depth for depth in range(p + 1))
     children = {
         q: [c for c in range((q - 1) * b + 2, q * b + 2) if c <= count] for q in range(1, count + 1)
     }
-    return Layout(range(1, count + 1), children)
+    return RoundPaths(range(1, count + 1), children)
 
 
 class Chaos:
@@ -196,7 +204,7 @@ class Chaos:
             self.broken.append(f"{name} is told {array}; when the round began all had {floor}")
 
 
-def _drawn_layout(random: Random) -> Layout[int]:
+def _drawn_layout(random: Random) -> RoundPaths[int]:
     """A random tree of 1 to 9 members, and a circle that begins with its root."""
     count = random.randint(1, 9)
     children: dict[int, list[int]] = {name: [] for name in range(1, count + 1)}
@@ -204,4 +212,4 @@ def _drawn_layout(random: Random) -> Layout[int]:
         children[random.randint(1, name - 1)].append(name)
     others = list(range(2, count + 1))
     random.shuffle(others)
-    return Layout([1, *others], children)
+    return RoundPaths([1, *others], children)

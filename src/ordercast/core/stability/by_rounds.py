@@ -1,4 +1,4 @@
-"""A protocol of [STAB] as the tracker of a running site (DESIGN §6; docs/stability.md says why).
+"""A protocol of [STAB] as the tracker of a running site (docs/stability.md says why).
 
 All sites of the domain in this epoch take part, whoever lives. Each puts in how far its durable
 ordered log and its settled prefix reach, by group; who is no member of a group puts in nothing for
@@ -14,11 +14,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ordercast.core.stability.arrays import LogArray
-from ordercast.core.stability.interface import MakeStability
-from ordercast.core.stability.layouts import layout_of
+from ordercast.core.stability.interface import MakeStability, TrackingProgress
 from ordercast.core.stability.manners import Manner
-from ordercast.core.stability.missing import Missing
-from ordercast.core.stability.progress import Progress, TimeToFinal
+from ordercast.core.stability.paths import paths_of
 from ordercast.core.stability.seat import Seat
 from ordercast.core.stability.trigger import Trigger
 from ordercast.core.structure import Structure
@@ -31,6 +29,91 @@ _ANY = NEVER  # a round later than any is wanted: one more, in any case
 _LONG = 10  # times `report_delay`, until a round is said to wait for somebody
 _LONGEST = 64  # times `report_delay`, between rounds that bring nothing
 _UNHEARD = (0, 0, 0, "")
+
+
+class RoundWaits:
+    """Whom a round waits for, when it lasts too long: so that every site can name them.
+
+    Who waits for answers says so towards the first site, which tells all. On the way each leaves
+    out those that have said so themselves: they wait for somebody, too. Nothing depends on it.
+    """
+
+    def __init__(self, seat: Seat, send: Callable[[Site, Item], None], patience: int) -> None:
+        self.sites: tuple[Site, ...] = ()  # as the first site says
+        self._seat = seat
+        self._send = send
+        self._patience = patience
+        self._look_at = NEVER
+        self._said: dict[Site, tuple[Site, ...]] = {}  # by those below
+        self._told: tuple[Site, ...] = ()
+
+    def begun(self, now: int) -> None:
+        self.ended()
+        self._look_at = now + self._patience
+
+    def ended(self) -> None:
+        self.sites = self._told = ()
+        self._said.clear()
+        self._look_at = NEVER
+
+    def flush(self, now: int) -> int:
+        """While a round is under way: when to look again."""
+        if now >= self._look_at:
+            self._look_at = now + self._patience
+            self._tell()
+        return self._look_at
+
+    def receive(self, peer: Site, item: RoundMissing) -> None:
+        if item.round != self._seat.part.round or not self._seat.under_way:
+            return
+        if peer == self._seat.above:
+            self.sites = item.sites
+            self._tell_below(item)
+        elif peer in self._seat.below:
+            self._said[peer] = item.sites
+            self._tell()
+
+    def _tell(self) -> None:
+        seat = self._seat
+        found = dict.fromkeys(seat.part.awaited())
+        for sites in self._said.values():
+            found.update(dict.fromkeys(sites))
+        for name in (seat.site, *self._said):
+            found.pop(name, None)
+        if tuple(found) == self._told:
+            return
+        self._told = tuple(found)
+        item = RoundMissing(seat.part.round, self._told)
+        if seat.above is not None:
+            self._send(seat.above, item)
+        else:
+            self.sites = self._told
+            self._tell_below(item)
+
+    def _tell_below(self, item: RoundMissing) -> None:
+        for peer in self._seat.below:
+            self._send(peer, item)
+
+
+class TimeToFinal:
+    """One message at a time is looked at, from the log to where it is final everywhere."""
+
+    def __init__(self) -> None:
+        self.last = self.slowest = self.count = self.total = 0
+        self._message: tuple[Group, int] | None = None
+        self._since = 0
+
+    def logged(self, group: Group, number: int, now: int) -> None:
+        if self._message is None:
+            self._message, self._since = (group, number), now
+
+    def final(self, group: Group, number: int, now: int) -> None:
+        if self._message is not None and self._message[0] == group and self._message[1] <= number:
+            self._message = None
+            self.last = now - self._since
+            self.slowest = max(self.slowest, self.last)
+            self.count += 1
+            self.total += self.last
 
 
 class ByRounds:
@@ -49,14 +132,14 @@ class ByRounds:
         self.send = send
         self.clock = clock
         self.eager = options.prompt_stability
-        self.layout = layout_of(site, structure, structured=manner.structured)
-        self.seat = Seat(site, self.layout, manner, send, self._own, self._ended, boot)
+        self.paths = paths_of(site, structure, structured=manner.structured)
+        self.seat = Seat(site, self.paths, manner, send, self._own, self._ended, boot)
         self.is_first = self.seat.above is None
         limits, delay = options.limits, options.timing.report_delay
         buffer = max(1, min(limits.window_messages, limits.held_batches // 2))
         self._linger = options.timing.ack_delay
         self.trigger = Trigger(buffer, delay if self.is_first else 2 * delay)
-        self.missing = Missing(self.seat, send, _LONG * delay)
+        self.waits = RoundWaits(self.seat, send, _LONG * delay)
         # By group.
         self._members: dict[Group, tuple[Site, ...]] = {}
         self._logs: LogArray = {}  # this site's own
@@ -138,7 +221,7 @@ class ByRounds:
         """One member asks at once: the first site if it is one, else who is the first to have a
         message, as a rule."""
         members = self._members[group]
-        if self.layout.first in members:
+        if self.paths.first in members:
             return self.is_first
         primary = self._primary(group)
         return self.site == (primary if primary in members else members[0])
@@ -157,10 +240,11 @@ class ByRounds:
             if peer in self.seat.below and item.round >= self.seat.round:
                 self._wanted = True
         elif isinstance(item, RoundMissing):
-            self.missing.receive(peer, item)
+            self.waits.receive(peer, item)
         else:
             self.seat.receive(peer, item)
-            self._take_note()
+            if self.seat.round > self._begun:
+                self._take_note()
         news, self._news = list(self._news), {}
         return news
 
@@ -169,8 +253,6 @@ class ByRounds:
 
     def _take_note(self) -> None:
         """Of a new round: what is here now will be in it, and what was asked for is answered."""
-        if self.seat.round <= self._begun:
-            return
         now = self.clock()
         self._begun, self._begun_at = self.seat.round, now
         self._begun_held, self._begun_finals = self.held, self._finals
@@ -178,10 +260,11 @@ class ByRounds:
         self._at_once.clear()
         self._since = NEVER
         self.trigger.begun(self.held, self._oldest, self._newest, now)
-        self.missing.begun(now)
+        self.waits.begun(now)
 
     def _ended(self, array: LogArray) -> None:
-        self._take_note()
+        if self.seat.round > self._begun:
+            self._take_note()
         self.rounds += 1
         self._known = array
         moved = False
@@ -194,9 +277,9 @@ class ByRounds:
         if self._not_final and self._since == NEVER:
             self._since = now
         if self.seat.under_way:  # a later one: `full_dist` may be behind
-            self.missing.begun(now)
+            self.waits.begun(now)
         else:
-            self.missing.ended()
+            self.waits.ended()
 
     def _learn(self, group: Group) -> bool:
         """What the last round says of a group; whether that is news. An entry counts when every
@@ -242,33 +325,38 @@ class ByRounds:
     # --- when -------------------------------------------------------------------------------------
 
     def flush(self, now: int) -> int:
-        at = self.missing.flush(now)
-        if self._due(now):
-            if not self.is_first:
-                self._ask()
-            elif not self.seat.under_way:
-                self.seat.begin()
-                self._take_note()
-        at = min(at, self._patient_until())
+        under_way = self.seat.under_way
+        at = self.waits.flush(now) if under_way else NEVER
+        if not (under_way if self.is_first else self._asked):
+            patient_until = self._patient_until()
+            if self._is_due(now, patient_until):
+                self._begin() if self.is_first else self._ask()
+                patient_until = self._patient_until()
+            at = min(at, patient_until)
         return at if at > now else now + self._linger  # whatever others say, time goes on
 
-    def _due(self, now: int) -> bool:
+    def _is_due(self, now: int, patient_until: int) -> bool:
         if self._wanted or self._at_once:
             return True
         if not self._not_final:
             return False
-        crowded = self._times == 1 and self.held >= self.trigger.limit
-        return crowded or now >= self._patient_until()
+        return now >= patient_until or (self._times == 1 and self.held >= self.trigger.limit)
+
+    def _begin(self) -> None:
+        self.seat.begin()
+        if self.seat.round > self._begun:
+            self._take_note()
 
     def _ask(self) -> None:
-        if not self._asked and self.seat.above is not None:
-            self._asked = True
-            self.send(self.seat.above, RoundAsk(self.seat.round))
+        assert self.seat.above is not None
+        self._asked = True
+        self.send(self.seat.above, RoundAsk(self.seat.round))
 
     def _patient_until(self) -> int:
         """When a round is asked for at the latest; never, if it is or one is under way."""
-        begins = self._asked or (self.is_first and self.seat.under_way)
-        if begins or self._since == NEVER or not self._not_final:
+        if self._since == NEVER or not self._not_final or self._asked:
+            return NEVER
+        if self.is_first and self.seat.under_way:
             return NEVER
         return self._since + self._times * self.trigger.patience
 
@@ -289,11 +377,11 @@ class ByRounds:
     def final(self, group: Group) -> int:
         return self._final.get(group, 0)
 
-    def progress(self) -> Progress:
-        return Progress(
+    def progress(self) -> TrackingProgress:
+        return TrackingProgress(
             self.held, self.rounds, self.trigger.took, self.trigger.limit,
             self._time.last, self._time.slowest, self._time.count, self._time.total,
-            self.missing.sites,
+            self.waits.sites,
         )  # fmt: skip
 
     def open(self) -> list[Group]:
@@ -302,8 +390,8 @@ class ByRounds:
     def behind(self, group: Group) -> list[Site]:
         """Those whose answers a round waits for; else, of those that the last round found furthest
         behind, one."""
-        if self.missing.sites:
-            return list(self.missing.sites)
+        if self.waits.sites:
+            return list(self.waits.sites)
         entry, mine = self._known.get(group, _UNHEARD), self._logs.get(group)
         if entry[3] and (mine is None or entry[:2] < mine[:2]):
             return [entry[3]]

@@ -7,14 +7,14 @@ all of which the coordinator takes: at thousands of members they bury it.
 
 from ordercast.core.stability.arrays import A, Arrays
 from ordercast.core.stability.rounds import (
-    Ack,
-    Environment,
-    Info,
-    Layout,
-    Message,
+    AckMessage,
+    InfoMessage,
     N,
     Part,
-    Start,
+    RoundHost,
+    RoundMessage,
+    RoundPaths,
+    StartMessage,
 )
 
 
@@ -22,9 +22,9 @@ class CoordP(Part[N, A]):
     __slots__ = ("_answers", "_open")
 
     def __init__(
-        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+        self, name: N, paths: RoundPaths[N], arrays: Arrays[A], member: RoundHost[N, A]
     ) -> None:
-        super().__init__(name, layout, arrays, member)
+        super().__init__(name, paths, arrays, member)
         self._answers: dict[N, A] = {}
         self._open = False  # at the coordinator: the round waits for answers
 
@@ -32,34 +32,34 @@ class CoordP(Part[N, A]):
         self.round += 1
         self._answers = {}
         self._open = True
-        self.member.multicast(Start(self.round))
+        self.member.multicast(StartMessage(self.round))
 
-    def receive(self, peer: N, message: Message[A]) -> None:
-        if isinstance(message, Start):
+    def receive(self, peer: N, message: RoundMessage[A]) -> None:
+        if isinstance(message, StartMessage):
             self._started(message)
-        elif isinstance(message, Ack):
+        elif isinstance(message, AckMessage):
             if message.round == self.round:
                 self._answers[peer] = message.array
                 self._conclude()
         else:
             self._finish(message)
 
-    def _started(self, message: Start) -> None:
-        if self.name == self.layout.first:
+    def _started(self, message: StartMessage) -> None:
+        if self.name == self.paths.first:
             self._conclude()  # nobody else may be there to answer
         elif message.round > self.round:
             self.round = message.round
-            self.member.send(self.layout.first, Ack(self.round, self.member.received()))
+            self.member.send(self.paths.first, AckMessage(self.round, self.member.received()))
 
     def _conclude(self) -> None:
-        if self._open and len(self._answers) == self.layout.count - 1:
+        if self._open and len(self._answers) == self.paths.count - 1:
             self._open = False
             least = self.arrays.least([self.member.received(), *self._answers.values()])
             self._answers = {}
-            self.member.multicast(Info(self.round, least))
+            self.member.multicast(InfoMessage(self.round, least))
 
     def awaited(self) -> list[N]:
         if not self._open:
             return []
-        others = (name for name in self.layout.ring if name != self.name)
+        others = (name for name in self.paths.ring if name != self.name)
         return [name for name in others if name not in self._answers]

@@ -11,27 +11,34 @@ together.
 """
 
 from ordercast.core.stability.arrays import A, Arrays
-from ordercast.core.stability.rounds import Environment, Info, Layout, Message, N, Part
+from ordercast.core.stability.rounds import (
+    InfoMessage,
+    N,
+    Part,
+    RoundHost,
+    RoundMessage,
+    RoundPaths,
+)
 
 
 class FullDist(Part[N, A]):
     __slots__ = ("_answered", "_newest", "_rows")
 
     def __init__(
-        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+        self, name: N, paths: RoundPaths[N], arrays: Arrays[A], member: RoundHost[N, A]
     ) -> None:
-        super().__init__(name, layout, arrays, member)
-        self._rows: dict[N, Info[A]] = {}  # the matrix
+        super().__init__(name, paths, arrays, member)
+        self._rows: dict[N, InfoMessage[A]] = {}  # the matrix
         self._newest = 0  # round of which there is a row
         self._answered = 0  # how many rows are of rounds whose end is not known here
 
     def begin(self) -> None:
         self._take_part(self.round + 1)
 
-    def receive(self, peer: N, message: Message[A]) -> None:
-        if not isinstance(message, Info):
+    def receive(self, peer: N, message: RoundMessage[A]) -> None:
+        if not isinstance(message, InfoMessage):
             return
-        if peer == self.layout.first and message.round > self.round:
+        if peer == self.paths.first and message.round > self.round:
             self._take_part(message.round)
         before = self._rows.get(peer)
         last = 0 if before is None else before.round
@@ -41,20 +48,20 @@ class FullDist(Part[N, A]):
         self._newest = max(message.round, self._newest)
         if last <= self.told < message.round:
             self._answered += 1
-            if self._answered == self.layout.count:
+            if self._answered == self.paths.count:
                 self._conclude()
 
     def _take_part(self, number: int) -> None:
         self.round = number
-        self.member.multicast(Info(number, self.member.received()))
+        self.member.multicast(InfoMessage(number, self.member.received()))
 
     def _conclude(self) -> None:
         rows = self._rows.values()
         oldest = min(row.round for row in rows)
         self._answered = sum(row.round > oldest for row in rows)
-        self._finish(Info(oldest, self.arrays.least([row.array for row in rows])))
+        self._finish(InfoMessage(oldest, self.arrays.least([row.array for row in rows])))
 
     def awaited(self) -> list[N]:
         rows = self._rows
-        late = (n for n in self.layout.ring if n not in rows or rows[n].round <= self.told)
+        late = (n for n in self.paths.ring if n not in rows or rows[n].round <= self.told)
         return list(late) if self._newest > self.told else []

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from ordercast.core.stability.arrays import A, Arrays
 from ordercast.core.stability.rounds import (
-    Ack,
-    Environment,
-    Info,
-    Layout,
-    Message,
+    AckMessage,
+    InfoMessage,
     N,
     Part,
-    Start,
+    RoundHost,
+    RoundMessage,
+    RoundPaths,
+    StartMessage,
 )
 
 
@@ -24,9 +24,9 @@ class Gathering(Part[N, A]):
     __slots__ = ("_awaited", "_heard", "_open")
 
     def __init__(
-        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+        self, name: N, paths: RoundPaths[N], arrays: Arrays[A], member: RoundHost[N, A]
     ) -> None:
-        super().__init__(name, layout, arrays, member)
+        super().__init__(name, paths, arrays, member)
         self._awaited = self._sources()
         self._heard: dict[N, A] = {}
         self._open = False  # this round has not left here yet
@@ -41,13 +41,13 @@ class Gathering(Part[N, A]):
 
     def begin(self) -> None:
         self._take_part(self.round + 1)
-        self.member.multicast(Start(self.round))
+        self.member.multicast(StartMessage(self.round))
 
-    def receive(self, peer: N, message: Message[A]) -> None:
-        if isinstance(message, Info):
+    def receive(self, peer: N, message: RoundMessage[A]) -> None:
+        if isinstance(message, InfoMessage):
             self._finish(message)
             return
-        if message.round > self.round and self.name != self.layout.first:
+        if message.round > self.round and self.name != self.paths.first:
             self._take_part(message.round)  # an ACK may overtake START
         if message.round != self.round:
             return
@@ -56,8 +56,8 @@ class Gathering(Part[N, A]):
             self._open = False
             self._report()
 
-    def _hear(self, peer: N, message: Message[A]) -> None:
-        if isinstance(message, Ack) and peer in self._awaited:
+    def _hear(self, peer: N, message: RoundMessage[A]) -> None:
+        if isinstance(message, AckMessage) and peer in self._awaited:
             self._heard[peer] = message.array
 
     def _ready(self) -> bool:
@@ -71,10 +71,10 @@ class Gathering(Part[N, A]):
     def _report(self) -> None:
         least = self.arrays.least([self.member.received(), *self._heard.values()])
         self._heard = {}
-        if self.name == self.layout.first:
-            self.member.multicast(Info(self.round, least))
+        if self.name == self.paths.first:
+            self.member.multicast(InfoMessage(self.round, least))
         else:
-            self.member.send(self._next(), Ack(self.round, least))
+            self.member.send(self._next(), AckMessage(self.round, least))
 
     def awaited(self) -> list[N]:
         return [name for name in self._awaited if name not in self._heard] if self._open else []

@@ -1,4 +1,4 @@
-"""What a stability tracker offers (DESIGN §6).
+"""What a stability tracker offers .
 
 Counts are per group: members agree on the order of a group's messages, so "the first n" means the
 same everywhere. A message is stable when it is in the durable ordered log of *every* member; since
@@ -14,11 +14,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ordercast.core.stability.progress import Progress
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, Site
 from ordercast.model.options import Options
 from ordercast.wire.frames import Item
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingProgress:
+    """How tracking gets on at a site, for operators."""
+
+    unstable: int  # messages in the log here that are not final
+    rounds: int  # that have ended since the site started in this epoch
+    round_ns: int  # how long they take, as seen from here
+    limit: int  # so many unstable messages call for a round; 0 where there are none
+    to_final_ns: int  # from the log to final: the last message that was looked at
+    slowest_to_final_ns: int  # the slowest of them
+    measured: int  # how many were looked at,
+    all_to_final_ns: int  # and how long they took together
+    waits_for: tuple[Site, ...]  # the sites that a round has waited for, for long
 
 
 class Stability(Protocol):
@@ -57,7 +71,7 @@ class Stability(Protocol):
 
     def deadline(self) -> int: ...
 
-    def progress(self) -> Progress: ...
+    def progress(self) -> TrackingProgress: ...
 
 
 class MakeStability(Protocol):

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.core.stability.rounds import Ack, Info, Layout, Message, Part
+from ordercast.core.stability.rounds import AckMessage, InfoMessage, Part, RoundMessage, RoundPaths
 from ordercast.model.groups import Site
 
-Neighbours: TypeAlias = Callable[[Layout[Site], Site], tuple[Site, ...]]
-Speaks: TypeAlias = Callable[[Layout[Site], Site, Site, Message[Any]], bool]
-"""(layout, site, peer, message): whether the peer may say this to the site."""
+Neighbours: TypeAlias = Callable[[RoundPaths[Site], Site], tuple[Site, ...]]
+Speaks: TypeAlias = Callable[[RoundPaths[Site], Site, Site, RoundMessage[Any]], bool]
+"""(paths, site, peer, message): whether the peer may say this to the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,46 +26,48 @@ class Manner:
         return PROTOCOLS[self.name]
 
 
-def _all_others(layout: Layout[Site], site: Site) -> tuple[Site, ...]:
-    return tuple(other for other in layout.ring if other != site)
+def _all_others(paths: RoundPaths[Site], site: Site) -> tuple[Site, ...]:
+    return tuple(other for other in paths.ring if other != site)
 
 
-def _the_first(layout: Layout[Site], site: Site) -> tuple[Site, ...]:
-    return _all_others(layout, site) if site == layout.first else (layout.first,)
+def _the_first(paths: RoundPaths[Site], site: Site) -> tuple[Site, ...]:
+    return _all_others(paths, site) if site == paths.first else (paths.first,)
 
 
-def _on_the_circle(layout: Layout[Site], site: Site) -> tuple[Site, ...]:
-    before = layout.ring[layout.ring.index(site) - 1]
-    found = dict.fromkeys((before, layout.after[site], *_the_first(layout, site)))
+def _on_the_circle(paths: RoundPaths[Site], site: Site) -> tuple[Site, ...]:
+    before = paths.ring[paths.ring.index(site) - 1]
+    found = dict.fromkeys((before, paths.after[site], *_the_first(paths, site)))
     found.pop(site, None)
     return tuple(found)
 
 
-def _on_the_tree(layout: Layout[Site], site: Site) -> tuple[Site, ...]:
-    found = [*layout.children[site]]
-    found += [kin[site] for kin in (layout.parent, layout.elder, layout.younger) if site in kin]
+def _on_the_tree(paths: RoundPaths[Site], site: Site) -> tuple[Site, ...]:
+    found = [*paths.children[site]]
+    found += [kin[site] for kin in (paths.parent, paths.elder, paths.younger) if site in kin]
     return tuple(found)
 
 
-def _first_asks(layout: Layout[Site], site: Site, peer: Site, message: Message[Any]) -> bool:
+def _first_asks(
+    paths: RoundPaths[Site], site: Site, peer: Site, message: RoundMessage[Any]
+) -> bool:
     """The first site begins and ends rounds; the others answer it."""
-    return layout.first == (site if isinstance(message, Ack) else peer)
+    return paths.first == (site if isinstance(message, AckMessage) else peer)
 
 
-def _anyone(layout: Layout[Site], site: Site, peer: Site, message: Message[Any]) -> bool:  # noqa: ARG001
+def _anyone(_: RoundPaths[Site], __: Site, ___: Site, message: RoundMessage[Any]) -> bool:
     """Everybody tells its own array."""
-    return isinstance(message, Info)
+    return isinstance(message, InfoMessage)
 
 
-def _one_before(layout: Layout[Site], site: Site, peer: Site, message: Message[Any]) -> bool:  # noqa: ARG001
-    return layout.after[peer] == site
+def _one_before(paths: RoundPaths[Site], site: Site, peer: Site, _: RoundMessage[Any]) -> bool:
+    return paths.after[peer] == site
 
 
-def _kin(layout: Layout[Site], site: Site, peer: Site, message: Message[Any]) -> bool:
+def _kin(paths: RoundPaths[Site], site: Site, peer: Site, message: RoundMessage[Any]) -> bool:
     """Down the tree the parent speaks; up it children, and among siblings the elder."""
-    if not isinstance(message, Ack):
-        return layout.parent.get(site) == peer
-    return layout.parent.get(peer) == site or layout.elder.get(site) == peer
+    if not isinstance(message, AckMessage):
+        return paths.parent.get(site) == peer
+    return paths.parent.get(peer) == site or paths.elder.get(site) == peer
 
 
 MANNERS = (

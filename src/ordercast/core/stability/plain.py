@@ -10,7 +10,7 @@ otherwise, and for settled prefixes, reports wait `report_delay` and go out toge
 
 from collections.abc import Callable, Sequence
 
-from ordercast.core.stability.progress import Progress
+from ordercast.core.stability.interface import TrackingProgress
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
@@ -239,5 +239,5 @@ class Plain:
     def deadline(self) -> int:
         return self._lazy_at
 
-    def progress(self) -> Progress:
-        return Progress(self.held, 0, 0, 0, 0, 0, 0, 0, ())
+    def progress(self) -> TrackingProgress:
+        return TrackingProgress(self.held, 0, 0, 0, 0, 0, 0, 0, ())

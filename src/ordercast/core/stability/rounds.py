@@ -22,34 +22,34 @@ N = TypeVar("N", bound=Hashable)
 """How members are named: sites have names, nodes of the simulator's trees have numbers."""
 
 
-class Start(msgspec.Struct, frozen=True, gc=False):
+class StartMessage(msgspec.Struct, frozen=True, gc=False):
     """The round begins. It has no body."""
 
     round: int
 
 
-class Ack(msgspec.Struct, Generic[A], frozen=True):
+class AckMessage(msgspec.Struct, Generic[A], frozen=True):
     """On its way in: the least of the arrays of those it speaks for."""
 
     round: int
     array: A
 
 
-class Info(msgspec.Struct, Generic[A], frozen=True):
+class InfoMessage(msgspec.Struct, Generic[A], frozen=True):
     """On its way out: the least of all arrays (in `full_dist` the array of its sender)."""
 
     round: int
     array: A
 
 
-class Ask(msgspec.Struct, frozen=True, gc=False):
+class RoundDue(msgspec.Struct, frozen=True, gc=False):
     """To the first member: a round is due. It is the trigger's, and no part of a round."""
 
 
-Message: TypeAlias = Start | Ack[A] | Info[A]
+RoundMessage: TypeAlias = StartMessage | AckMessage[A] | InfoMessage[A]
 
 
-class Layout(Generic[N]):
+class RoundPaths(Generic[N]):
     """Who is next to whom: the circle of all members, and the tree that spans them.
 
     The first of the circle is the coordinator and the root. Children stand in the order in which
@@ -77,7 +77,7 @@ class Layout(Generic[N]):
             raise ValueError("the tree does not span the members")
 
 
-class Environment(ABC, Generic[N, A]):
+class RoundHost(ABC, Generic[N, A]):
     """What a member does for its part in the protocol."""
 
     @abstractmethod
@@ -85,11 +85,11 @@ class Environment(ABC, Generic[N, A]):
         """How far this member has received, now: R_i."""
 
     @abstractmethod
-    def send(self, peer: N, message: Message[A]) -> None:
+    def send(self, peer: N, message: RoundMessage[A]) -> None:
         """To one member, in order."""
 
     @abstractmethod
-    def multicast(self, message: Message[A]) -> None:
+    def multicast(self, message: RoundMessage[A]) -> None:
         """To all members, this one among them."""
 
     @abstractmethod
@@ -100,13 +100,13 @@ class Environment(ABC, Generic[N, A]):
 class Part(ABC, Generic[N, A]):
     """One member's part in the rounds of a protocol."""
 
-    __slots__ = ("arrays", "layout", "member", "name", "round", "told")
+    __slots__ = ("arrays", "member", "name", "paths", "round", "told")
 
     def __init__(
-        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+        self, name: N, paths: RoundPaths[N], arrays: Arrays[A], member: RoundHost[N, A]
     ) -> None:
         self.name = name
-        self.layout = layout
+        self.paths = paths
         self.arrays = arrays
         self.member = member
         self.round = 0  # the one it takes part in
@@ -117,13 +117,13 @@ class Part(ABC, Generic[N, A]):
         """Begin the next round. Only the first member does."""
 
     @abstractmethod
-    def receive(self, peer: N, message: Message[A]) -> None: ...
+    def receive(self, peer: N, message: RoundMessage[A]) -> None: ...
 
     @abstractmethod
     def awaited(self) -> Sequence[N]:
         """Whose word this member waits for, if the round lasts too long."""
 
-    def _finish(self, message: Info[A]) -> None:
+    def _finish(self, message: InfoMessage[A]) -> None:
         """The array of a finished round is here: it holds for good, once is enough."""
         if message.round > self.told:
             self.told = message.round

@@ -18,7 +18,7 @@ class StructuredCoordP(Gathering[N, A]):
     __slots__ = ()
 
     def _sources(self) -> Sequence[N]:
-        return self.layout.children[self.name]
+        return self.paths.children[self.name]
 
     def _next(self) -> N:
-        return self.layout.parent[self.name]
+        return self.paths.parent[self.name]

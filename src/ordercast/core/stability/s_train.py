@@ -13,32 +13,32 @@ from collections.abc import Sequence
 
 from ordercast.core.stability.arrays import A, Arrays
 from ordercast.core.stability.gathering import Gathering
-from ordercast.core.stability.rounds import Environment, Layout, Message, N, Start
+from ordercast.core.stability.rounds import N, RoundHost, RoundMessage, RoundPaths, StartMessage
 
 
 class StructuredTrain(Gathering[N, A]):
     __slots__ = ("_started",)
 
     def __init__(
-        self, name: N, layout: Layout[N], arrays: Arrays[A], member: Environment[N, A]
+        self, name: N, paths: RoundPaths[N], arrays: Arrays[A], member: RoundHost[N, A]
     ) -> None:
-        super().__init__(name, layout, arrays, member)
+        super().__init__(name, paths, arrays, member)
         self._started = False
 
     def _sources(self) -> Sequence[N]:
-        layout = self.layout
-        before = [layout.elder[self.name]] if self.name in layout.elder else []
-        return (*before, *layout.children[self.name][-1:])
+        paths = self.paths
+        before = [paths.elder[self.name]] if self.name in paths.elder else []
+        return (*before, *paths.children[self.name][-1:])
 
     def _next(self) -> N:
-        return self.layout.younger.get(self.name, self.layout.parent[self.name])
+        return self.paths.younger.get(self.name, self.paths.parent[self.name])
 
     def _take_part(self, number: int) -> None:
         super()._take_part(number)
         self._started = False
 
-    def _hear(self, peer: N, message: Message[A]) -> None:
-        if isinstance(message, Start):
+    def _hear(self, peer: N, message: RoundMessage[A]) -> None:
+        if isinstance(message, StartMessage):
             self._started = True
         super()._hear(peer, message)
 

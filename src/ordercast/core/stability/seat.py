@@ -10,23 +10,100 @@ children; otherwise a multicast is a message to each site.
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from ordercast.core.stability.arrays import LogArray, LogCounts
-from ordercast.core.stability.differences import Differences
 from ordercast.core.stability.manners import Manner
-from ordercast.core.stability.rounds import Ack, Environment, Layout, Message
+from ordercast.core.stability.rounds import (
+    AckMessage,
+    InfoMessage,
+    RoundHost,
+    RoundMessage,
+    RoundPaths,
+    StartMessage,
+)
 from ordercast.model.groups import Site
+from ordercast.model.limits import VECTOR_ENTRIES
 from ordercast.wire.frames import Item
-from ordercast.wire.stability import RoundItem
+from ordercast.wire.stability import RoundAck, RoundInfo, RoundItem, RoundStart
 
+Kind: TypeAlias = type[Any]
+"""`RoundStart`, `RoundAck` or `RoundInfo`: as it is on the wire."""
+
+_ARRAYS = LogCounts()
 _OF_ONE_START = 1 << 32  # rounds
 
 
-class Seat(Environment[Site, LogArray]):
+class Differences:
+    """Messages of rounds as items of a link, with arrays as differences.
+
+    To each peer, and of each kind, the last message is remembered: the next array goes as what has
+    changed in it since. The lane CONTROL hands items over once and in order, until either side
+    starts anew: then both forget what they had of each other, and the sender says its last message
+    again, with the whole array. Of older ones nothing is lost: a message of a later round takes
+    their place.
+    """
+
+    def __init__(self) -> None:
+        self._sent: dict[Site, dict[Kind, tuple[int, RoundMessage[LogArray]]]] = {}
+        self._heard: dict[Site, dict[Kind, tuple[int, LogArray]]] = {}
+
+    def told(self, peer: Site, message: RoundMessage[LogArray]) -> list[RoundItem]:
+        """The items that tell the peer the message."""
+        sent = self._sent.setdefault(peer, {})
+        if isinstance(message, StartMessage):
+            sent[RoundStart] = (0, message)
+            return [RoundStart(message.round)]
+        kind: Kind = RoundAck if isinstance(message, AckMessage) else RoundInfo
+        array = message.array
+        base, before = sent.get(kind, (0, None))
+        if before is not None and not isinstance(before, StartMessage):
+            if before.array.keys() <= array.keys():
+                array = _ARRAYS.difference(array, before.array)
+            else:
+                base = 0  # a difference cannot take entries away
+        counts = tuple([(group, *entry) for group, entry in array.items()])
+        items: list[RoundItem] = []
+        while len(counts) > VECTOR_ENTRIES:
+            items.append(kind(message.round, base, True, counts[:VECTOR_ENTRIES]))
+            counts = counts[VECTOR_ENTRIES:]
+            base += 1
+        sent[kind] = (base + 1, message)
+        items.append(kind(message.round, base, False, counts))
+        return items
+
+    def taken(self, peer: Site, item: RoundItem) -> RoundMessage[LogArray] | None:
+        """The message that an item ends; None: there is more to come, or it is of no use."""
+        if isinstance(item, RoundStart):
+            return StartMessage(item.round)
+        if not isinstance(item, (RoundAck, RoundInfo)):
+            return None
+        heard = self._heard.setdefault(peer, {})
+        number, before = heard.get(type(item), (0, {}))
+        if item.base not in (0, number):
+            return None  # it was made for one who had heard something else
+        changes: LogArray = {entry[0]: entry[1:] for entry in item.counts}
+        array = _ARRAYS.changed(before, changes) if item.base else changes
+        heard[type(item)] = (item.base + 1, array)
+        if item.more:
+            return None
+        return (
+            AckMessage(item.round, array)
+            if isinstance(item, RoundAck)
+            else InfoMessage(item.round, array)
+        )
+
+    def again(self, peer: Site) -> list[RoundMessage[LogArray]]:
+        """Either side has started anew: what must be told again."""
+        self._heard.pop(peer, None)
+        return [message for _, message in self._sent.pop(peer, {}).values()]
+
+
+class Seat(RoundHost[Site, LogArray]):
     def __init__(
         self,
         site: Site,
-        layout: Layout[Site],
+        paths: RoundPaths[Site],
         manner: Manner,
         send: Callable[[Site, Item], None],
         logs: Callable[[], LogArray],
@@ -35,25 +112,25 @@ class Seat(Environment[Site, LogArray]):
     ) -> None:
         """`logs`: how far this site's go now. `ended`: a round has, with this."""
         self.site = site
-        self.layout = layout
+        self.paths = paths
         self._manner = manner
         self._down_the_tree = manner.structured
         self._send = send
         self._logs = logs
         self._ended = ended
         self._differences = Differences()
-        self._here: deque[Message[LogArray]] = deque()  # sent to this site itself
+        self._here: deque[RoundMessage[LogArray]] = deque()  # sent to this site itself
         self._passed_on: dict[type, int] = {}  # of START and INFO: the last round
-        self.neighbours = dict.fromkeys(manner.neighbours(layout, site))
+        self.neighbours = dict.fromkeys(manner.neighbours(paths, site))
         self.above: Site | None = None  # towards the first
-        if site != layout.first:
-            self.above = layout.parent[site] if manner.structured else layout.first
+        if site != paths.first:
+            self.above = paths.parent[site] if manner.structured else paths.first
         self.below: dict[Site, None] = {}  # those for whom this site is that
         if manner.structured:
-            self.below = dict.fromkeys(layout.children[site])
+            self.below = dict.fromkeys(paths.children[site])
         elif self.above is None:
-            self.below = dict.fromkeys(other for other in layout.ring if other != site)
-        self.part = manner.part(site, layout, LogCounts(), self)
+            self.below = dict.fromkeys(other for other in paths.ring if other != site)
+        self.part = manner.part(site, paths, LogCounts(), self)
         self._earlier = 0 if self.above is not None else boot * _OF_ONE_START
         self.part.round = self.part.told = self._earlier
 
@@ -74,9 +151,9 @@ class Seat(Environment[Site, LogArray]):
 
     def receive(self, peer: Site, item: RoundItem) -> None:
         message = self._differences.taken(peer, item) if peer in self.neighbours else None
-        if message is None or not self._manner.speaks(self.layout, self.site, peer, message):
+        if message is None or not self._manner.speaks(self.paths, self.site, peer, message):
             return
-        if self._down_the_tree and not isinstance(message, Ack):
+        if self._down_the_tree and not isinstance(message, AckMessage):
             self._pass_on(message)
         self.part.receive(peer, message)
         self._hear()
@@ -85,10 +162,10 @@ class Seat(Environment[Site, LogArray]):
         for message in self._differences.again(peer):
             self.send(peer, message)
 
-    def _pass_on(self, message: Message[LogArray]) -> None:
+    def _pass_on(self, message: RoundMessage[LogArray]) -> None:
         if message.round > self._passed_on.get(type(message), 0):
             self._passed_on[type(message)] = message.round
-            for child in self.layout.children[self.site]:
+            for child in self.paths.children[self.site]:
                 self.send(child, message)
 
     def _hear(self) -> None:
@@ -101,18 +178,18 @@ class Seat(Environment[Site, LogArray]):
     def received(self) -> LogArray:
         return self._logs()
 
-    def send(self, peer: Site, message: Message[LogArray]) -> None:
+    def send(self, peer: Site, message: RoundMessage[LogArray]) -> None:
         if peer == self.site:  # a circle of one
             self._here.append(message)
             return
         for item in self._differences.told(peer, message):
             self._send(peer, item)
 
-    def multicast(self, message: Message[LogArray]) -> None:
+    def multicast(self, message: RoundMessage[LogArray]) -> None:
         if self._down_the_tree:
             self._pass_on(message)
         else:
-            for peer in self.layout.ring:
+            for peer in self.paths.ring:
                 if peer != self.site:
                     self.send(peer, message)
         self._here.append(message)

@@ -6,7 +6,7 @@ round once more as INFO, back to the first member. 2n rounds of one message each
 """
 
 from ordercast.core.stability.arrays import A
-from ordercast.core.stability.rounds import Ack, Info, Message, N, Part
+from ordercast.core.stability.rounds import AckMessage, InfoMessage, N, Part, RoundMessage
 
 
 class Train(Part[N, A]):
@@ -14,31 +14,31 @@ class Train(Part[N, A]):
 
     def begin(self) -> None:
         self.round += 1
-        self._pass_on(Ack(self.round, self.member.received()))
+        self._pass_on(AckMessage(self.round, self.member.received()))
 
-    def receive(self, peer: N, message: Message[A]) -> None:  # noqa: ARG002 only one sends to us
-        if isinstance(message, Ack):
-            if self.name == self.layout.first:
+    def receive(self, peer: N, message: RoundMessage[A]) -> None:  # noqa: ARG002 only one sends to us
+        if isinstance(message, AckMessage):
+            if self.name == self.paths.first:
                 self._came_round(message)
             elif message.round > self.round:
                 self.round = message.round
                 least = self.arrays.least([message.array, self.member.received()])
-                self._pass_on(Ack(self.round, least))
-        elif isinstance(message, Info) and message.round > self.told:
-            if self.name == self.layout.first and message.round > self.round:
+                self._pass_on(AckMessage(self.round, least))
+        elif isinstance(message, InfoMessage) and message.round > self.told:
+            if self.name == self.paths.first and message.round > self.round:
                 return  # nobody else begins rounds
             self._finish(message)
             self._pass_on(message)
 
-    def _came_round(self, message: Ack[A]) -> None:
+    def _came_round(self, message: AckMessage[A]) -> None:
         if message.round == self.round > self.told:
-            info = Info(self.round, message.array)
+            info = InfoMessage(self.round, message.array)
             self._finish(info)
             self._pass_on(info)
 
-    def _pass_on(self, message: Message[A]) -> None:
-        self.member.send(self.layout.after[self.name], message)
+    def _pass_on(self, message: RoundMessage[A]) -> None:
+        self.member.send(self.paths.after[self.name], message)
 
     def awaited(self) -> list[N]:
         """The next member; whether it is that one which keeps the train, it says itself."""
-        return [self.layout.after[self.name]] if self.round > self.told else []
+        return [self.paths.after[self.name]] if self.round > self.told else []

@@ -1,1 +1,1 @@
-"""What a client and a daemon say to each other over a local socket. Only those two enter."""
+"""The frames between clients and daemons over a local socket. Only `client` and `daemon` enter."""

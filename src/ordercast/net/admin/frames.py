@@ -67,7 +67,7 @@ class Send(Packed, frozen=True, tag=2):
 
 
 class Watch(Packed, frozen=True, tag=3):
-    """Tell what becomes of this client's messages, accepted on an earlier connection."""
+    """Say what becomes of a send of this client that was accepted on an earlier connection."""
 
     number: Ordinal
     group: Name
@@ -76,8 +76,8 @@ class Watch(Packed, frozen=True, tag=3):
 
 
 class Subscribe(Packed, frozen=True, tag=4):
-    """Deliveries from `start` on; None: from the first that is not confirmed. `observe`: for
-    somebody who looks on, whom nobody waits for. `attempt`: of what the client had before, or 0."""
+    """Deliveries from `start` on; None: from the first that is not confirmed. `observe`: for an
+    observer, whom nobody waits for. `attempt`: the last one that the client has heard of, or 0."""
 
     id: Ordinal
     start: Ordinal | None
@@ -86,7 +86,7 @@ class Subscribe(Packed, frozen=True, tag=4):
 
 
 class Grant(Packed, frozen=True, tag=5):
-    """So much more may be sent to the subscription; it has read everything up to `read`."""
+    """So much more may be sent to the subscription; the client has read up to `read`."""
 
     id: Ordinal
     messages: Natural
@@ -127,8 +127,8 @@ ClientFrame: TypeAlias = (
 
 
 class Targets(Packed, frozen=True, tag=9):
-    """Whom this site can send to, now: the roster, the groups, and the sites of each domain. In
-    the welcome, and again whenever it has changed."""
+    """What a client can send to now: the sites, the groups, and the sites of each domain. It is in
+    the welcome, and sent again whenever it has changed."""
 
     sites: tuple[Site, ...]
     groups: tuple[tuple[Group, tuple[Site, ...]], ...]
@@ -177,7 +177,7 @@ class SubscribedBatches(Packed, frozen=True, tag=5):
 
 
 class Shed(Packed, frozen=True, tag=8):
-    """In place of a batch: so many messages that this site's application will not get."""
+    """In place of a batch: so many messages were shed for this site's application."""
 
     id: int
     position: int
@@ -190,14 +190,14 @@ class Shed(Packed, frozen=True, tag=8):
 
 
 class Opened(Packed, frozen=True, tag=10):
-    """Between two batches of a subscription: what follows is of another epoch."""
+    """Between two batches of a subscription: an epoch opens."""
 
     id: int
     opened: EpochOpened
 
 
 class Rolled(Packed, frozen=True, tag=11):
-    """What was sent to a subscription behind a position never happened."""
+    """The deliveries of a subscription after a position are taken back."""
 
     id: int
     rolled: Rollback
@@ -211,7 +211,7 @@ class Answer(Packed, frozen=True, tag=6):
 
 
 class Failed(Packed, frozen=True, tag=7):
-    """What a request with this id, or a subscription, ended with."""
+    """A request with this id, or a subscription, ended with an error."""
 
     id: int
     kind: str

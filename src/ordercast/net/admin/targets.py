@@ -1,6 +1,6 @@
-"""Whom a client's site can send to: told by the daemon, so that mistakes are known at once.
+"""The groups and sites that a client can send to, so that mistakes are known at once.
 
-The daemon's word is final: what has changed since it told its clients, it refuses itself.
+The daemon's word is final: it refuses itself what has changed since it told its clients.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ def targets_of(layout: Layout) -> Targets:
     parts = tuple(_sites_of(layout, names) for names in components(layout.groups))
     if layout.whole and not layout.open:  # one tree, but lists of sites do not use that
         domains = parts
-    elif layout.absent:  # what they keep apart waits for them
+    elif layout.absent:  # a list that only absent sites hold together waits for them
         domains += parts
     return Targets(tuple(sorted(layout.roster)), tuple(layout.groups.items()), domains)
 
@@ -28,7 +28,7 @@ def _sites_of(layout: Layout, names: Iterable[Group]) -> tuple[Site, ...]:
 
 
 class KnownTargets:
-    """What a client was told last."""
+    """The targets that a client was sent last."""
 
     def __init__(self, site: Site) -> None:
         self.site = site

@@ -1,7 +1,7 @@
-"""One member of a benchmark, a process of its own, and the words it exchanges with who started it.
+"""One member of a benchmark, a process of its own, and what it says to the process that started it.
 
 Lines of JSON: started → warm → warmed → go → sent → total → result. The system that is measured is
-a `BenchTarget`; ours is in `bench_node`.
+a `BenchTarget`.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ordercast.net.bench.meter import SAMPLE_EVERY, Meter, pool, stamp
+from ordercast.net.daemon.daemon import loop_factory
 
 BATCH_BYTES = 65_536
 _BETWEEN_S = 0.002  # looks whether all has come
@@ -19,7 +20,7 @@ _LEAST_SLEEP_S = 0.001  # as finely as event loops keep time
 
 
 class BenchTarget(Protocol):
-    """A system under load. What it is given goes to the meter."""
+    """A system under load, at one member. What is delivered to it goes to the meter."""
 
     async def start(self) -> None: ...
 
@@ -35,8 +36,8 @@ class BenchTarget(Protocol):
 class Load:
     """Sends until told to stop: as fast as it may, or at an even rate of its own."""
 
-    def __init__(self, member: BenchTarget, size: int, *, batch: bool, rate: float) -> None:
-        self.member = member
+    def __init__(self, target: BenchTarget, size: int, *, batch: bool, rate: float) -> None:
+        self.target = target
         self.batch = batch
         self.rate = rate
         self.sent = 0
@@ -54,10 +55,10 @@ class Load:
 
     async def one(self) -> None:
         self.sent += 1
-        await self.member.send(stamp(self._pool[0]))
+        await self.target.send(stamp(self._pool[0]))
 
     async def _messages(self) -> None:
-        send, payloads, sent = self.member.send, self._pool, self.sent
+        send, payloads, sent = self.target.send, self._pool, self.sent
         most = len(payloads) - 1
         while not self.stopped:
             sent += 1  # which is also its seq
@@ -73,7 +74,7 @@ class Load:
             at = (at + count) % (len(payloads) - count + 1)
             batch[0] = stamp(batch[0])
             self.sent += count
-            await self.member.send_many(batch)
+            await self.target.send_many(batch)
 
     async def _evenly(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -85,29 +86,29 @@ class Load:
                 self.sent += 1
                 payload = stamp(payloads[self.sent & most])
                 if self.batch:
-                    await self.member.send_many([payload])
+                    await self.target.send_many([payload])
                 else:
-                    await self.member.send(payload)
+                    await self.target.send(payload)
             next_at = begun + (self.sent + 1 - before) / self.rate
             await asyncio.sleep(max(_LEAST_SLEEP_S, next_at - clock()))
 
 
-async def take_part(spec: dict[str, Any], member: BenchTarget, meter: Meter) -> None:
+async def take_part(spec: dict[str, Any], target: BenchTarget, meter: Meter) -> None:
     """`spec`: payload, batch, rate (of this member, 0: as fast as it may), members."""
     loop = asyncio.get_running_loop()
-    load = Load(member, spec["payload"], batch=spec["batch"], rate=spec["rate"])
+    load = Load(target, spec["payload"], batch=spec["batch"], rate=spec["rate"])
 
     async def heard(word: str) -> Any:
         line = await loop.run_in_executor(None, sys.stdin.readline)
         if not line:
-            raise SystemExit(1)  # who started us has gone
+            raise SystemExit(1)  # the process that started us has gone
         return json.loads(line)[word]
 
     async def all_here(count: int) -> None:
         while meter.count < count:
             await asyncio.sleep(_BETWEEN_S)
 
-    await member.start()
+    await target.start()
     _say(started=True)
     await heard("warm")
     await load.one()
@@ -127,7 +128,7 @@ async def take_part(spec: dict[str, Any], member: BenchTarget, meter: Meter) -> 
     await all_here(await heard("total"))
     _say(result=meter.result())
     await heard("end")
-    await member.close()
+    await target.close()
 
 
 def _say(**words: Any) -> None:
@@ -135,13 +136,5 @@ def _say(**words: Any) -> None:
 
 
 def run_member(main: Callable[[], Any]) -> None:
-    """On uvloop where the extra `fast` is installed."""
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    try:
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    except ImportError:
-        pass
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(main())

@@ -1,7 +1,7 @@
 """`ordercast bench`: real processes on this machine's loopback, under load, timed and compared.
 
-`run_members` conducts any system's members (`bench_member`) through a run; `run_bench` does so with
-sites of ours, with a cluster file, certificates and stores in a directory of its own.
+`run_members` conducts the members of any system through a run. `run_bench` does so with sites of
+ours: it makes a cluster file, certificates and stores in a directory of its own.
 """
 
 import json

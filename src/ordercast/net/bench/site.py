@@ -1,6 +1,6 @@
 """A site of ours as a member of a benchmark, by the public face alone.
 
-`python -m ordercast.net.bench.site SPEC` (JSON); started by `net.bench`.
+Run as `python -m ordercast.net.bench.site SPEC`, with the spec in JSON.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from typing import Any
 from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.bench.member import run_member, take_part
 from ordercast.net.bench.meter import SAMPLE_EVERY, Meter
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 
 GROUP = "all"
 _CONFIRM_EVERY_S = 0.05
 
 
-class NodeMember:
+class NodeTarget:
     def __init__(self, spec: dict[str, Any], meter: Meter) -> None:
         self._spec = spec
         self._meter = meter
@@ -69,12 +69,12 @@ class NodeMember:
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        await self._node.abandon()
+        await site_of(self._node).abandon()
 
 
 async def _main(spec: dict[str, Any]) -> None:
     meter = Meter()
-    await take_part(spec, NodeMember(spec, meter), meter)
+    await take_part(spec, NodeTarget(spec, meter), meter)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class DaemonConnection:
         self._wire: Wire | None = None
         self._lost: asyncio.Event = asyncio.Event()
         self._welcomed = False  # on this connection, or the last
-        self._told = ""  # why the daemon closes it
+        self._farewell = ""  # why the daemon closes it
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -74,7 +74,7 @@ class DaemonConnection:
         while self.refused is None:
             self._lost = asyncio.Event()
             self._welcomed = False
-            self._told = ""
+            self._farewell = ""
             try:
                 _, self._wire = await loop.create_unix_connection(
                     lambda: Wire(decode_reply, self._frame, self._gone), socket_path(self.path)
@@ -102,7 +102,7 @@ class DaemonConnection:
 
     def _frame(self, _: Wire, frame: DaemonFrame) -> None:
         if isinstance(frame, DaemonRefusal):
-            self._told = frame.reason
+            self._farewell = frame.reason
             if frame.final:
                 self.refused = Error(f"{self.path}: {frame.reason}")
                 self._on_down()
@@ -121,7 +121,7 @@ class DaemonConnection:
         if wire.failure:
             self.trouble = wire.failure
         else:
-            self.trouble = self._told or "the connection broke"
+            self.trouble = self._farewell or "the connection broke"
         if self.up:
             self.up = False
             self.down_since = time.monotonic()

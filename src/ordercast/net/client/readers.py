@@ -1,10 +1,10 @@
-"""A client's reading of deliveries: bounded by what it has granted, resumed where it was."""
+"""A client's readers of deliveries: bounded by what they grant, resumed where they were."""
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
@@ -18,7 +18,7 @@ AHEAD_BYTES = 4 * 1024 * 1024
 
 
 class ClientSubscription:
-    """One `batches()` of the application."""
+    """What one reader of the application has asked its daemon for, and has not read yet."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ClientSubscription:
         self._error: Exception | None = None
 
     def subscribe(self) -> None:
-        """On a new connection. What is here already counts against the grant."""
+        """Ask on a new connection. Batches that are here already count against the grant."""
         held = sum(_count(batch) for batch in self._batches)
         size = sum(_size(batch) for batch in self._batches)
         self._used = [0, 0]
@@ -66,8 +66,8 @@ class ClientSubscription:
         self._wake()
 
     def _opened(self, opened: EpochOpened) -> None:
-        """It stands between two positions, and is told again on a new connection: epochs that a
-        site sees open grow, so their numbers tell which."""
+        """An opening stands between two positions, and is sent again on a new connection. The
+        epochs that a site opens grow, so the number says whether it is news."""
         if opened.epoch <= self._epoch or (
             self.next is not None and opened.position != self.next - 1
         ):
@@ -140,34 +140,19 @@ def _size(batch: StreamBatch) -> int:
     return len(batch.placed.batch.body) if isinstance(batch, DeliveredBatch) else 0
 
 
-class SubscribingClient(Protocol):
-    """The client, for its readers."""
-
-    def begin_reading(
-        self, start: int | None, observe: bool, attempt: int | None
-    ) -> ClientSubscription: ...
-
-    def end_reading(self, incoming: ClientSubscription) -> None: ...
-
-
 I = TypeVar("I")  # noqa: E741 - of items
 
 
-class ClientReading(ABC, Generic[I]):
-    """As a node's: no generator, because those end when an `anext` is cancelled."""
+class ClientReader(ABC, Generic[I]):
+    """An `async for` over a daemon's deliveries; `begin` subscribes, `end` gives that up. No
+    generator, because those end when an `anext` is cancelled."""
 
     def __init__(
-        self,
-        client: SubscribingClient,
-        start: int | None,
-        observe: bool,
-        attempt: int | None = None,
+        self, begin: Callable[[], ClientSubscription], end: Callable[[ClientSubscription], None]
     ) -> None:
-        self._client = client
-        self._start = start
-        self._observe = observe
-        self._attempt = attempt
-        self._incoming: ClientSubscription | None = None
+        self._begin = begin
+        self._end = end
+        self._subscription: ClientSubscription | None = None
         self._closed = False
 
     def __aiter__(self) -> Self:
@@ -180,38 +165,39 @@ class ClientReading(ABC, Generic[I]):
     async def _batch(self) -> StreamBatch:
         if self._closed:
             raise StopAsyncIteration
-        if self._incoming is None:
-            self._incoming = self._client.begin_reading(self._start, self._observe, self._attempt)
-        return await self._incoming.following()
+        if self._subscription is None:
+            self._subscription = self._begin()
+        return await self._subscription.following()
 
     async def aclose(self) -> None:
+        """Stop reading: nobody waits for this reader any more. Raises nothing."""
         self._leave()
 
     def _leave(self) -> None:
         self._closed = True
-        if self._incoming is not None:
-            self._client.end_reading(self._incoming)
-            self._incoming = None
+        if self._subscription is not None:
+            self._end(self._subscription)
+            self._subscription = None
 
     def __del__(self) -> None:
-        if self._incoming is not None:
+        if self._subscription is not None:
             self._leave()
 
 
-class ClientBatches(ClientReading[StreamBatch]):
+class ClientBatches(ClientReader[StreamBatch]):
+    """What `Client.batches` iterates over."""
+
     async def __anext__(self) -> StreamBatch:
         return await self._batch()
 
 
-class ClientDeliveries(ClientReading[StreamItem]):
+class ClientDeliveries(ClientReader[StreamItem]):
+    """What `Client.deliveries` iterates over."""
+
     def __init__(
-        self,
-        client: SubscribingClient,
-        start: int | None,
-        observe: bool,
-        attempt: int | None = None,
+        self, begin: Callable[[], ClientSubscription], end: Callable[[ClientSubscription], None]
     ) -> None:
-        super().__init__(client, start, observe, attempt)
+        super().__init__(begin, end)
         self._items: Iterator[StreamItem] = iter(())
 
     async def __anext__(self) -> StreamItem:
@@ -226,5 +212,6 @@ class ClientDeliveries(ClientReading[StreamItem]):
                 return item
 
     async def aclose(self) -> None:
+        """Stop reading: nobody waits for this reader any more. Raises nothing."""
         self._items = iter(())
         await super().aclose()

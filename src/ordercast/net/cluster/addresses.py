@@ -1,4 +1,4 @@
-"""Addresses of sites: reading them, which are allowed without certificates, what went wrong there."""
+"""Addresses of sites: how they are read, which need no certificates, and what went wrong there."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address

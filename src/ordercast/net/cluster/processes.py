@@ -1,7 +1,7 @@
 """Daemons as local processes: who runs, starting, stopping, and never the wrong process.
 
-A daemon writes `DIR/SITE.pid`: its process id and when that process started. Ids are used again
-by the system, so a process is touched only if both agree.
+A daemon writes `DIR/SITE.pid`: its process id and when that process started. The system uses ids
+again, so a process is signalled only if both agree.
 """
 
 import contextlib
@@ -95,7 +95,7 @@ def all_running(cluster: Cluster, directory: Path) -> list[Running]:
 
 
 def sites_here(cluster: Cluster, directory: Path) -> list[Site]:
-    """Those of the cluster file, and those that were added since and have something here."""
+    """The sites of the cluster file, and sites that were added since and have a file here."""
     found = dict.fromkeys(cluster.sites)
     for suffix in (".db", ".pid"):
         for path in directory.glob(f"*{suffix}"):
@@ -106,13 +106,13 @@ def sites_here(cluster: Cluster, directory: Path) -> list[Site]:
 
 
 def require_site(cluster: Cluster, site: Site, directory: Path) -> None:
-    """A site of the file, or one that was added and has something in the directory."""
+    """ConfigError unless it is a site of the file, or was added and has a file in the directory."""
     if site not in sites_here(cluster, directory):
         cluster.site(site)
 
 
 def retired_file(directory: Path, site: Site) -> Path:
-    """Is there when the site has heard that it is retired: nothing starts it by itself then."""
+    """A file that is there once the site has heard that it is retired: it is not started then."""
     return directory / f"{site}.retired"
 
 
@@ -139,7 +139,7 @@ def command_of(cluster: Cluster, site: Site, directory: Path) -> list[str]:
 
 
 class _Logged(subprocess.Popen[bytes]):
-    """A child whose words go to its log, from `said_from` on."""
+    """A child that writes to its log, from byte `said_from` on."""
 
     said_from = 0
 
@@ -171,7 +171,7 @@ def _spawn(cluster: Cluster, site: Site, directory: Path, detached: bool) -> Chi
 
 
 def make_directory(directory: Path) -> None:
-    """For the user who runs the daemons alone: whoever reads a store reads the messages."""
+    """Closed to other users: a store holds the messages."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -229,7 +229,7 @@ def ending(code: int) -> str:
 
 
 def abandon(started: Iterable[Child]) -> None:
-    """Stop children of ours, kindly and then not."""
+    """Stop our children: SIGTERM, then SIGKILL for those that take too long."""
     children = [child for child in started if child.poll() is None]
     for process in children:
         process.terminate()

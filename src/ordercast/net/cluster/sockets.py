@@ -1,5 +1,5 @@
-"""Unix sockets at paths: systems take a hundred bytes of path, and leave dead files behind. Closing
-a server, whatever it listens on."""
+"""Unix sockets at paths, which are at most a hundred bytes and stay behind when a process dies; and
+closing a server, whatever it listens on."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ LONGEST_PATH = 103  # bytes, of the system that takes least
 
 
 def socket_path(path: Path) -> str:
-    """A way to write the path that fits; the one from here if that is shorter."""
+    """The path, or the path relative to the working directory if that is shorter."""
     ways = [str(path), os.path.relpath(path)]
     best = min(ways, key=lambda way: len(os.fsencode(way)))
     if len(os.fsencode(best)) > LONGEST_PATH:
@@ -26,7 +26,7 @@ def socket_path(path: Path) -> str:
 
 
 def remove_stale(path: Path) -> None:
-    """Remove a socket that nobody listens on; anything else in its place is the user's."""
+    """Remove a socket that nobody listens on; any other file in its place is the user's."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -51,8 +51,7 @@ def answers(path: Path) -> bool:
 
 
 async def close_server(server: asyncio.Server) -> None:
-    """asyncio's loop loses a connection that it has accepted and not yet handed over when its
-    server closes: first let those come up."""
+    """First let accepted connections come up: asyncio's loop loses those when a server closes."""
     loop = asyncio.get_running_loop()
     if isinstance(loop, asyncio.SelectorEventLoop):
         for listening in server.sockets:

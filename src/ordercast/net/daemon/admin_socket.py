@@ -1,8 +1,8 @@
 """The daemon's side of the admin socket: clients send through its site and read its deliveries.
 
-A client is known by a random id and numbers what it sends. What it repeats after a broken
-connection is recognised: by the session, which outlives connections, or, when the daemon has been
-restarted in between, by the store, where the number is written together with the accepted batch.
+A client has a random id and numbers what it sends. A send that is repeated after a broken
+connection is recognised: by the client's session, which outlives connections, or, after a restart
+of the daemon, by the store, where the number is written together with the accepted batch.
 """
 
 import asyncio
@@ -41,7 +41,8 @@ from ordercast.net.admin.targets import targets_of
 from ordercast.net.cluster.sockets import remove_stale, socket_path
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.subscription import Subscription, observed
-from ordercast.net.site.node import Node
+from ordercast.net.site.running import RunningSite
+from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.admin")
 
@@ -59,15 +60,15 @@ _NUMBERS = re.compile(r"\d+")
 class AdminSocket:
     """Listens on `DIR/SITE.sock`; open to the user who runs the daemon only."""
 
-    def __init__(self, node: Node, path: Path, limits: ClientLimits) -> None:
-        self.node = node
+    def __init__(self, site: RunningSite, path: Path, limits: ClientLimits) -> None:
+        self.site = site
         self.path = path
         self.limits = limits
         self._server: asyncio.Server | None = None
         self._closed = False
         self._connections: dict[Wire, _Connection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
-        self._said: dict[str, None] = {}  # why clients were dropped
+        self._complaints: dict[str, None] = {}  # causes for which clients were dropped
 
     async def start(self) -> None:
         remove_stale(self.path)
@@ -80,12 +81,12 @@ class AdminSocket:
         finally:
             os.umask(before)
         self.path.chmod(0o600)
-        self.node.on_layout.append(self._layout_changed)
+        self.site.on_layout.append(self._layout_changed)
 
     async def close(self) -> None:
-        """Who has connected is told; who comes later finds no socket, and waits for the next
-        daemon. Nobody may be left between: a connection that is accepted when its server closes
-        is kept by the event loop, open and without an owner."""
+        """Connected clients are told; a later client finds no socket, and waits for the next
+        daemon. The turns before the server closes let every accepted connection come up: the event
+        loop keeps one that has not, open and without an owner."""
         self._closed = True
         with contextlib.suppress(OSError):
             self.path.unlink()
@@ -94,7 +95,7 @@ class AdminSocket:
         for session in self._sessions.values():
             session.close()
         if self._server is not None:
-            self.node.on_layout.remove(self._layout_changed)
+            self.site.on_layout.remove(self._layout_changed)
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
             self._server.close()
@@ -134,15 +135,15 @@ class AdminSocket:
         self._tidy()
 
     def _complain(self, failure: str) -> None:
-        """Once per cause: numbers in it do not make it another one."""
+        """Log each cause once; other numbers do not make another cause."""
         cause = _NUMBERS.sub("…", failure)[:100]
-        if cause not in self._said and len(self._said) < MOST_CAUSES:
-            self._said[cause] = None
+        if cause not in self._complaints and len(self._complaints) < MOST_CAUSES:
+            self._complaints[cause] = None
             _log.warning("a client was dropped: %s", failure)
 
     def _layout_changed(self) -> None:
         if self._connections:
-            targets = targets_of(self.node.core.layout)
+            targets = targets_of(self.site.core.layout)
             for connection in list(self._connections.values()):
                 connection.tell_targets(targets)
 
@@ -151,7 +152,7 @@ class AdminSocket:
     def session(self, client: bytes, wire: Wire) -> ClientSession:
         session = self._sessions.pop(client, None)
         if session is None:
-            session = ClientSession(self.node, client, self.limits)
+            session = ClientSession(self.site, client, self.limits)
         self._sessions[client] = session  # the latest last
         session.attach(wire)
         return session
@@ -173,7 +174,7 @@ class _Connection:
 
     def __init__(self, admin: AdminSocket, wire: Wire) -> None:
         self.admin = admin
-        self.node = admin.node
+        self.site = admin.site
         self.wire = wire
         self.session: ClientSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
@@ -221,27 +222,27 @@ class _Connection:
 
     def _hello(self, hello: ClientHello) -> None:
         self._deadline.cancel()
-        node = self.node
+        site = self.site
         if self.session is not None:
             self.wire.fail("it said hello twice")
         elif hello.version != VERSION:
             self.close(f"this daemon speaks version {VERSION}, not {hello.version}", final=True)
-        elif (hello.cluster, hello.site) != (node.cluster.name, node.site):
+        elif (hello.cluster, hello.site) != (site.cluster.name, site.site):
             self.close(
-                f"this is site {node.site!r} of cluster {node.cluster.name!r}, not"
+                f"this is site {site.site!r} of cluster {site.cluster.name!r}, not"
                 f" {hello.site!r} of {hello.cluster!r}",
                 final=True,
             )
         else:
             limits = self.admin.limits
             self.session = self.admin.session(hello.client, self.wire)
-            self._targets = targets_of(node.core.layout)
+            self._targets = targets_of(site.core.layout)
             self.wire.send(
                 Welcome(
                     VERSION,
-                    node.site,
-                    node.boot,
-                    node.incarnation,
+                    site.site,
+                    site.boot,
+                    site.incarnation,
                     limits.messages,
                     limits.bytes,
                     self._targets,
@@ -249,7 +250,7 @@ class _Connection:
             )
 
     def tell_targets(self, targets: Targets) -> None:
-        """Most records change nothing that a client is told."""
+        """Most changes of the layout change no target."""
         if self._targets is not None and targets != self._targets:
             self._targets = targets
             self.wire.send(targets)
@@ -267,7 +268,7 @@ class _Connection:
         self._subscriptions[frame.id] = subscription
 
     def _begin(self, frame: Subscribe) -> Subscription:
-        stream = self.node.stream
+        stream = self.site.stream
         attempt = frame.attempt or None
         if frame.observe:
             seen = observed(stream, frame.start, attempt)
@@ -284,13 +285,13 @@ class _Connection:
         body = b""
         try:
             if isinstance(frame, Confirm):
-                await self.node.confirm(frame.position, frame.attempt or None)
+                await self.site.confirm(frame.position, frame.attempt or None)
             elif isinstance(frame, Change):
-                await self.node.change(*frame.edits, name=frame.name)
-                # Before the answer: who asked may send to a new group at once.
-                self.tell_targets(targets_of(self.node.core.layout))
+                await self.site.change(frame.edits, frame.name)
+                # Before the answer: the client may send to a new group at once.
+                self.tell_targets(targets_of(self.site.core.layout))
             else:
-                body = msgspec.json.encode(await self.node.status())
+                body = msgspec.json.encode(status_of(self.site))
         except Error as error:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:

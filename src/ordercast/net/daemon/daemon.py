@@ -27,7 +27,8 @@ from ordercast.net.daemon.admin_socket import AdminSocket
 from ordercast.net.daemon.http import Http
 from ordercast.net.daemon.operator_log import OperatorLog
 from ordercast.net.daemon.session import ClientLimits
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import open_site
+from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.daemon")
@@ -35,12 +36,12 @@ _log = logging.getLogger("ordercast.net.daemon")
 CLOSE_S = 2.0  # for what is under way when a signal comes; the store keeps the rest
 
 OnEvent = Callable[[str, dict[str, Any]], None]
-"""Told of events: a kind and what belongs to it."""
+"""Called with events: a kind, and its fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateSite:
-    """What the cluster file does not say of a site that was added later; its store keeps the
+    """What the cluster file does not say of a site that was added later. Its store keeps the
     address."""
 
     address: str = ""
@@ -48,18 +49,18 @@ class LateSite:
 
 
 def run_daemon(
-    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, given: LateSite | None = None
+    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite | None = None
 ) -> None:
     """Serve until SIGTERM or SIGINT. Errors are of one line; the site's store is closed then."""
-    given = given or LateSite()
-    if not given.address:
+    late = late or LateSite()
+    if not late.address:
         require_site(cluster, site, directory)
     make_directory(directory)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(cluster, site, directory, tell, given))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(cluster, site, directory, tell, late))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop where the extra `fast` is installed."""
     try:
         import uvloop
@@ -70,19 +71,18 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(
-    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, given: LateSite
+    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite
 ) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    opening = Node.open(cluster, site, dir=directory, embedded=False, address=given.address)
-    node = await opening.__aenter__()
+    node = await open_site(cluster, site, directory, embedded=False, address=late.address)
     unflushed = ""
     try:
         async with contextlib.AsyncExitStack() as stack:
-            await _open_faces(stack, node, directory, given)
-            layout = _LayoutNotes(node, directory, tell)
+            await _open_faces(stack, node, directory, late)
+            layout = _LayoutLog(node, directory, tell)
             stack.callback(layout.close)
             watcher = OperatorLog(node, tell)
             stack.callback(watcher.close)
@@ -104,7 +104,7 @@ async def _serve(
 
 
 async def _open_faces(
-    stack: contextlib.AsyncExitStack, node: Node, directory: Path, given: LateSite
+    stack: contextlib.AsyncExitStack, node: RunningSite, directory: Path, late: LateSite
 ) -> None:
     limits = node.cluster.limits
     admin = AdminSocket(
@@ -116,17 +116,17 @@ async def _open_faces(
     stack.push_async_callback(admin.close)
     write_pid(directory, node.site)
     written = node.cluster.sites.get(node.site)
-    address = given.metrics or (None if written is None else written.metrics)
+    address = late.metrics or (None if written is None else written.metrics)
     if address is not None:
         http = Http(lambda: status_of(node), address, node.site)
         await http.start()
         stack.push_async_callback(http.close)
 
 
-class _LayoutNotes:
-    """Says which epoch the site is in, and notes when it hears that it is retired."""
+class _LayoutLog:
+    """Says which epoch the site is in, and keeps a file when the site hears that it is retired."""
 
-    def __init__(self, node: Node, directory: Path, tell: OnEvent) -> None:
+    def __init__(self, node: RunningSite, directory: Path, tell: OnEvent) -> None:
         self.node = node
         self.directory = directory
         self.tell = tell
@@ -166,7 +166,7 @@ class _LayoutNotes:
         self.tell("epoch", {"epoch": epoch, "protocol": home.protocol, "groups": groups})
 
 
-def _tell_started(node: Node, tell: OnEvent) -> None:
+def _tell_started(node: RunningSite, tell: OnEvent) -> None:
     host, port = node.address
     _log.info(
         "site %s of cluster %s: listening on %s port %d, process %d, start %d, position %d",

@@ -1,13 +1,15 @@
 """A site's status as Prometheus metrics (the extra `metrics`)."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 NEEDS_EXTRA: Final = "metrics need the extra 'metrics' (pip install 'ordercast[metrics]')"
+
+_Labels: TypeAlias = tuple[str, ...]
 
 # Name, what it tells, where the status has it.
 _GAUGES = (
@@ -44,11 +46,14 @@ _STABILITY_COUNTERS = (
     ("stability_seconds", "Their times to stable, added up", "all_to_stable_ms", 1e-3),
 )
 _LINK_COUNTERS = (
-    ("link_connections", "Connections made to or by the peer", "connections", ()),
-    ("link_mistakes", "Times that the peer said what it may not", "mistakes", ()),
-    ("link_bytes", "Bytes over the link", "bytes", ("in", "out")),
-    ("link_frames", "Frames over the link", "frames", ("in", "out")),
+    ("link_connections", "Connections made to or by the peer", "connections"),
+    ("link_mistakes", "Times that the peer said what it may not", "mistakes"),
 )
+_LINK_TRAFFIC = (
+    ("link_bytes", "Bytes over the link", "bytes"),
+    ("link_frames", "Frames over the link", "frames"),
+)
+_DIRECTIONS = ("in", "out")
 
 
 def exposition(status: dict[str, Any]) -> bytes | None:
@@ -70,21 +75,12 @@ def exposition(status: dict[str, Any]) -> bytes | None:
 
 
 def _families(status: dict[str, Any]) -> "Iterator[Metric]":
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    own = {"cluster": status["cluster"], "site": status["site"]}
-    names, values = list(own), list(own.values())
-
-    def gauge(name: str, help_text: str, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
-        return GaugeMetricFamily(f"ordercast_{name}", help_text, labels=[*names, *labels])
-
+    make = _Families({"cluster": status["cluster"], "site": status["site"]})
     for name, help_text, path in _GAUGES:
         value: Any = status
         for key in path:
             value = value[key]
-        family = gauge(name, help_text)
-        family.add_metric(values, float(value))
-        yield family
+        yield make.gauge(name, help_text, value)
     for name, help_text, value in (
         ("manager", "1 while this site leads the voters", status["manager"] == status["site"]),
         ("open_epochs", "Domains of the cluster, each in its epoch", len(status["epochs"])),
@@ -93,85 +89,102 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         ("present", "1 while this site takes part in its groups", _is_present(status)),
         ("flushing", "1 while epochs are closed because of a failure", bool(status["flush"])),
     ):
-        family = gauge(name, help_text)
-        family.add_metric(values, float(value))
-        yield family
-    suspect = gauge("suspect", "1 for each site whose silence is unusual; at the manager", ("of",))
-    for site in status["suspects"]:
-        suspect.add_metric([*values, site], 1.0)
-    yield suspect
-    away = gauge("excluded", "1 for each site that is excluded, as far as is known", ("of",))
-    for site in status["excluded"]:
-        away.add_metric([*values, site], 1.0)
-    yield away
-    frozen = gauge("frozen", "1 for each group whose members are all excluded", ("group",))
-    for group in status["frozen"]:
-        frozen.add_metric([*values, group], 1.0)
-    yield frozen
-    failed = gauge("store_failed", "1 while the store cannot be written")
-    failed.add_metric(values, float(status["store"]["failed"] is not None))
-    yield failed
-    held = gauge("window_held_by", "1 for each site that holds this site's window", ("by",))
-    for site in status["window"]["held_by"]:
-        held.add_metric([*values, site], 1.0)
-    yield held
-    stability = status["stability"]
-    for name, help_text, key, unit in _STABILITY:
-        family = gauge(name, help_text, ("tracker",))
-        family.add_metric([*values, stability["tracker"]], stability.get(key, 0) * unit)
-        yield family
-    for name, help_text, key, unit in _STABILITY_COUNTERS:
-        total = CounterMetricFamily(f"ordercast_{name}", help_text, labels=[*names, "tracker"])
-        total.add_metric([*values, stability["tracker"]], stability.get(key, 0) * unit)
-        yield total
-    awaited = gauge("stability_waits_for", "1 for each site that a round waits for", ("of",))
-    for site in stability.get("waits_for", ()):
-        awaited.add_metric([*values, site], 1.0)
-    yield awaited
-    behind = gauge("stability_held_by", "1 for each site that holds stability back", ("by",))
-    for site in stability.get("held_by", ()):
-        behind.add_metric([*values, site], 1.0)
-    yield behind
-    yield from _disseminated(status["dissemination"], names, values)
+        yield make.gauge(name, help_text, value)
+    yield make.flags(
+        "suspect", "1 for each site whose silence is unusual; at the manager", "of",
+        status["suspects"],
+    )  # fmt: skip
+    yield make.flags(
+        "excluded", "1 for each site that is excluded, as far as is known", "of",
+        status["excluded"],
+    )  # fmt: skip
+    yield make.flags(
+        "frozen", "1 for each group whose members are all excluded", "group", status["frozen"]
+    )
+    failed = status["store"]["failed"] is not None
+    yield make.gauge("store_failed", "1 while the store cannot be written", failed)
+    yield make.flags(
+        "window_held_by", "1 for each site that holds this site's window", "by",
+        status["window"]["held_by"],
+    )  # fmt: skip
+    yield from _stability(make, status["stability"])
+    yield from _dissemination(make, status["dissemination"])
     for which in ("value", "limit"):
-        queue = gauge(f"queue_{which}", f"The {which} of each queue", ("queue",))
-        for each in status["queues"]:
-            queue.add_metric([*values, each["name"]], float(each[which]))
-        yield queue
-    up = gauge("link_up", "1 while there is a connection with the peer", ("peer",))
-    for link in status["links"]:
-        up.add_metric([*values, link["peer"]], float(link["state"] == "connected"))
-    yield up
-    for name, help_text, field, directions in _LINK_COUNTERS:
-        labels = ["peer", "direction"] if directions else ["peer"]
-        counter = CounterMetricFamily(f"ordercast_{name}", help_text, labels=[*names, *labels])
-        for link in status["links"]:
-            if not directions:
-                counter.add_metric([*values, link["peer"]], float(link[field]))
-            for direction in directions:
-                counter.add_metric(
-                    [*values, link["peer"], direction], float(link[f"{field}_{direction}"])
-                )
-        yield counter
+        values = [((queue["name"],), queue[which]) for queue in status["queues"]]
+        yield make.gauges(f"queue_{which}", f"The {which} of each queue", ("queue",), values)
+    yield from _links(make, status["links"])
 
 
-def _disseminated(told: dict[str, Any], names: list[str], values: list[str]) -> "Iterator[Metric]":
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+def _stability(make: "_Families", stability: dict[str, Any]) -> "Iterator[Metric]":
+    tracker = (stability["tracker"],)
+    for name, help_text, key, unit in _STABILITY:
+        values = [(tracker, stability.get(key, 0) * unit)]
+        yield make.gauges(name, help_text, ("tracker",), values)
+    for name, help_text, key, unit in _STABILITY_COUNTERS:
+        values = [(tracker, stability.get(key, 0) * unit)]
+        yield make.counters(name, help_text, ("tracker",), values)
+    yield make.flags(
+        "stability_waits_for", "1 for each site that a round waits for", "of",
+        stability.get("waits_for", ()),
+    )  # fmt: skip
+    yield make.flags(
+        "stability_held_by", "1 for each site that holds stability back", "by",
+        stability.get("held_by", ()),
+    )  # fmt: skip
 
-    served = GaugeMetricFamily(
-        "ordercast_served_by",
-        "1 for each peer, by the way it is served",
-        labels=[*names, "peer", "way"],
+
+def _dissemination(make: "_Families", status: dict[str, Any]) -> "Iterator[Metric]":
+    served = [(way, 1) for way in status.get("ways", {}).items()]
+    yield make.gauges(
+        "served_by", "1 for each peer, by the way it is served", ("peer", "way"), served
     )
-    for peer, way in told.get("ways", {}).items():
-        served.add_metric([*values, peer, way], 1.0)
-    yield served
-    counts = CounterMetricFamily(
-        "ordercast_dissemination", "What goes to many, by what is counted", labels=[*names, "what"]
-    )
-    for what, count in told.get("counts", {}).items():
-        counts.add_metric([*values, what], float(count))
-    yield counts
+    counts = [((what,), count) for what, count in status.get("counts", {}).items()]
+    yield make.counters("dissemination", "What goes to many, by what is counted", ("what",), counts)
+
+
+def _links(make: "_Families", links: list[dict[str, Any]]) -> "Iterator[Metric]":
+    up = [((link["peer"],), link["state"] == "connected") for link in links]
+    yield make.gauges("link_up", "1 while there is a connection with the peer", ("peer",), up)
+    for name, help_text, field in _LINK_COUNTERS:
+        counts = [((link["peer"],), link[field]) for link in links]
+        yield make.counters(name, help_text, ("peer",), counts)
+    for name, help_text, field in _LINK_TRAFFIC:
+        traffic = [((link["peer"], d), link[f"{field}_{d}"]) for link in links for d in _DIRECTIONS]
+        yield make.counters(name, help_text, ("peer", "direction"), traffic)
+
+
+class _Families:
+    """Makes metrics that bear the labels of this site before their own."""
+
+    def __init__(self, own: dict[str, str]) -> None:
+        self._names, self._values = list(own), list(own.values())
+
+    def gauge(self, name: str, help_text: str, value: float) -> "Metric":
+        return self.gauges(name, help_text, (), [((), value)])
+
+    def flags(self, name: str, help_text: str, label: str, of: Iterable[str]) -> "Metric":
+        """1 for each of the values of a label."""
+        return self.gauges(name, help_text, (label,), [((value,), 1) for value in of])
+
+    def gauges(
+        self, name: str, help_text: str, labels: _Labels, values: Iterable[tuple[_Labels, float]]
+    ) -> "Metric":
+        from prometheus_client.core import GaugeMetricFamily
+
+        family = GaugeMetricFamily(f"ordercast_{name}", help_text, labels=[*self._names, *labels])
+        for own, value in values:
+            family.add_metric([*self._values, *own], float(value))
+        return family
+
+    def counters(
+        self, name: str, help_text: str, labels: _Labels, values: Iterable[tuple[_Labels, float]]
+    ) -> "Metric":
+        from prometheus_client.core import CounterMetricFamily
+
+        family = CounterMetricFamily(f"ordercast_{name}", help_text, labels=[*self._names, *labels])
+        for own, value in values:
+            family.add_metric([*self._values, *own], float(value))
+        return family
 
 
 def _in_majority(status: dict[str, Any]) -> bool:

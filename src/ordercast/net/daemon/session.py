@@ -22,12 +22,12 @@ from ordercast.net.admin.frames import (
     reason_of,
 )
 from ordercast.net.daemon.subscription import Subscription
-from ordercast.net.site.node import Node
 from ordercast.net.site.receipts import Receipt
+from ordercast.net.site.running import RunningSite
 
 PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
-_SLACK = 2  # times what a client may have under way: it may have given up some of it
-_REFUSED = _SLACK + 1  # times as many refusals: of those, and of what is accepted and not stable
+_SLACK = 2  # times what a client may have under way: the client may have given up some of it
+_REFUSED = _SLACK + 1  # times as many refusals: also of sends that are accepted and not stable
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,15 @@ class ClientLimits:
 class ClientSession:
     """Outlives connections: a client that comes back finds what it had under way.
 
-    `_reached` has an entry for every number that is queued or watched; a number at or below
-    `highest` without one was finished before, and the store knows what it was given. `_refused`
-    has those that were refused: if their group was removed, their seqs may be another message's
-    by now. It holds more than a client can have under way, so none is forgotten unheard.
+    `_reached` has an entry for every number that is queued or followed. A number at or below
+    `highest` without an entry was finished before: the store knows which batch it became.
+    `_refused` has the refused numbers: where a group was removed, their seqs may be another
+    message's by now. It holds more than a client can have under way, so no refusal is forgotten
+    before it is heard.
     """
 
-    def __init__(self, node: Node, client: bytes, limits: ClientLimits) -> None:
-        self.node = node
+    def __init__(self, site: RunningSite, client: bytes, limits: ClientLimits) -> None:
+        self.site = site
         self.client = client
         self.limits = limits
         self.wire: Wire | None = None
@@ -112,7 +113,7 @@ class ClientSession:
     def send(self, frame: Send) -> None:
         if frame.answered > self._answered:
             self._answered = frame.answered
-            self.node.answered(self.client, frame.answered)
+            self.site.answered(self.client, frame.answered)
         number = frame.number
         if number in self._reached:  # still under way, from an earlier connection
             self._tell(number)
@@ -121,7 +122,7 @@ class ClientSession:
             self._say(self._refused[number])
             return
         if frame.again or number <= self.highest:
-            found = self.node.requested(self.client, number)
+            found = self.site.requested(self.client, number)
             if found is not None:
                 self.highest = max(self.highest, number)
                 self._follow_accepted(number, *found)
@@ -158,8 +159,8 @@ class ClientSession:
             self._spawn(self._send_queued())
 
     async def _send_queued(self) -> None:
-        """In the order of the numbers: the next is not taken before this one has its place among
-        the site's own messages, however long the window stays full."""
+        """In the order of the numbers: a send waits until the one before it has its place among the
+        site's own messages, however long the window stays full."""
         try:
             while self._queue:
                 frame = self._queue[0]
@@ -182,22 +183,22 @@ class ClientSession:
     async def _submit(self, frame: Send, payloads: list[bytes]) -> Receipt:
         request = (self.client, frame.number)
         if frame.sites:
-            return await self.node.multicast_to(frame.sites, payloads, request=request)
-        return await self.node.multicast_many(frame.group, payloads, request=request)
+            return await self.site.sender.multicast_to(frame.sites, payloads, request)
+        return await self.site.sender.multicast_many(frame.group, payloads, request)
 
     # --- what becomes of it -----------------------------------------------------------------------
 
     def _follow_accepted(self, number: int, group: Group, seq: int, count: int) -> None:
-        """What was accepted on an earlier connection, maybe before a restart."""
-        self._follow(number, Receipt(self.node.voucher, group, seq + count - 1), count)
+        """Follow a send that was accepted on an earlier connection, maybe before a restart."""
+        self._follow(number, Receipt(self.site.sender.receipts, group, seq + count - 1), count)
 
     def _follow(self, number: int, receipt: Receipt, count: int) -> None:
         self._reached[number] = (0, receipt.group, receipt.seq - count + 1)
         self._spawn(self._report(number, receipt))
 
     async def _report(self, number: int, receipt: Receipt) -> None:
-        """Until it is stable, or refused because its group is gone. When the site closes, the
-        client asks again after its restart."""
+        """Until it is stable, or refused because its group was removed. If the site closes, the
+        client asks again after the restart."""
         try:
             for stage, reached in (
                 (ACCEPTED, receipt.accepted), (ORDERED, receipt.ordered), (STABLE, receipt.stable),
@@ -235,7 +236,7 @@ class ClientSession:
         self._news = []
 
     def _refuse(self, number: int, error: Error) -> None:
-        """The client may not hear it this time; if it asks again, it is told again."""
+        """Keep a refusal: a client that does not hear it asks again."""
         refusal = Rejected(number, kind_of(error), reason_of(error))
         self._refused[number] = refusal
         if len(self._refused) > _REFUSED * self.limits.messages:

@@ -1,4 +1,4 @@
-"""A client's subscription to a daemon's deliveries: as much as the client has granted, no more."""
+"""A client's subscription to a site's deliveries: sends what the client has granted, no more."""
 
 import asyncio
 from collections import deque
@@ -19,17 +19,16 @@ from ordercast.net.admin.frames import (
     kind_of,
     reason_of,
 )
-from ordercast.net.site.readers import rest
-from ordercast.net.site.stream import GapBatch, Stream, StreamBatch
+from ordercast.net.site.stream import GapBatch, Stream, StreamBatch, rest
 
-_LOOK_S = 0.02  # between looks of those whom nobody wakes
+_LOOK_S = 0.02  # between looks for news: nobody wakes an observer
 
 
 async def observed(
     stream: Stream, start: int | None, attempt: int | None = None
 ) -> AsyncIterator[StreamBatch]:
-    """What is delivered, without being a reader of it: an operator who looks on from position 1, or
-    who stops looking, must neither hold the site up nor make it shed."""
+    """The deliveries for an observer, who is no reader: an operator who looks on from position 1,
+    or stops looking, must neither hold the site up nor make it shed."""
     cursor = stream.cursor(start, attempt)
     while True:
         while not stream.has_more(cursor):
@@ -48,8 +47,8 @@ async def observed(
 
 
 class Subscription:
-    """`keep`: where nothing is stored, what was sent stays here until the client has read it, so
-    that it can be sent again on the client's next connection."""
+    """`keep`: where the site stores nothing, keep what was sent until the client has read it, to
+    send it again on the client's next connection."""
 
     def __init__(
         self, number: int, batches: AsyncIterator[StreamBatch], wire: Wire, *, keep: bool
@@ -72,8 +71,8 @@ class Subscription:
             self._granted.set_result(None)
 
     def _let_go(self, read: int) -> None:
-        """What was read up to a position. Where an epoch opens right behind it, that may not have
-        been read yet: it stays until something behind it was; so does a rollback."""
+        """Drop what was read up to a position. An opening or a rollback at exactly this position
+        may not have been read yet: it stays until something after it was."""
         kept = self._kept
         while kept and _last(kept[0]) <= read:
             if _takes_none(kept[0]) and (len(kept) < 2 or _last(kept[1]) > read):
@@ -89,7 +88,7 @@ class Subscription:
 
     def resume(self, wire: Wire, start: int | None, attempt: int = 0) -> bool:
         """Go on at `start` on a new connection, if this can; the client has come to `attempt`."""
-        for batch in list(self._kept):  # what is before a rollback that it knows of is done with
+        for batch in list(self._kept):  # nothing is needed up to a rollback that the client knows
             if isinstance(batch, Rollback) and batch.attempt <= attempt:
                 while self._kept.popleft() is not batch:
                     pass
@@ -142,12 +141,12 @@ class Subscription:
         elif isinstance(batch, GapBatch):
             self._wire.send(Shed(self.number, *msgspec.structs.astuple(batch)))
         else:
-            told = (batch.position, batch.epoch, batch.placed, batch.attempt)
-            self._wire.send(SubscribedBatches(self.number, (told,)))
+            item = (batch.position, batch.epoch, batch.placed, batch.attempt)
+            self._wire.send(SubscribedBatches(self.number, (item,)))
 
 
 def _takes_none(batch: StreamBatch) -> bool:
-    """Whether it stands between two positions."""
+    """Whether it stands between two positions and takes none."""
     return isinstance(batch, EpochOpened | Rollback)
 
 

@@ -1,7 +1,7 @@
-"""The epochs of a cluster as its stores tell them: rows of `groups` and `epochs` for an export.
+"""The epochs of a cluster, put together from its stores: rows of `groups` and `epochs`.
 
 A store knows the epochs that its cluster was founded with (unless its site came later), and each
-one that its site has opened, with all groups of the domain.
+epoch that its site has opened, with all groups of the domain.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from ordercast.net.export.source import StoreSource
 
 @dataclass(slots=True)
 class ExportedEpoch:
-    """An epoch; `after`: those that were closed for it."""
+    """An epoch; `after`: the epochs that were closed for it."""
 
     protocol: str
     members: dict[Group, tuple[Site, ...]]
@@ -34,6 +34,8 @@ class ExportedEpoch:
 
 
 class EpochTable:
+    """All epochs; stores that contradict each other are not of one cluster."""
+
     def __init__(self, found: Sequence[StoreSource]) -> None:
         self._known: dict[int, ExportedEpoch] = {}
         self._implicit: dict[Group, tuple[Site, ...]] = {}
@@ -42,17 +44,18 @@ class EpochTable:
         self._since: dict[Site, set[int]] = {}
         started = min(int(source.log.state["created_ns"]) for source in found)
         for source in found:
-            for told in source.founding:
-                members = {group: tuple(own) for group, own in told["members"].items()}
+            for founded in source.founding:
+                members = {group: tuple(own) for group, own in founded["members"].items()}
                 self._add(
-                    told["epoch"], ExportedEpoch(told["protocol"], members, (), started, source)
+                    founded["epoch"],
+                    ExportedEpoch(founded["protocol"], members, (), started, source),
                 )
             for opened, at_ns in source.opened():
                 self._add(opened.epoch, _known(opened, at_ns, source))
-            for told in source.absent():
-                for site, epoch in told["since"].items():
+            for absent in source.absent():
+                for site, epoch in absent["since"].items():
                     self._since.setdefault(site, set()).add(epoch)
-                for epoch, groups in told["in"].items():
+                for epoch, groups in absent["in"].items():
                     for group, away in groups.items():
                         self._absent.update((int(epoch), group, site) for site in away)
 

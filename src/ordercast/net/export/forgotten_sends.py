@@ -1,7 +1,10 @@
-"""Messages in an export whose origin's store does not have them: they were sent all the same."""
+"""Messages in an export whose origin's store does not have them: they were sent all the same.
+
+Some site has delivered such a message, but its origin has forgotten it, or relayed it before it was
+durable there, or the origin's store is not in the folder. Its `sent` row has no digest and no time.
+"""
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -15,28 +18,12 @@ from ordercast.net.export.source import LoggedBatch
 _PIECE = 100_000  # rows before they go into a file
 
 
-@dataclass(slots=True)
-class Exported:
-    """How much was written. `missing`: sites of the cluster whose stores are not in the folder."""
-
-    sites: list[Site] = field(default_factory=list)
-    missing: list[Site] = field(default_factory=list)
-    ended: list[Site] = field(default_factory=list)
-    sent: int = 0
-    deliveries: int = 0
-    gaps: int = 0
-    annulled: int = 0  # `deliveries` that were rolled back
-    forgotten: int = 0  # `sent` rows without digest
-
-
 class ForgottenSends:
-    """Messages that some site has delivered, but that an origin has forgotten, relayed before they
-    were durable there, or whose origin's store is not here: their `sent` rows have no digest, and
-    their time is not known."""
+    """`written` counts the rows, which are those of the history's table `sent` without digest."""
 
-    def __init__(self, history: HistoryStream, done: Exported) -> None:
+    def __init__(self, history: HistoryStream) -> None:
+        self.written = 0
         self._history = history
-        self._done = done
         self._last: dict[Site, tuple[int, dict[Group, int] | None]] = {}
         self._held: dict[tuple[Site, int, Group], _Spans] = {}
         self._unsent: dict[tuple[Site, int, Group], _Spans] = {}
@@ -44,7 +31,8 @@ class ForgottenSends:
         self._rows: list[Sent] = []
 
     def holds(self, batch: Batch, *, sent: bool) -> None:
-        """Not sent, as far as the origin knows: it is if somebody has delivered it."""
+        """The origin's store has the batch. Not `sent`: refused there; then it counts as sent only
+        if some site has delivered it."""
         stream = (batch.origin, batch.incarnation, batch.group)
         held = self._held if sent else self._unsent
         spans = held.get(stream)
@@ -53,12 +41,13 @@ class ForgottenSends:
         spans.add(batch.seq, batch.seq + batch.count - 1)
 
     def has(self, origin: Site, incarnation: int, last: dict[Group, int] | None) -> None:
-        """The origin's store is here; up to there it may have forgotten some, or not stored it.
-        None: that is not known."""
+        """The origin's store is in the folder. It may have forgotten messages up to the `last` seq
+        per group; None: that is not known."""
         self._last[origin] = (incarnation, last)
 
     def delivered(self, item: LoggedBatch, *, agreed: bool) -> None:
-        """Not `agreed`: perhaps by a site that was excluded, and of a message refused since."""
+        """A site has delivered the batch. Not `agreed`: the site may have been excluded, and the
+        message refused since."""
         batch = item.placed.batch
         origin, incarnation, group = stream = (batch.origin, batch.incarnation, batch.group)
         last = batch.seq + batch.count - 1
@@ -73,8 +62,7 @@ class ForgottenSends:
                 return  # never accepted there: a fault that the checkers shall find
         if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
             return
-        self._done.forgotten += batch.count
-        client, requests, parts = item.asked
+        client, requests, parts = item.parts
         for n, payload in enumerate(item.payloads):
             row = Sent(origin, incarnation, group, batch.seq + n, 0, 0, 0, len(payload))
             if requests is not None and parts is not None:
@@ -90,12 +78,12 @@ class ForgottenSends:
         with self._history.table("sent") as table:
             for row in sorted(self._rows, key=TABLES["sent"].order):
                 table.append(row)
-            self._done.sent += table.rows
+            self.written += table.rows
         self._rows.clear()
 
 
 class _Spans:
-    """Ranges of seqs that were seen; batches are the same ranges everywhere."""
+    """Ranges of seqs; a batch is the same range at every site."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []

@@ -1,14 +1,15 @@
-"""All stores of a cluster as one history (CONTRACT: `ordercast export`), running or not.
+"""`ordercast export`: all stores of a cluster as one history, whether the sites run or not.
 
-Stores are read row by row and written piece by piece. What retention has forgotten is told by a
-`base` event where deliveries are missing, and by `sent` rows without digest where an origin has
-forgotten what another site still holds (docs/store.md).
+Stores are read row by row and written piece by piece. Where retention has removed deliveries, a
+`base` event says so; where an origin has removed a message that another site still holds, the
+message's `sent` row has no digest (docs/store.md).
 """
 
 import json
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,6 @@ from ordercast.model.groups import Site
 from ordercast.model.messages import MessageId
 from ordercast.model.version import __version__
 from ordercast.net.export.epochs import EpochTable
-from ordercast.net.export.forgotten_sends import Exported as Exported
 from ordercast.net.export.forgotten_sends import ForgottenSends
 from ordercast.net.export.source import LoggedBatch, StoreSource, sources
 from ordercast.net.store.events import parse_opening
@@ -45,10 +45,24 @@ from ordercast.net.store.rows import GAPS
 
 _FACTS = ("deliver", "on_failure", "epochs")
 _JOIN = '{"reason":"join"}'
-_TELL_EVERY = 65_536  # messages
+_PROGRESS_EVERY = 65_536  # messages
 
 OnExported = Callable[[Site, str, int], None]
 """(site, table, rows so far)"""
+
+
+@dataclass(slots=True)
+class Exported:
+    """How much was written. `missing`: sites of the cluster whose stores are not in the folder."""
+
+    sites: list[Site] = field(default_factory=list)
+    missing: list[Site] = field(default_factory=list)
+    ended: list[Site] = field(default_factory=list)
+    sent: int = 0
+    deliveries: int = 0
+    gaps: int = 0
+    annulled: int = 0  # `deliveries` that were rolled back
+    forgotten: int = 0  # `sent` rows without digest
 
 
 def export(
@@ -74,7 +88,7 @@ def export(
 
 
 def _silent(site: Site, table: str, rows: int) -> None:
-    """Nobody wants to know."""
+    """The default: progress is not shown."""
 
 
 class _Export:
@@ -88,7 +102,7 @@ class _Export:
         self.epochs = EpochTable(found)
         self.done = Exported([source.site for source in found])
         self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
-        self.forgotten = ForgottenSends(history, self.done)
+        self.forgotten = ForgottenSends(history)
         self.excludes = self.facts["on_failure"] == "exclude"
 
     def run(self) -> Exported:
@@ -101,6 +115,8 @@ class _Export:
         for source in self.found:
             gaps[source.site] = self._deliveries(source)
         self.forgotten.write()
+        self.done.forgotten = self.forgotten.written
+        self.done.sent += self.forgotten.written
         with self.history.table("events") as events:
             for source in self.found:
                 for number, event in enumerate(self._events(source, gaps[source.site]), 1):
@@ -111,10 +127,10 @@ class _Export:
 
     def _sent(self, source: StoreSource) -> None:
         limit, latest = self.limits[source.site], 0
-        tell = _TELL_EVERY
+        progress_at = _PROGRESS_EVERY
         with self.history.table("sent") as table:
-            for at_ns, after, attempt, batch, payloads, refused, asked in source.sends.accepted():
-                # Refused: an excluded site may have delivered it, before it was.
+            for at_ns, after, attempt, batch, payloads, refused, parts in source.sends.accepted():
+                # An excluded site may have delivered a batch before it was refused.
                 self.forgotten.holds(batch, sent=not (refused and self.excludes))
                 if refused:
                     continue
@@ -128,25 +144,26 @@ class _Export:
                         "group_name": batch.group, "seq": _range(batch.seq, count),
                         "after_position": after, "after_attempt": attempt if after else 0,
                         "sent_ns": latest, "size": [len(payload) for payload in payloads],
-                        "digest": [digest(payload) for payload in payloads], **asked._asdict(),
+                        "digest": [digest(payload) for payload in payloads], **parts._asdict(),
                     },
                 )  # fmt: skip
                 self.epochs.note(batch.group, batch.members)
-                if table.rows >= tell:
-                    tell += _TELL_EVERY
+                if table.rows >= progress_at:
+                    progress_at += _PROGRESS_EVERY
                     self.progress(source.site, "sent", table.rows)
             self.done.sent += table.rows
             self.progress(source.site, "sent", table.rows)
-        # Under `exclude` a site relays before it has stored: a crash may lose what others have.
+        # Under `exclude` a site relays a message before it is stored: after a crash others have it,
+        # and its origin does not.
         surely = source.ended or not self.excludes
         self.forgotten.has(source.site, source.incarnation, source.forgotten() if surely else None)
 
     def _deliveries(self, source: StoreSource) -> list[Event]:
-        """Writes the rows; the gaps among them."""
+        """Write the rows of a site's deliveries; its gaps are returned."""
         site, limit = source.site, self.limits[source.site]
         shed = _Shed(source)
         gaps: list[Event] = []
-        tell = _TELL_EVERY
+        progress_at = _PROGRESS_EVERY
         with self.history.table("deliveries") as table:
             for item in source.log.logged():
                 if item.position > limit:
@@ -159,8 +176,8 @@ class _Export:
                     self._rows(table, site, item, hidden)
                 else:
                     self._rows(table, site, item, ())
-                if table.rows >= tell:
-                    tell += _TELL_EVERY
+                if table.rows >= progress_at:
+                    progress_at += _PROGRESS_EVERY
                     self.progress(site, "deliveries", table.rows)
             self.done.deliveries += table.rows
             self.progress(site, "deliveries", table.rows)
@@ -169,7 +186,7 @@ class _Export:
         return gaps
 
     def _annulled(self, source: StoreSource) -> None:
-        """What was rolled back, in a file of its own."""
+        """Write the deliveries that were rolled back, in a file of their own."""
         items = sorted(source.log.annulled(), key=attrgetter("position", "attempt"))
         if not items:
             return
@@ -182,12 +199,12 @@ class _Export:
     def _rows(
         self, table: TableStream, site: Site, item: LoggedBatch, hidden: Collection[int]
     ) -> None:
-        batch, payloads, asked = item.placed.batch, item.payloads, item.asked
+        batch, payloads, parts = item.placed.batch, item.payloads, item.parts
         positions, seqs = _range(item.position, batch.count), _range(batch.seq, batch.count)
         if hidden:
             kept = [n for n, position in enumerate(positions) if position not in hidden]
             positions, seqs = [positions[n] for n in kept], [seqs[n] for n in kept]
-            payloads, asked = [payloads[n] for n in kept], asked.only(kept)
+            payloads, parts = [payloads[n] for n in kept], parts.only(kept)
         table.extend(
             len(positions),
             {
@@ -195,7 +212,7 @@ class _Export:
                 "group_name": batch.group, "origin": batch.origin,
                 "incarnation": batch.incarnation, "seq": seqs, "delivered_ns": item.at_ns,
                 "digest": [digest(payload) for payload in payloads],
-                "order_key": order_key(item.placed.key), **asked._asdict(),
+                "order_key": order_key(item.placed.key), **parts._asdict(),
             },
         )  # fmt: skip
 
@@ -227,15 +244,15 @@ class _Export:
             elif kind in (EXCLUDED, RETURNED):
                 away = json.loads(detail)["epoch"] if kind == EXCLUDED else 0
                 was_away = was_away or kind == EXCLUDED
-                told = json.loads(detail)["epoch"]
-                yield _event(site, kind, position, told, at_ns, "{}", attempt)
+                closed = json.loads(detail)["epoch"]
+                yield _event(site, kind, position, closed, at_ns, "{}", attempt)
             elif kind in (CRASH, RESTART, BASE):
                 yield _event(site, kind, position, epoch, at_ns, detail, attempt)
         closed = self.epochs.left_since(site, epoch)
-        if closed and not away:  # it has not heard of it
+        if closed and not away:  # the site has not heard that it is excluded
             yield _event(site, EXCLUDED, self.limits[site], closed, 0, "{}", attempt)
         yield from gaps
-        if source.ended and not (away or closed):  # else it was retired then: it has no more to say
+        if source.ended and not (away or closed):  # an excluded site that ended was retired
             yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}", attempt)
 
     def _groups_and_epochs(self) -> None:
@@ -247,16 +264,16 @@ class _Export:
                 table.append(one)
 
     def _meta(self) -> Meta:
-        told = {"cluster": self.found[0].cluster, **self.facts, "missing": self.done.missing}
-        return Meta(code_version=__version__, config=told, clock="utc")
+        config = {"cluster": self.found[0].cluster, **self.facts, "missing": self.done.missing}
+        return Meta(code_version=__version__, config=config, clock="utc")
 
 
 class _Shed:
     """Positions at which the application was given a gap instead of a message."""
 
     def __init__(self, source: StoreSource) -> None:
-        told = source.log.rows("position, detail", GAPS)
-        spans = sorted((int(at), int(at) + int(json.loads(text)["count"])) for at, text in told)
+        gaps = source.log.rows("position, detail", GAPS)
+        spans = sorted((int(at), int(at) + int(json.loads(text)["count"])) for at, text in gaps)
         self._starts = [start for start, _ in spans]
         self._ends = [end for _, end in spans]
 
@@ -279,8 +296,8 @@ def _gaps(site: Site, item: LoggedBatch, hidden: Iterable[int]) -> list[Event]:
     for position in sorted(hidden):
         seq = batch.seq + position - item.position
         message = MessageId(batch.origin, batch.incarnation, batch.group, seq)
-        told = gap_detail(message)
-        made.append(_event(site, GAP, position, item.epoch, item.at_ns, told, item.attempt))
+        detail = gap_detail(message)
+        made.append(_event(site, GAP, position, item.epoch, item.at_ns, detail, item.attempt))
     return made
 
 

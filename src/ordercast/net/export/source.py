@@ -1,7 +1,8 @@
-"""A store as the export reads it, beside its writer or without one: two pinned states of the file.
+"""A store as an export reads it, while a site writes it or not: two snapshots of the file.
 
-Deliveries are read from the first state of each store and sends from the second, which is pinned
-when all first ones are: so whatever some site has delivered, its origin has accepted by then.
+Deliveries are read from the first snapshot of each store and sends from the second. The second ones
+are taken after all first ones: so the origin of every message that some site has delivered has
+accepted it by then.
 """
 
 import json
@@ -40,15 +41,15 @@ from ordercast.net.store.rows import (
 
 
 class RequestParts(NamedTuple):
-    """Of each message of a batch: which part of which request of the client; columns of a history,
-    None throughout where no daemon's client has sent it."""
+    """For each message of a batch, which part of which request of a client it is: columns of a
+    history, all None where no daemon's client has sent the batch."""
 
     client: str | None = None
     request: list[int] | None = None
     part: list[int] | None = None
 
     def only(self, kept: list[int]) -> "RequestParts":
-        """Of these messages alone."""
+        """Those of some messages alone."""
         if self.request is None or self.part is None:
             return self
         return RequestParts(
@@ -65,12 +66,12 @@ class LoggedBatch(NamedTuple):
     placed: Placed
     payloads: list[bytes]
     attempt: int
-    asked: RequestParts
+    parts: RequestParts
 
 
 class AcceptedBatch(NamedTuple):
-    """A batch that the site accepted when its application had seen `after`, in `attempt`. Refused:
-    no epoch took it, because the group was gone, so it was never sent."""
+    """A batch that the site accepted when its application had read up to `after`, in `attempt`.
+    `refused`: no epoch took it, because its group was removed, so it was never sent."""
 
     at_ns: int
     after: int
@@ -78,7 +79,7 @@ class AcceptedBatch(NamedTuple):
     batch: Batch
     payloads: list[bytes]
     refused: bool
-    asked: RequestParts
+    parts: RequestParts
 
 
 class StoreSnapshot:
@@ -92,7 +93,7 @@ class StoreSnapshot:
             db.execute("BEGIN")
             require_ours(db, path)
             self.state: dict[str, Value] = read_state(db, path)
-            self.mark: CheckpointRow | None = read_checkpoint(db, path)
+            self.checkpoint: CheckpointRow | None = read_checkpoint(db, path)
             first, last = db.execute(FIRST_AND_LAST).fetchone()
             self.first, self.last = (1, 0) if last is None else (int(first), int(last))
         except (sqlite3.Error, OSError) as error:
@@ -101,7 +102,9 @@ class StoreSnapshot:
         except Exception:
             self.close()
             raise
-        self.anew: Anew | None = None if self.mark is None else folded_state(self.mark, path).anew
+        self.anew: Anew | None = (
+            None if self.checkpoint is None else folded_state(self.checkpoint, path).anew
+        )
 
     def close(self) -> None:
         if self._db is not None:
@@ -113,22 +116,22 @@ class StoreSnapshot:
         return self._db.execute(f"SELECT {columns} FROM {rest}").fetchall()
 
     def first_position(self) -> int:
-        """Of the log that is still here; the next one, if nothing is."""
+        """The first position of the log that is still here; the next one, if nothing is."""
         assert self._db is not None
         found = whole_from(self._db)
         if found is not None:
             return found
-        return 1 if self.mark is None else self.mark.position + 1
+        return 1 if self.checkpoint is None else self.checkpoint.position + 1
 
     def last_position(self) -> int:
         found = self.rows("position, count, kind", "batches ORDER BY n DESC LIMIT 1")
         if not found:
-            return 0 if self.mark is None else self.mark.position
+            return 0 if self.checkpoint is None else self.checkpoint.position
         position, count, kind = found[0]
         return int(position) + int(count) - 1 if kind & MINE else int(position) - 1
 
     def epoch_after(self, position: int) -> int:
-        """Of the first batch of the log above a position; 0: there is none."""
+        """The epoch of the first batch of the log after a position; 0: there is none."""
         wanted = f"batches WHERE kind & {MINE} AND position > {position} ORDER BY n LIMIT 1"
         found = self.rows("epoch", wanted)
         return int(found[0][0]) if found else 0
@@ -149,19 +152,19 @@ class StoreSnapshot:
     def _logged(self, row: BatchRow, position: int) -> LoggedBatch:
         assert self._db is not None
         placed = logged_in(self._db, row, self.path)
-        payloads, asked = self._payloads(row, placed.batch), self._asked(row, placed.batch)
-        return LoggedBatch(position, row.epoch, row.at_ns, placed, payloads, row.attempt, asked)
+        payloads, parts = self._payloads(row, placed.batch), self._parts(row, placed.batch)
+        return LoggedBatch(position, row.epoch, row.at_ns, placed, payloads, row.attempt, parts)
 
     def accepted(self) -> Iterator[AcceptedBatch]:
-        told = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
-        refused = {json.loads(detail).get("row") for (detail,) in told}
+        events = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
+        refused = {json.loads(detail).get("row") for (detail,) in events}
         for row, record in self._records(ACCEPTED):
             if isinstance(record, Accepted):
                 batch = record.batch
-                payloads, asked = self._payloads(row, batch), self._asked(row, batch)
+                payloads, parts = self._payloads(row, batch), self._parts(row, batch)
                 yield AcceptedBatch(
                     row.at_ns, row.after_position, row.attempt, batch, payloads, row.n in refused,
-                    asked,
+                    parts,
                 )  # fmt: skip
 
     def _records(self, kind: int) -> Iterator[tuple[BatchRow, MemberRecord]]:
@@ -171,7 +174,7 @@ class StoreSnapshot:
                 yield row, record
 
     def _rows(self, kind: int, start: int = 0) -> Iterator[BatchRow]:
-        """Of the rows of a kind, those from a position on."""
+        """The rows of a kind from a position on."""
         assert self._db is not None
         expected = self.first
         try:
@@ -194,7 +197,7 @@ class StoreSnapshot:
         except FrameError as error:
             raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None
 
-    def _asked(self, row: BatchRow, batch: Batch) -> RequestParts:
+    def _parts(self, row: BatchRow, batch: Batch) -> RequestParts:
         if batch.requests is None:
             return RequestParts()
         parts = batch.requests.parts()
@@ -208,7 +211,7 @@ class StoreSnapshot:
 
 
 class StoreSource:
-    """A site's store. `sends` is pinned by `pin_sends`."""
+    """A site's store. `sends` is its second snapshot, taken by `pin_sends`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -238,7 +241,7 @@ class StoreSource:
         return 1 if anew is None else anew.incarnation
 
     def opened(self) -> list[tuple[EpochOpened, int]]:
-        """Each epoch that the site opened, and when; the first telling counts."""
+        """Each epoch that the site opened, and when; the first event of an epoch counts."""
         found: dict[int, tuple[EpochOpened, int]] = {}
         for position, at_ns, detail in self.log.rows(
             "position, at_ns, detail", f"events WHERE kind = '{OPEN}' ORDER BY n"
@@ -248,7 +251,7 @@ class StoreSource:
         return list(found.values())
 
     def last_delivered(self, level: str) -> int:
-        """Up to where the log has reached the application."""
+        """The last position that has reached the application."""
         if level == "agreed" or (self.ended and not self._was_left()):
             return self.log.last_position()
         state, anew = self.log.state, self.log.anew
@@ -256,7 +259,7 @@ class StoreSource:
         return max(int(state["delivered"]), int(state["confirmed"]), folded)
 
     def _was_left(self) -> bool:
-        """Retired while it was excluded: what it had not delivered then it never will."""
+        """Whether it was retired while it was excluded: it never delivers the rest of its log."""
         last = list(
             self.log.rows(
                 "kind", f"events WHERE kind IN ('{EXCLUDED}', '{RETURNED}') ORDER BY n DESC LIMIT 1"
@@ -265,7 +268,7 @@ class StoreSource:
         return last == [(EXCLUDED,)]
 
     def absent(self) -> Iterator[dict[str, Any]]:
-        """Who was absent, by and by (`ledger.Ledger` tells it)."""
+        """Who was absent, one event after another."""
         for (detail,) in self.log.rows("detail", f"events WHERE kind = '{ABSENT}' ORDER BY n"):
             yield json.loads(detail)
 
@@ -289,7 +292,7 @@ def _raise_to(last: dict[Group, int], seqs: dict[Group, int]) -> None:
 
 
 def sources(folder: Path) -> list[StoreSource]:
-    """All stores of a folder, each pinned twice."""
+    """All stores of a folder, with two snapshots of each."""
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no such folder of stores")
     paths = sorted(path for path in folder.glob("*.db") if path.is_file())

@@ -1,8 +1,8 @@
 """One TCP connection to a peer, or to a stranger until its hello is accepted.
 
-Reading: the event loop fills a buffer that all connections of a site share; everything that came
-in one read is decoded, and its frames are handed over in one call, before the next read. Writing:
-one write for each call of `send`. What a stranger can make us hold is one small read and one hello.
+Reading: the event loop fills a buffer that all connections of a site share. All frames of one read
+are decoded and handed over in one call, before the next read. Writing: one write for each call of
+`send`. A stranger can make us hold one small read and one hello, no more.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ SILENT: Final = "silent"
 
 
 def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
-    """A site that is of this cluster no longer may say how many records it knows, nothing else."""
+    """What a guest may say: how many records it knows, nothing else."""
     return [Fed(frame.count, ()) for frame in frames if isinstance(frame, Fed)]
 
 
@@ -72,7 +72,7 @@ class ConnectionOwner(Protocol):
     def greeted(self, connection: "Connection", hello: Hello) -> None: ...
     def took(self, peer: Site, frames: list[WireFrame]) -> None: ...
     def congested(self, connection: "Connection", congested: bool) -> None: ...
-    def complain(self, connection: "Connection", refused: LinkTrouble) -> None: ...
+    def complain(self, connection: "Connection", trouble: LinkTrouble) -> None: ...
     def ended(self, connection: "Connection", error: Exception | None) -> None: ...
 
 
@@ -100,7 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         self.our_number = self.their_number = 0  # of the hellos
         self.terms: Mapping[str, str] = {}  # that its hello named
         self.parted = False  # with a site that is no peer any more
-        self.guest = False  # heard for one thing only
+        self.guest = False  # a site that is of this cluster no longer
         self.heard_at = self.wrote_at = self.opened_at = self._loop.time()
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
 
@@ -122,8 +122,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._owner.secured(self)
             elif self.dialled is not None:
                 self._shake_hands()
-        except LinkTrouble as refused:
-            self.fail(refused)
+        except LinkTrouble as trouble:
+            self.fail(trouble)
 
     def _shake_hands(self) -> None:
         assert self._session is not None
@@ -168,8 +168,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._take(data)
             elif data:
                 self._greet(data)
-        except LinkTrouble as refused:
-            self.fail(refused)
+        except LinkTrouble as trouble:
+            self.fail(trouble)
         except Error as error:  # of the codec, or of a site that such a frame makes no sense to
             self.fail(LinkTrouble(WRONG_FRAME, str(error)))
 
@@ -202,7 +202,10 @@ class Connection(asyncio.BufferedProtocol):
     def _take(self, data: memoryview) -> None:
         frames = self._splitter.feed(data)
         self.frames_in += len(frames)
-        frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+        for frame in frames:
+            if type(frame) is Ack and is_ping(frame):
+                frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+                break
         if self.guest:
             frames = of_a_guest(frames)
         if frames:
@@ -226,14 +229,14 @@ class Connection(asyncio.BufferedProtocol):
         if not encoded:
             return
         self.frames_out += len(encoded)
-        if len(encoded) == 1 or self._session is not None:
-            self._send(encoded[0] if len(encoded) == 1 else b"".join(encoded))
-        else:
+        if self._session is None:
             self.wrote_at = self._loop.time()
             self._write(*encoded)
+        else:
+            self._send(b"".join(encoded))
 
     def _encodable(self, frames: Sequence[WireFrame]) -> list[bytes]:
-        """Without those that the other end would refuse, and hang up."""
+        """The frames without those that the other end would refuse and hang up for."""
         encoded = []
         for frame in frames:
             try:
@@ -251,8 +254,8 @@ class Connection(asyncio.BufferedProtocol):
         self.wrote_at = self._loop.time()
         try:
             self._write(data if self._session is None else self._session.encrypt(data))
-        except LinkTrouble as refused:
-            self.fail(refused)
+        except LinkTrouble as trouble:
+            self.fail(trouble)
 
     def _write(self, *pieces: bytes) -> None:
         transport = self._transport
@@ -263,8 +266,9 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(pieces[0])
         else:
             transport.writelines(pieces)
-        if self.waiting > self._owner.limits.write_bytes:
-            self.fail(LinkTrouble(NOT_READING, f"{self.waiting} bytes wait for it"))
+        waiting = transport.get_write_buffer_size()
+        if waiting > self._owner.limits.write_bytes:
+            self.fail(LinkTrouble(NOT_READING, f"{waiting} bytes wait for it"))
 
     @property
     def waiting(self) -> int:
@@ -278,12 +282,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- ending ---------------------------------------------------------------------------------
 
-    def fail(self, refused: LinkTrouble) -> None:
+    def fail(self, trouble: LinkTrouble) -> None:
         """Close it for a reason, which is logged once."""
         if self.over:
             return
-        self.complaint = refused
-        self._owner.complain(self, refused)
+        self.complaint = trouble
+        self._owner.complain(self, trouble)
         if self.peer is None:
             self.close()  # not at once: the alert or answer that tells why still goes out
         else:
@@ -314,5 +318,5 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def is_ping(frame: Ack) -> bool:
-    """A sign of life for the connection alone: no site sends it, because `of` is never 0 there."""
+    """Whether it is a sign of life of a connection; in a site's acknowledgement `of` is never 0."""
     return not frame.of and not frame.acks

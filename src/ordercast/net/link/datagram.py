@@ -1,7 +1,7 @@
 """A UDP socket in an IP multicast group: datagrams to all, datagrams from all (IPv4).
 
-A time to live of 0 keeps datagrams within the machine, 1 within its network; no more is the default
-of anything here. What the system does not take at once is dropped: streams repair that.
+A time to live of 0 keeps datagrams within the machine, 1 within its network; no default here is
+higher. What the system does not take at once is dropped: streams repair that.
 """
 
 import asyncio
@@ -33,16 +33,14 @@ class DatagramSocket:
         try:
             made.setblocking(False)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if hasattr(
-                socket, "SO_REUSEPORT"
-            ):  # several sites on one machine, elsewhere than Linux
+            if hasattr(socket, "SO_REUSEPORT"):  # for several sites on one machine, off Linux
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             with contextlib.suppress(OSError):
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
             try:
-                made.bind(address)  # not to every address: then it is given this group's only
+                made.bind(address)  # so that only datagrams of this group come
             except OSError:
-                made.bind(("", address[1]))  # where a group cannot be bound to
+                made.bind(("", address[1]))  # where the system binds no group
             made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
             made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
             made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(local))

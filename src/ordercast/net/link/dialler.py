@@ -1,4 +1,4 @@
-"""Dialling the peers that are wanted: one dial at a time for each, ever more seldom in vain."""
+"""Dialling the peers that are wanted: one dial at a time for each, with growing pauses."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,6 +14,8 @@ UNREACHABLE = "cannot be reached"
 
 
 class Dialler:
+    """Makes connections with `make`; what fails is complained of, and tried again after a pause."""
+
     def __init__(
         self,
         addresses: Mapping[Site, tuple[str, int]],
@@ -33,7 +35,7 @@ class Dialler:
         self._closed = False
 
     def want(self, peer: Peer) -> None:
-        """Dial now, unless it is being done or waited for."""
+        """Dial now, unless a dial is under way or its pause is."""
         peer.wanted = True
         if peer.barred or peer.dialling or peer.name in self._timers or self._closed:
             return
@@ -58,19 +60,19 @@ class Dialler:
         self._timers[peer.name] = self._loop.call_later(peer.pause(), self._now, peer)
 
     def unneeded(self, peer: Peer) -> None:
-        """There is a connection: the pause leads to no dial."""
+        """There is a connection: end the pause without a dial."""
         if (timer := self._timers.pop(peer.name, None)) is not None:
             timer.cancel()
 
     def moved(self, peer: Peer) -> None:
-        """It is dialled where it is now, and not late because of where it was."""
+        """The peer has a new address: dial it there without the pauses of the old one."""
         self.unneeded(peer)
         if peer.current is None:
             peer.since, peer.failures = self._loop.time(), 0
             self.again(peer)
 
     def part(self, peer: Peer) -> None:
-        """It is no peer any more."""
+        """The site is no peer any more."""
         self.unneeded(peer)
         if (dial := self._dials.pop(peer.name, None)) is not None:
             dial.cancel()
@@ -105,7 +107,7 @@ class Dialler:
             raise
         except OSError as error:  # a timeout is one
             self._abandon(made)
-            # Sites do not all start at once: one that has never been there may yet come.
+            # Sites do not all start at once: one that was never connected may yet come.
             detail, new = f"{host}:{port} ({why(error)})", peer.connections == 0
             self._complain(peer, LinkTrouble(UNREACHABLE, detail, usual=new))
             self.failed(peer)
@@ -114,7 +116,7 @@ class Dialler:
                 del self._dials[peer.name]
 
     def _abandon(self, made: list[Connection]) -> None:
-        """uvloop does not tell a connection that it has ended when its making was cancelled."""
+        """End connections whose making was cancelled: uvloop does not tell them."""
         for connection in made:
             connection.over = True
             self._forget(connection)

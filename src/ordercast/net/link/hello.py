@@ -2,11 +2,11 @@
 
     magic "och" | version u8 | length u32 | CRC-32 u32 | `length` bytes of MessagePack
 
-The one who dialled speaks first. Terms are what all sites must agree on (level, durability, …) by
-name, so that a refusal can say which of them differs. What a cluster was founded with is one of
-them; a site that has not been told it says nothing, which agrees with everything. Three numbers
-keep connections of the same two sites apart; `net.peers` says how they are used. A hello that is
-refused is answered with the reason, for the log at the other end.
+The site that dialled speaks first. Terms are what all sites must agree on (level, durability, …),
+by name, so that a refusal can say which one differs. The founding of the cluster is one of them; a
+site that does not know it yet says nothing, which agrees with everything. Three numbers (`number`,
+`answers`, `gone`) keep the connections of two sites apart. A hello that is refused is answered with
+the reason, for the log at the other end.
 """
 
 import struct
@@ -45,7 +45,7 @@ REFUSES_US: Final = "it refuses us"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a site says of itself, apart from its name. Of terms that differ the first is told."""
+    """What a site says of itself, apart from its name. The first term that differs is named."""
 
     cluster: str
     boot: int = 1
@@ -126,7 +126,7 @@ def _guess(start: bytes) -> str:
 
 
 def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, object]) -> None:
-    """Refuse what is not a site of our cluster that means us and agrees on the terms."""
+    """Refuse a hello unless it is of a site of our cluster, means us, and agrees on the terms."""
     if hello.cluster != ours.cluster:
         raise LinkTrouble(OTHER_CLUSTER, f"{hello.cluster!r}, this one is {ours.cluster!r}")
     if hello.site == site:
@@ -150,14 +150,15 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
 
 
 def was_here(theirs: Mapping[str, str], ours: Mapping[str, str]) -> bool:
-    """Only who was admitted once has been told the founding: it is retired, or we have not heard of
-    it yet. Who does not know the founding itself knows no roster, and listens to all who do."""
+    """Whether the speaker was admitted once: only then it knows the founding. It is retired, or we
+    have not heard of it yet. A site that does not know the founding itself knows no roster, and
+    listens to every site that does."""
     there = theirs.get(FOUNDING, "")
     return there != "" and ours.get(FOUNDING) in ("", there)
 
 
 def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
-    """Refuse other terms than ours; a founding that is not known yet is no other."""
+    """Refuse terms other than ours; a founding that is not known yet does not differ."""
     for name in (*ours, *sorted(theirs)):
         here, there = ours.get(name), theirs.get(name)
         if here == there or (name == FOUNDING and "" in (here, there)):

@@ -1,21 +1,23 @@
-"""The connections with one peer: which of them counts.
+"""Which of the connections with a peer counts.
 
-Either side may dial, a connection can be dead at one end only, and a site can be started twice. A
-hello carries three numbers against the confusion (`number`, `answers`, `gone`) and the start of
-the process that says it (`incarnation`, `boot`, `instance`):
+Either site may dial, a connection can be dead at one end only, and a site can be started twice. So
+a hello carries three numbers (`number`, `answers`, `gone`) and the start of the process that says
+it (`incarnation`, `boot`, `instance`):
 
-- an earlier start than one heard of is refused; a later one takes the place of what is there. Two
-  processes of the same start: the one that is there stays.
-- A site dials once at a time, so its later dial means that its earlier one has ended. A hello that
-  is not later than the last one is a repetition.
-- When both have dialled there are two good connections. The one dialled by the site whose name
+- A start that is earlier than one heard of is refused; a later one replaces the connection there
+is.
+  Of two processes of the same start, the one that is connected stays.
+- A site dials once at a time, so a later dial means that its earlier one has ended. A hello that is
+  not later than the last one is a repetition.
+- When both sites have dialled there are two good connections. The one dialled by the site whose
+name
   sorts first is kept; the other is read for a while and closed, so that nothing under way is lost.
-- `gone` tells the one case from the other: the speaker has seen our connection end, we have not.
+- `gone` tells these two cases apart: the speaker has seen our connection end, and we have not.
 
-A guest is a site that was of this cluster, and comes again: somebody must tell it that it is
-retired. It may dial and say how much it knows, nothing else, and is forgotten when it goes. To a
-newcomer, which knows nobody but who is in its cluster file, whoever comes may tell everything: the
-manager may be a site that was added, too.
+A guest is a site that was of this cluster and dials again: it must hear that it is retired. It may
+say how much it knows, nothing else, and is forgotten when it goes. A newcomer knows only the sites
+of its cluster file, so it listens to every site that comes: the manager may be a site that was
+added.
 """
 
 import random
@@ -49,7 +51,7 @@ def check_crowd(strangers: Set[Connection], one: Connection, limits: LinkLimits)
 
 
 class Unneeded(Exception):
-    """A second connection that nobody needs: closed without a word."""
+    """A second connection that neither site needs: closed without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Peer:
         self.gone = 0  # see Hello
         self._instance = b""
         self._newest = (0, 0)  # incarnation and boot
-        # Under `exclude` a site may come back without its store: the voters judge it.
+        # Under `exclude` a site may come back without its store: the voters decide about it.
         self.anew = (terms or {}).get("policy") == "exclude"
         self._last_dial = 0  # number of the last hello on a connection that the peer dialled
         self.congested = False  # as the driver was told
@@ -103,7 +105,7 @@ class Peer:
     # --- which connection counts ------------------------------------------------------------------
 
     def meet(self, connection: Connection, hello: Hello) -> str:
-        """Judge a connection by its hello, which is otherwise right: its part from now on."""
+        """The role of a connection from now on, by its hello, which was checked before."""
         start = (hello.incarnation, hello.boot)
         if self.anew and self.current is None and hello.instance != self._instance:
             self._newest = (0, 0)
@@ -115,8 +117,9 @@ class Peer:
             raise LinkTrouble(OLD_HELLO, "it answers another one than ours")
         if hello.instance != self._instance:
             if self._instance and start == self._newest and start != (0, 0):
-                # A store counts its starts: this one has none, or a copy. The links of the first
-                # count on what it had, so to let this one go on would lose messages silently.
+                # A store counts its starts, so this process has no store, or a copy. The other
+                # sites rely on what the first process has: letting this one go on would lose
+                # messages.
                 raise LinkTrouble(
                     TWICE,
                     f"both with boot {hello.boot}; a site does not come back without its own"
@@ -128,12 +131,12 @@ class Peer:
         else:
             if connection.dialled is None and hello.number <= self._last_dial:
                 raise LinkTrouble(OLD_HELLO, f"number {hello.number} after {self._last_dial}")
-            role = self._beside(connection, hello)
+            role = self._role_of_second(connection, hello)
         if connection.dialled is None:
             self._last_dial = hello.number
         return role
 
-    def _beside(self, connection: Connection, hello: Hello) -> str:
+    def _role_of_second(self, connection: Connection, hello: Hello) -> str:
         there = self.current
         if there is None:
             return KEPT
@@ -153,7 +156,7 @@ class Peer:
         self.since = now
 
     def down(self, now: float) -> list[Connection]:
-        """There is none: those that were there, the one that counted first."""
+        """There is no connection any more: those there were, the current one first."""
         assert self.current is not None
         there = [self.current, *self.retired]
         self.gone = max(self.gone, *(each.their_number for each in there))
@@ -165,8 +168,8 @@ class Peer:
     # --- dialling again -------------------------------------------------------------------------
 
     def pause(self) -> float:
-        """Seconds before the next dial: doubling, with chance, and the one whose name sorts first
-        a little sooner, so that seldom both dial."""
+        """Seconds before the next dial: doubling, drawn at random, and a little shorter at the site
+        whose name sorts first, so that both seldom dial at once."""
         times = self._times
         most = min(times.redial_least << min(self.failures, 16), times.redial_most)
         wait = most * random.uniform(0.5, 1.0)
@@ -175,8 +178,8 @@ class Peer:
         return wait / SECOND
 
     def watch(self, now: float, boot: int, *, slept: bool) -> bool:
-        """A sign of life where we are silent, an end where the peer is; whether the connection
-        has lasted, once."""
+        """Send a sign of life where we are silent, and end a connection whose peer is silent. True
+        once: when the connection has lasted."""
         connection, suspect = self.current, self._times.suspect / SECOND
         if connection is None:
             return False
@@ -193,7 +196,7 @@ class Peer:
     # --- counting ---------------------------------------------------------------------------------
 
     def count(self, connection: Connection) -> None:
-        """It has ended: keep its counts."""
+        """Keep the counts of a connection that has ended."""
         for place, value in enumerate(_counts(connection)):
             self._before[place] += value
 
@@ -233,7 +236,7 @@ def _counts(connection: Connection) -> list[int]:
 
 
 class Peers(dict[Site, Peer]):
-    """Those that were met, and guests while they are connected."""
+    """The peers by name, and guests while they are connected."""
 
     def __init__(
         self, us: Site, names: Iterable[Site], times: LinkTimes, terms: Mapping[str, str]
@@ -248,7 +251,7 @@ class Peers(dict[Site, Peer]):
         return self.setdefault(name, self._made(name))
 
     def guest(self, name: Site, limits: LinkLimits) -> Peer:
-        """One more, which is kept when it is admitted; refused when there are many."""
+        """A new guest; refused when there are many. The caller keeps it if it admits it."""
         there = sum(peer.guest for peer in self.values())
         if there >= limits.guests:
             raise LinkTrouble(

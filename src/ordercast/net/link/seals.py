@@ -27,7 +27,7 @@ _SERIAL = slice(HEADER_BYTES - 8, HEADER_BYTES)
 
 
 class Forged(FrameError):
-    """No holder of the key has sealed it."""
+    """A datagram that no holder of the key has sealed."""
 
 
 class Seal(Protocol):

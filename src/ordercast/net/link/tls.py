@@ -67,8 +67,8 @@ class Certificates:
         return TlsSession(self._now.server if server_side else self._now.client, server_side)
 
     def refresh(self) -> None:
-        """Read the files again if they have changed. Wrong ones are logged once they have stood
-        for two looks: key and certificate are never replaced in one moment."""
+        """Read the files again if they have changed. Wrong files are logged if two looks in a row
+        find them: a key and its certificate are never replaced in one moment."""
         try:
             stamp = self._stamp()
             if stamp == self._now.stamp:
@@ -144,8 +144,8 @@ class Certificates:
                 server.feed(client.outgoing())
                 server.handshake()
                 client.feed(server.outgoing())
-        except LinkTrouble as refused:
-            reason = str(refused).removeprefix(f"{CERTIFICATE}: ")
+        except LinkTrouble as trouble:
+            reason = str(trouble).removeprefix(f"{CERTIFICATE}: ")
             raise ConfigError(
                 f"{self._files[1]}: does not pass with {self._files[0].name}: {reason}"
             ) from None
@@ -202,7 +202,7 @@ class TlsSession:
         return filled
 
     def encrypt(self, data: bytes) -> bytes:
-        """Refused where the connection is of no more use, which its reader may not know yet."""
+        """LinkTrouble where the connection has ended, which its reader may not know yet."""
         try:
             written = self._ssl.write(data)
             while written < len(data):

@@ -1,10 +1,10 @@
-"""Links to the other sites over TCP, with TLS when there are certificates (DESIGN §8).
+"""Links to the other sites over TCP, with TLS when there are certificates (docs/transport.md).
 
-A link is there while one good connection is: `on_connected` and `on_lost` alternate for each peer.
-Frames given to `send` while there is none are dropped, and the peer is dialled: the link layer of
-the core repeats what was lost after every `on_connected`. Peers come (`meet`) and go (`part`) while
-it runs. Whatever a stranger or a broken peer sends, the answer is a closed connection and one line
-in the log for each cause and peer.
+A link is up while there is one good connection: `on_connected` and `on_lost` alternate for each
+peer. Frames given to `send` without a connection are dropped, and the peer is dialled: the link
+layer of the core repeats what was lost after every `on_connected`. Peers come (`meet`) and go
+(`part`) while the site runs. Whatever a stranger or a broken peer sends, the answer is a closed
+connection and one line in the log for each cause and peer.
 """
 
 import asyncio
@@ -130,12 +130,12 @@ class Transport:
         self._watch()
 
     def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
-        """A site that was added or has moved: from now on it is a peer, dialled there. Without
-        an address, or with one that is not to be dialled, it is waited for."""
+        """A site that was added or has moved is a peer from now on, and dialled at its address.
+        Without an address, or with one that must not be dialled, it has to dial us."""
         there = self._peers.get(site)
         known = there is not None and address in (None, self.addresses.get(site))
         if there is not None and there.guest:
-            self.part(site)  # what it said as a guest was not all heard
+            self.part(site)  # most of what it said as a guest was ignored
         elif known or site == self.site:
             return
         peer = self._peers.add(site)
@@ -148,7 +148,8 @@ class Transport:
             self._dialler.moved(peer)
 
     def part(self, site: Site) -> None:
-        """It is a stranger from now on. What is written goes out; `on_lost` if it was connected."""
+        """The site is a stranger from now on. What is written goes out; `on_lost` if it was
+        connected."""
         peer = self._peers.pop(site, None)
         self.addresses.pop(site, None)
         if peer is None or self._server is None:
@@ -167,14 +168,14 @@ class Transport:
             self._on_lost(site)
 
     def retell(self, terms: Mapping[str, str]) -> None:
-        """Other terms in every hello from now on; who does not agree with them is dropped."""
+        """Use other terms in hellos from now on; peers that do not agree with them are dropped."""
         self.identity = replace(self.identity, terms=dict(terms))
         for peer in list(self._peers.values()):
             if peer.current is not None:
                 try:
                     check_terms(peer.current.terms, terms)
-                except LinkTrouble as refused:
-                    peer.current.fail(refused)
+                except LinkTrouble as trouble:
+                    peer.current.fail(trouble)
 
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         """All of them in one write; without a connection they are dropped, and one is made."""
@@ -262,7 +263,7 @@ class Transport:
         self._strangers.add(connection)
 
     def secured(self, connection: Connection) -> None:
-        """There is a channel: the one who dialled speaks first."""
+        """The channel is there: the site that dialled speaks first."""
         if connection.dialled is None:
             return
         peer = self._peers.get(connection.dialled)
@@ -272,7 +273,7 @@ class Transport:
             connection.say(self._hello(peer.name, 0, peer.gone))
 
     def _hello(self, to: Site, answers: int, gone: int, refusal: str = "") -> Hello:
-        self._hellos += 1  # one count for all: a site that parts and comes again has its place
+        self._hellos += 1  # one count for all peers: it goes on for one that parts and comes again
         ours = self.identity
         who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
         return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal)
@@ -282,7 +283,7 @@ class Transport:
             try:
                 connection.session.require(certificate_uri(hello.cluster, hello.site))
             except LinkTrouble:
-                connection.claimed = None  # nothing speaks for it
+                connection.claimed = None  # its certificate does not show it
                 raise
         try:
             check_hello(hello, self.identity, self.site, self._peers)
@@ -293,9 +294,9 @@ class Transport:
         except Unneeded:
             connection.close()
             return
-        except LinkTrouble as refused:
+        except LinkTrouble as trouble:
             if connection.dialled is None:
-                connection.say(self._hello(hello.site, hello.number, 0, str(refused)))
+                connection.say(self._hello(hello.site, hello.number, 0, str(trouble)))
             raise
         self._admit(peer, connection, hello, role)
 
@@ -333,7 +334,7 @@ class Transport:
         self._on_connected(peer.name)
 
     def _retire(self, peer: Peer, connection: Connection) -> None:
-        """The second of two: read what is under way on it, then close it."""
+        """Of two connections this one goes: read what is under way on it, then close it."""
         peer.retired.append(connection)
         self._loop.call_later(self.times.linger / SECOND, connection.close)
 
@@ -343,26 +344,26 @@ class Transport:
             self._congest(peer, congested)
 
     def _congest(self, peer: Peer, congested: bool) -> None:
-        """Tell the driver, in turn: a new or lost connection is not congested."""
+        """Tell the driver of changes; a new or lost connection is not congested."""
         if peer.congested != congested:
             peer.congested = congested
             if self._on_congested is not None:
                 self._on_congested(peer.name, congested)
 
-    def complain(self, connection: Connection, refused: LinkTrouble) -> None:
+    def complain(self, connection: Connection, trouble: LinkTrouble) -> None:
         who = connection.peer or connection.dialled or connection.claimed or ""
         peer = self._peers.get(who)
         if peer is None or peer.guest:
-            self._complaints.say(connection.host, refused)
+            self._complaints.say(connection.host, trouble)
         else:
-            self._complain(peer, refused)
+            self._complain(peer, trouble)
 
-    def _complain(self, peer: Peer, refused: LinkTrouble) -> None:
-        peer.last_error = str(refused)
-        self._complaints.say(peer.name, refused)
+    def _complain(self, peer: Peer, trouble: LinkTrouble) -> None:
+        peer.last_error = str(trouble)
+        self._complaints.say(peer.name, trouble)
 
     def _note(self, peer: Peer, what: str, detail: str) -> None:
-        if not peer.guest:  # as of a stranger, only what is wrong is told of it
+        if not peer.guest:  # of a guest, as of a stranger, only troubles are logged
             self._complaints.note(peer.name, what, detail)
 
     def ended(self, connection: Connection, error: Exception | None) -> None:
@@ -402,10 +403,10 @@ class Transport:
     # --- time -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Signs of life: send some where we are silent, drop who is silent."""
+        """Send signs of life where we are silent; drop peers that are silent."""
         now = self._loop.time()
         suspect = self.times.suspect / SECOND
-        # After a pause of our own (a stopped process) nobody else is to blame.
+        # After a pause of our own (a stopped process) silence is not the peers' fault.
         slept = now - self._ticked_at > suspect
         self._ticked_at = now
         for peer in list(self._peers.values()):

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.core.stability.arrays import Arrays
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.core.stability.rounds import Ack, Environment, Layout, Message, Part, Start
+from ordercast.core.stability.rounds import (
+    AckMessage,
+    Part,
+    RoundHost,
+    RoundMessage,
+    RoundPaths,
+    StartMessage,
+)
 from ordercast.model.errors import ConfigError
 from ordercast.model.notation import require_known
 from ordercast.sim.chance import Stream
@@ -107,7 +114,7 @@ class Tracked:
         }
 
 
-def layout_of(tree: NetworkTree, placement: str, seed: int) -> Layout[int]:
+def paths_of(tree: NetworkTree, placement: str, seed: int) -> RoundPaths[int]:
     """The protocol's circle and tree, members named by the nodes at which they sit."""
     at = list(range(tree.count))
     if placement == "shuffled":
@@ -115,7 +122,7 @@ def layout_of(tree: NetworkTree, placement: str, seed: int) -> Layout[int]:
     children = {
         at[node]: [at[child] for child in below] for node, below in enumerate(tree.children)
     }
-    return Layout([at[node] for node in tree.circle], children)
+    return RoundPaths([at[node] for node in tree.circle], children)
 
 
 def distances(tree: NetworkTree, links: str) -> list[int]:
@@ -140,7 +147,7 @@ def track(
     return _Round(setting, seed, parts).run(progress)
 
 
-class RoundMember(Environment[int, "Vector"]):
+class RoundMember(RoundHost[int, "Vector"]):
     """Sends over the tree network, and notes what it takes to measure a round."""
 
     __slots__ = (
@@ -171,13 +178,13 @@ class RoundMember(Environment[int, "Vector"]):
     def received(self) -> "Vector":
         return self.own.now()
 
-    def send(self, peer: int, message: "Message[Vector]") -> None:
+    def send(self, peer: int, message: "RoundMessage[Vector]") -> None:
         self._send(peer, message)
 
-    def multicast(self, message: "Message[Vector]") -> None:
+    def multicast(self, message: "RoundMessage[Vector]") -> None:
         self._send(EVERYONE, message)
 
-    def _send(self, target: int, message: "Message[Vector]") -> None:
+    def _send(self, target: int, message: "RoundMessage[Vector]") -> None:
         kind = kind_of(message)
         self.seen[kind] += 1
         packet = Packet(self.node, target, kind, message, 1 + max(self._depth, self._cause))
@@ -192,10 +199,10 @@ class RoundMember(Environment[int, "Vector"]):
             self._depth = max(self._depth, packet.depth)
 
 
-def kind_of(message: "Message[Vector]") -> int:
-    if isinstance(message, Start):
+def kind_of(message: "RoundMessage[Vector]") -> int:
+    if isinstance(message, StartMessage):
         return START
-    return ACK if isinstance(message, Ack) else INFO
+    return ACK if isinstance(message, AckMessage) else INFO
 
 
 class _TruthfulMember(RoundMember):
@@ -215,7 +222,7 @@ class _Round:
     def __init__(self, setting: Setting, seed: int, parts: Parts) -> None:
         self.setting = setting
         self.tree = tree = setting.shape.build(seed)
-        self.layout = layout_of(tree, setting.placement, seed)
+        self.paths = paths_of(tree, setting.placement, seed)
         self.heard = [0] * tree.count
         self.network = TreeNetwork(tree, self._hear, distances(tree, setting.links))
         arrays: Arrays[Vector] = Vectors()
@@ -226,7 +233,7 @@ class _Round:
             _TruthfulMember(node, self.network, received[node], size) for node in range(tree.count)
         ]
         make = parts(setting.protocol)
-        self.parts = [make(each.node, self.layout, arrays, each) for each in self.members]
+        self.parts = [make(each.node, self.paths, arrays, each) for each in self.members]
         self.receivers = [part.receive for part in self.parts]
         for member in self.members:
             member.truth = truth
@@ -237,7 +244,7 @@ class _Round:
         self.receivers[node](packet.source, packet.message)
 
     def run(self, progress: Callable[[int, int], None] | None) -> Tracked:
-        first = self.members[self.layout.first]
+        first = self.members[self.paths.first]
         if self.setting.protocol in ("full_dist", "train"):
             first.joined = 0  # there is no START: it takes part from the beginning
         self.parts[first.node].begin()
@@ -268,10 +275,10 @@ class _Round:
         found: dict[str, tuple[int, int]] = {}
         for member, heard in zip(self.members, self.heard, strict=True):
             node = member.node
-            if node == self.layout.first:
+            if node == self.paths.first:
                 role = "root"
             else:
-                role = "internal" if self.layout.children[node] else "leaf"
+                role = "internal" if self.paths.children[node] else "leaf"
             done = sum(member.seen) + heard
             least, most = found.get(role, (done, done))
             found[role] = (min(least, done), max(most, done))

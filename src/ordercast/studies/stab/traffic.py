@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from ordercast.core.stability.protocols import part_named
-from ordercast.core.stability.rounds import Ask
+from ordercast.core.stability.rounds import RoundDue
 from ordercast.sim.chance import Stream, threshold
 from ordercast.studies.stab.tracking import (
     RoundMember,
@@ -21,7 +21,7 @@ from ordercast.studies.stab.tracking import (
     Unfinished,
     Unsafe,
     distances,
-    layout_of,
+    paths_of,
 )
 from ordercast.studies.stab.tree_network import DATA, EVERYONE, START, Packet, TreeNetwork
 from ordercast.studies.stab.vectors import Received, Vectors, numpy
@@ -114,12 +114,12 @@ class DataTraffic:
         self.known: list[int] = []  # how long it took until senders knew that messages were stable
         tree = setting.shape.build(seed)
         self.nothing: Vector = numpy().zeros(tree.count, dtype="uint32")
-        self.layout = layout_of(tree, setting.placement, seed)
+        self.paths = paths_of(tree, setting.placement, seed)
         self.network = TreeNetwork(tree, self._hear, distances(tree, setting.links))
         self.members = [Sender(node, self) for node in range(tree.count)]
         make = part_named(setting.protocol)
-        self.parts = [make(each.node, self.layout, self.arrays, each) for each in self.members]
-        self.first = self.members[self.layout.first]
+        self.parts = [make(each.node, self.paths, self.arrays, each) for each in self.members]
+        self.first = self.members[self.paths.first]
         self.stream = Stream(seed, "traffic")
         self._lost = Stream(seed, "loss").bits
         self._threshold = threshold(data.loss)
@@ -139,14 +139,14 @@ class DataTraffic:
         if member is self.first:
             self.asked()
         else:
-            self.network.send(Packet(member.node, self.first.node, START, Ask(), 0), 0)
+            self.network.send(Packet(member.node, self.first.node, START, RoundDue(), 0), 0)
 
     def truth(self) -> "Vector":
         return self.arrays.least([member.own.seen() for member in self.members])
 
     def _hear(self, node: int, packet: Packet) -> None:
         member = self.members[node]
-        if isinstance(packet.message, Ask):
+        if isinstance(packet.message, RoundDue):
             self.asked()
             return
         if packet.kind != DATA:

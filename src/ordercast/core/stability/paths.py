@@ -6,7 +6,7 @@ chain) they run on a tree of `BRANCHING` children over the same circle. All site
 the same structure, so they agree.
 """
 
-from ordercast.core.stability.rounds import Layout
+from ordercast.core.stability.rounds import RoundPaths
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Site
 
@@ -15,15 +15,15 @@ MOST_CHILDREN = 16
 MOST_DEPTH = 16
 
 
-def layout_of(site: Site, structure: Structure, *, structured: bool) -> Layout[Site]:
+def paths_of(site: Site, structure: Structure, *, structured: bool) -> RoundPaths[Site]:
     root = structure.root(site)
-    known = structure.layouts.get((root, structured))
+    known = structure.round_paths.get((root, structured))
     if known is None:
-        known = structure.layouts[root, structured] = _layout(root, structure, structured)
+        known = structure.round_paths[root, structured] = _paths(root, structure, structured)
     return known
 
 
-def _layout(root: Site, structure: Structure, structured: bool) -> Layout[Site]:
+def _paths(root: Site, structure: Structure, structured: bool) -> RoundPaths[Site]:
     ring: list[Site] = []
     ahead = [root]
     while ahead:
@@ -32,8 +32,8 @@ def _layout(root: Site, structure: Structure, structured: bool) -> Layout[Site]:
     widest = max(len(structure.children[site]) for site in ring)
     deepest = max(structure.depth(site) for site in ring)
     if not structured or (widest <= MOST_CHILDREN and deepest <= MOST_DEPTH):
-        return Layout(ring, {site: structure.children[site] for site in ring})
-    return Layout(
+        return RoundPaths(ring, {site: structure.children[site] for site in ring})
+    return RoundPaths(
         ring,
         {
             site: ring[BRANCHING * place + 1 : BRANCHING * place + 1 + BRANCHING]

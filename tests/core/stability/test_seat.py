@@ -3,12 +3,14 @@
 from typing import Any
 
 from ordercast.core.stability.arrays import LogArray, LogCounts
-from ordercast.core.stability.differences import Differences
-from ordercast.core.stability.rounds import Ack, Info, Message, Start
+from ordercast.core.stability.rounds import AckMessage, InfoMessage, RoundMessage, StartMessage
+from ordercast.core.stability.seat import Differences
 from ordercast.model.limits import VECTOR_ENTRIES
 
 
-def carried(sender: Differences, receiver: Differences, message: Message[LogArray]) -> list[Any]:
+def carried(
+    sender: Differences, receiver: Differences, message: RoundMessage[LogArray]
+) -> list[Any]:
     return [receiver.taken("a", item) for item in sender.told("b", message)]
 
 
@@ -16,18 +18,18 @@ def test_only_what_has_changed_is_sent_and_the_whole_array_arrives() -> None:
     a, b = Differences(), Differences()
     first: LogArray = {"x": (3, 1, 2, "a"), "y": (5, 5, 1, "b")}
     second: LogArray = {**first, "x": (4, 1, 2, "a"), "z": (1, 0, 1, "c")}
-    assert carried(a, b, Ack(1, first)) == [Ack(1, first)]
-    (item,) = a.told("b", Ack(2, second))
+    assert carried(a, b, AckMessage(1, first)) == [AckMessage(1, first)]
+    (item,) = a.told("b", AckMessage(2, second))
     assert [entry[0] for entry in item.counts] == ["x", "z"]  # type: ignore[union-attr]
-    assert b.taken("a", item) == Ack(2, second)
+    assert b.taken("a", item) == AckMessage(2, second)
 
 
 def test_each_kind_has_differences_of_its_own() -> None:
     a, b = Differences(), Differences()
     array: LogArray = {"x": (3, 1, 2, "a")}
-    assert carried(a, b, Start(1)) == [Start(1)]
-    assert carried(a, b, Ack(1, array)) == [Ack(1, array)]
-    assert carried(a, b, Info(1, array)) == [Info(1, array)]
+    assert carried(a, b, StartMessage(1)) == [StartMessage(1)]
+    assert carried(a, b, AckMessage(1, array)) == [AckMessage(1, array)]
+    assert carried(a, b, InfoMessage(1, array)) == [InfoMessage(1, array)]
 
 
 def test_another_name_alone_is_not_told() -> None:
@@ -38,29 +40,36 @@ def test_another_name_alone_is_not_told() -> None:
 
 def test_a_difference_made_for_somebody_else_is_dropped() -> None:
     a, b, restarted = Differences(), Differences(), Differences()
-    carried(a, b, Ack(1, {"x": (3, 1, 2, "a")}))
-    assert carried(a, restarted, Ack(2, {"x": (4, 1, 2, "a")})) == [None]
+    carried(a, b, AckMessage(1, {"x": (3, 1, 2, "a")}))
+    assert carried(a, restarted, AckMessage(2, {"x": (4, 1, 2, "a")})) == [None]
 
 
 def test_after_a_start_the_last_of_each_kind_is_said_again_whole() -> None:
     a, b = Differences(), Differences()
     array: LogArray = {"x": (3, 1, 2, "a"), "y": (1, 1, 1, "b")}
-    for message in (Start(1), Ack(1, {"x": (2, 1, 2, "a")}), Start(2), Ack(2, array)):
+    for message in (
+        StartMessage(1),
+        AckMessage(1, {"x": (2, 1, 2, "a")}),
+        StartMessage(2),
+        AckMessage(2, array),
+    ):
         carried(a, b, message)
     again = a.again("b")
-    assert again == [Start(2), Ack(2, array)]
+    assert again == [StartMessage(2), AckMessage(2, array)]
     assert a.again("b") == []
     assert [carried(a, Differences(), message) for message in again] == [[m] for m in again]
 
 
 def test_an_entry_that_is_gone_makes_the_array_whole() -> None:
     a, b = Differences(), Differences()
-    carried(a, b, Ack(1, {"x": (3, 1, 2, "a"), "y": (1, 1, 1, "b")}))
-    assert carried(a, b, Ack(2, {"y": (1, 1, 1, "b")})) == [Ack(2, {"y": (1, 1, 1, "b")})]
+    carried(a, b, AckMessage(1, {"x": (3, 1, 2, "a"), "y": (1, 1, 1, "b")}))
+    assert carried(a, b, AckMessage(2, {"y": (1, 1, 1, "b")})) == [
+        AckMessage(2, {"y": (1, 1, 1, "b")})
+    ]
 
 
 def test_an_array_too_long_for_one_message_goes_in_several() -> None:
     a, b = Differences(), Differences()
     for step in (1, 2):
         array: LogArray = {f"g{n}": (n, step, 1, "a") for n in range(2 * VECTOR_ENTRIES + 5)}
-        assert carried(a, b, Info(step, array)) == [None, None, Info(step, array)]
+        assert carried(a, b, InfoMessage(step, array)) == [None, None, InfoMessage(step, array)]
