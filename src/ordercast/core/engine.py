@@ -276,7 +276,9 @@ class Engine:
                         counted = [*counted, peer]
                     arm(link)
                 self._touched = {}
-            at = self._alarms.next(at)
+            heap = self._alarms.heap
+            if heap and heap[0][0] < at:
+                at = heap[0][0]
             if self.retention.due:
                 forget = self.retention.checkpoint()
         self.alarm_at = at
@@ -291,16 +293,9 @@ class Engine:
         if self.mistakes:
             mistakes, self.mistakes = tuple(self.mistakes.items()), {}
         return Outbox(
-            persist or (),
-            down if down is not late else (),
-            late,
-            deliveries or (),
-            receipts or (),
-            forget,
-            at,
-            counted,
-            mistakes,
-        )
+            persist or (), () if down is late else down, late, deliveries or (), receipts or (),
+            forget, at, counted, mistakes,
+        )  # fmt: skip
 
     def _flush_direct(self) -> int:
         direct, left = cast(DirectOrdering, self.direct), self.own.left

@@ -245,9 +245,13 @@ class Link:
                 late[before] = (self.peer, replace(first_late, acks=self._acks()))
             elif self.ack_at <= now:
                 late.append((self.peer, Ack(self.boot, self.peer_boot, self._acks())))
-        waits, self._counts = self._counts and down is not late, False
-        self._unstored += waits
-        return waits
+        if not self._counts:
+            return False
+        self._counts = False
+        if down is late:
+            return False
+        self._unstored += 1
+        return True
 
     def _send_control(
         self, now: int, out: Outgoing, down: Sends, early: int, late: Sends, before: int
@@ -486,10 +490,12 @@ class Link:
         if up.unacknowledged:
             acks = ((UP, up.got, up.done),)
             up.unacknowledged = 0
-        for lane, inc in ((DOWN, down), (CONTROL, control)):
-            if inc.unacknowledged:
-                acks = (*acks, (lane, inc.got, inc.got))
-                inc.unacknowledged = 0
+        if down.unacknowledged:
+            acks = (*acks, (DOWN, down.got, down.got))
+            down.unacknowledged = 0
+        if control.unacknowledged:
+            acks = (*acks, (CONTROL, control.got, control.got))
+            control.unacknowledged = 0
         return acks
 
     def alarm(self, now: int) -> None:
@@ -526,42 +532,36 @@ class Link:
 
 
 class LinkAlarms:
-    """When the links of a site want to be called: one timer for all of them."""
+    """When the links of a site want to be called: one timer for all of them. Entries of the heap
+    whose link has been armed anew are stale; the first entry never is."""
 
     def __init__(self, links: Mapping[Site, Link]) -> None:
         self._links = links
-        self._heap: list[tuple[int, Site]] = []
+        self.heap: list[tuple[int, Site]] = []
 
     def arm(self, link: Link) -> None:
         """The link may want to be called earlier than it did before."""
-        deadline = link.ack_at
-        if link.resend_at < deadline:
-            deadline = link.resend_at
-        if link.repair_at < deadline:
-            deadline = link.repair_at
-        if link.linger_at < deadline:
-            deadline = link.linger_at
-        if deadline < link.armed:
-            link.armed = deadline
-            heapq.heappush(self._heap, (deadline, link.peer))
+        armed = link.armed
+        if (
+            link.ack_at < armed
+            or link.resend_at < armed
+            or link.repair_at < armed
+            or link.linger_at < armed
+        ):
+            at = min(link.ack_at, link.resend_at, link.repair_at, link.linger_at)
+            link.armed = at
+            heapq.heappush(self.heap, (at, link.peer))
 
     def due(self, now: int) -> list[Link]:
         """Those that wanted to be called by now; they are no longer armed."""
-        heap, found = self._heap, list[Link]()
-        while heap and heap[0][0] <= now:
-            at, peer = heapq.heappop(heap)
-            link = self._links[peer]
+        heap, links, found = self.heap, self._links, list[Link]()
+        while heap:
+            at, peer = heap[0]
+            link = links[peer]
             if link.armed == at:
+                if at > now:
+                    break
                 link.armed = NEVER
                 found.append(link)
-        return found
-
-    def next(self, at: int) -> int:
-        """The earliest of them, or `at` if that is earlier."""
-        heap = self._heap
-        while heap:
-            first, peer = heap[0]
-            if self._links[peer].armed == first:
-                return min(at, first)
             heapq.heappop(heap)
-        return at
+        return found

@@ -56,6 +56,7 @@ class Driver:
         self._steady = steady
         self._heap: Calls = []
         self._voters_heap: Calls = []
+        self._voters_at = NEVER  # when the first call of that heap is due
         self._tick = count().__next__
         self.arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
         self.spread: Spreading | None = None  # what goes to many otherwise than one by one
@@ -236,6 +237,7 @@ class Driver:
 
     def _push_apart(self, at: int, code: int, place: Place, peer: Any, frame: Any) -> None:
         heappush(self._voters_heap, (at, self._tick(), code, place, peer, frame))
+        self._voters_at = self._voters_heap[0][0]
 
     def _perform_apart(self, now: int, place: Place, box: MemberBox) -> MemberBox:
         """In a steady run: do what is not of one epoch; the rest of the outbox."""
@@ -255,8 +257,9 @@ class Driver:
     def _vote(self, now: int) -> None:
         """Let voters do what is due by now in their own heap."""
         heap = self._voters_heap
-        while heap and heap[0][0] <= now:
+        while self._voters_at <= now:
             at, _, code, place, peer, frame = heappop(heap)
+            self._voters_at = heap[0][0] if heap else NEVER
             member = place.running
             if code == VOTERS_ALARM:
                 if place.voters_pushed != at:

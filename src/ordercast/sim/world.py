@@ -103,7 +103,7 @@ class World(Driver):
     def _loop(self, end: int, progress: Callable[[int, int], None] | None) -> None:
         heap, pop = self._heap, heappop
         perform, special, vote = self._perform, self._special, self._vote
-        as_bytes, voters = self._bytes, self._voters_heap
+        as_bytes = self._bytes
         events, now = 0, self.now
         look_at = self._next_look(events)
         try:
@@ -111,7 +111,7 @@ class World(Driver):
                 now, _, code, place, peer, frame = pop(heap)
                 if now > end:
                     break
-                if voters and voters[0][0] <= now:
+                if now >= self._voters_at:
                     vote(now)
                 if code == FRAME:
                     site = place.running

@@ -22,7 +22,7 @@ from ordercast.core.states import CLOSED, OPEN, SEALED
 from ordercast.model.epochs import EpochRecord, Finish, Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch
-from ordercast.wire.epochs import Fed, InEpoch
+from ordercast.wire.epochs import Fed, InEpoch, SiteFrame
 from ordercast.wire.frames import Item
 
 Patches = list[tuple[Any, str, Any]]
@@ -214,7 +214,12 @@ def a_joiner_one_message_early() -> Patches:
 
 @mutant
 def frames_of_the_old_epoch_are_taken() -> Patches:
-    def in_epoch(self: Member, now: int, peer: Site, frame: InEpoch) -> None:
+    plain = Member.receive
+
+    def receive(self: Member, now: int, peer: Site, frame: SiteFrame) -> None:
+        if not isinstance(frame, InEpoch):
+            plain(self, now, peer, frame)
+            return
         home = self.layout.home(self.name)
         engine = self.engines.get(frame.epoch)
         if engine is None and home is not None:
@@ -222,7 +227,7 @@ def frames_of_the_old_epoch_are_taken() -> Patches:
         if engine is not None:
             engine.receive(now, peer, frame.frame)
 
-    return [(Member, "_in_epoch", in_epoch)]
+    return [(Member, "receive", receive)]
 
 
 @mutant

@@ -379,7 +379,7 @@ def stability_over_those_that_were_heard() -> Patches:
         members = self._members.get(group)
         if members is None:
             return False
-        heard = self._heard.get(group, {})
+        heard, _ = self._heard.get(group, ({}, {}))
         self._members[group] = tuple(s for s in members if s == self.site or s in heard)
         news = plain(self, group)
         self._members[group] = members

@@ -69,7 +69,7 @@ from ordercast.wire.epochs import (
     check_change,
 )
 from ordercast.wire.frames import Frame
-from ordercast.wire.voting import Install, Voting
+from ordercast.wire.voting import Install
 
 _LONELY = 1_000 * MILLISECOND
 _MOST_EARLY = 1_024  # frames
@@ -245,7 +245,7 @@ class Member:
     def receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
         """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
         self.now = now
-        if isinstance(frame, InEpoch):
+        if type(frame) is InEpoch:
             engine = self.engines.get(frame.epoch)
             if engine is not None and (not self._excludes or self.flush.takes_part()):
                 engine.receive(now, peer, frame.frame)
@@ -258,9 +258,7 @@ class Member:
         except (PeerMistake, FrameError) as mistake:
             self._mistakes.setdefault(peer, str(mistake))
 
-    def _receive(
-        self, now: int, peer: SiteName, frame: Feed | Fed | ChangeRequest | FlushFrame | Voting
-    ) -> None:
+    def _receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
         if isinstance(frame, Feed):
             if self.believes(peer) or self.name not in self.layout.roster:
                 self._take_feed(peer, frame)
@@ -270,7 +268,7 @@ class Member:
             self.manager.ask(frame)
         elif isinstance(frame, FlushFrame):
             self.flush.receive(peer, frame)
-        elif self._may_vote(peer):
+        elif not isinstance(frame, InEpoch) and self._may_vote(peer):
             if isinstance(frame, Install) and frame.upto > self.raft.committed:
                 self._unpacked(frame.snapshot, frame.upto)
             self.raft.receive(now, peer, frame)
@@ -558,20 +556,27 @@ class Member:
     def drain(self) -> MemberBox:
         """Everything asked for since the last drain. A burst has news beside its epochs only if
         something stirred the member: all else is the work of one engine, as a rule."""
-        stirred = self._stirred or self.now >= self._due or self.layout.closing
+        stirred = self._stirred
         if stirred:
             self._manage(self.now)
         box: MemberBox | None = None
-        at = NEVER
         for epoch, engine in self.engines.items():
-            if engine.stirred:
-                more = self._of_epoch(epoch, engine, engine.drain())
-                box = more if box is None else _joined(box, more)
-            if engine.alarm_at < at:
-                at = engine.alarm_at
+            more: Any = engine.drain() if engine.stirred else _nothing(engine.alarm_at)
+            # What an engine asks for is passed on in the same box, with the epoch on everything.
+            if more.persist:
+                more.persist = [in_epoch(epoch, record, engine.is_mine) for record in more.persist]
+            if more.send:
+                more.send = _in_frames(epoch, more.send)
+            if more.then_send:
+                more.then_send = _in_frames(epoch, more.then_send)
+            if more.counted:
+                more.counted = [(epoch, peer) for peer in more.counted]
+            if more.forget is not None:  # then all is written anew
+                self._made[epoch], more.forget, self._forget_due = more.forget, None, True
+            box = more if box is None else _joined(box, more)
         if box is None:
-            box = Outbox((), (), (), (), (), None)
-        box.epochs_alarm, box.voters_alarm = at, self._due
+            box = _nothing(NEVER)
+        box.voters_alarm = self._due
         if stirred:
             self._add_beside(box)
         if self._forget_due:
@@ -579,24 +584,6 @@ class Member:
         if self._fence.waits:
             self._fence.end(box)
         return box
-
-    def _of_epoch(self, epoch: int, engine: Engine, box: Any) -> MemberBox:
-        """What an engine asks for, as the member passes it on: the same box, with the epoch on
-        everything in it. If it wants to forget, all is written anew."""
-        if box.forget is not None:
-            self._made[epoch] = box.forget
-            self._forget_due = True
-            box.forget = None
-        if box.persist:
-            box.persist = [in_epoch(epoch, record, engine.is_mine) for record in box.persist]
-        if box.send:
-            box.send = _in_frames(epoch, box.send)
-        if box.then_send:
-            box.then_send = _in_frames(epoch, box.then_send)
-        if box.counted:
-            box.counted = [(epoch, peer) for peer in box.counted]
-        made: MemberBox = box
-        return made
 
     def _add_beside(self, box: MemberBox) -> None:
         """What is not of one epoch, or of one that is gone: that came first."""
@@ -610,7 +597,6 @@ class Member:
         box.outcomes, self._wishes.outcomes = self._wishes.outcomes, []
         self.persisting, self._late, self.delivering, self.receipts = [], [], [], []
         self._mistakes, raft.persist, raft.sends = {}, [], []
-        box.voters_alarm = self._due
 
     def stored(self, counted: Sequence[tuple[int, SiteName]]) -> None:
         """As of an engine; the epoch may have ended meanwhile."""
@@ -622,7 +608,6 @@ class Member:
 
     def _manage(self, now: int) -> None:
         """What is not of one epoch: changes, the voters' log, this site's place in both."""
-        self._stirred = False
         if self.layout.closing:
             self._close_down()
         self.manager.work(now)
@@ -631,6 +616,7 @@ class Member:
         self._due = min(
             self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at
         )
+        self._stirred = bool(self.layout.closing)  # what engines do now is to be reported at once
 
     def _ask_again(self, now: int) -> None:
         """Tell the voters of changes that are wanted here."""
@@ -728,6 +714,10 @@ class Member:
         )
 
 
+def _nothing(alarm_at: int) -> MemberBox:
+    return Outbox((), (), (), (), (), None, alarm_at)
+
+
 def _in_frames(epoch: int, sends: list[tuple[SiteName, Frame]]) -> list[tuple[SiteName, SiteFrame]]:
     if len(sends) == 1:  # the common case
         ((peer, frame),) = sends
@@ -744,6 +734,7 @@ def _joined(one: MemberBox, other: MemberBox) -> MemberBox:
         [*one.deliver, *other.deliver],
         [*one.receipts, *other.receipts],
         None,
+        min(one.epochs_alarm, other.epochs_alarm),
         counted=[*one.counted, *other.counted],
         mistakes=tuple({**dict(one.mistakes), **dict(other.mistakes)}.items()),
     )

@@ -38,7 +38,8 @@ class Plain:
         self.held = 0  # messages in the log that are not final
         self._members: dict[Group, tuple[Site, ...]] = {}
         self._listeners: dict[Group, tuple[Site, ...]] = {}
-        self._heard: dict[Group, dict[Site, tuple[int, int]]] = {}  # others' (logged, settled)
+        # What others have said, by site: how far they have logged, and how far that is settled.
+        self._heard: dict[Group, tuple[dict[Site, int], dict[Site, int]]] = {}
         self._others: dict[Group, tuple[int, int]] = {}  # the least of them
         self._mine: dict[Group, tuple[int, int]] = {}
         self._stable: dict[Group, int] = {}
@@ -64,6 +65,9 @@ class Plain:
         listeners.pop(self.site, None)
         self._listeners[group] = tuple(listeners)
         self._stable[group] = self._final[group] = 0
+        for counts in self._heard.get(group, ()):  # of a list that was new here
+            for peer in [peer for peer in counts if peer not in members]:
+                del counts[peer]
         if self.site not in members:
             self._mine[group] = (NEVER, NEVER)  # a non-member holds nobody up
         self._recount(group)
@@ -92,23 +96,21 @@ class Plain:
         news: list[Group] = []
         if type(item) is DurableCounts:
             for group, _, _ in item.counts:
-                self._check(peer, group)
+                if peer not in self._members.get(group, ()):
+                    self._check(peer, group)
             for group, logged, settled in item.counts:
                 heard = self._heard.get(group)
                 if heard is None:
-                    heard = self._heard[group] = {}
-                before = heard.get(peer)
-                if before is None:
-                    heard[peer] = (logged, settled)
-                else:
-                    if before[0] > logged:
-                        logged = before[0]
-                    if before[1] > settled:
-                        settled = before[1]
-                    heard[peer] = (logged, settled)
-                    least = self._others.get(group)
-                    if least is not None and before[0] > least[0] and before[1] > least[1]:
-                        continue  # others hold this group up, not this peer
+                    heard = self._heard[group] = ({}, {})
+                logs, settles = heard
+                before = logs.get(peer, -1), settles.get(peer, -1)
+                if logged > before[0]:
+                    logs[peer] = logged
+                if settled > before[1]:
+                    settles[peer] = settled
+                least = self._others.get(group)
+                if least is not None and before[0] > least[0] and before[1] > least[1]:
+                    continue  # others hold this group up, not this peer
                 if self._recount(group):
                     news.append(group)
         return news
@@ -126,20 +128,12 @@ class Plain:
         members = self._members.get(group)
         if members is None:
             return False  # an implicit group that we have yet to see a batch of
-        logged = settled = NEVER
-        heard = self._heard.get(group, {})
-        for member in members:
-            if member == self.site:
-                continue
-            counts = heard.get(member)
-            if counts is None:
-                logged = settled = 0
-                break
-            if counts[0] < logged:
-                logged = counts[0]
-            if counts[1] < settled:
-                settled = counts[1]
-        self._others[group] = (logged, settled)
+        heard = self._heard.get(group)
+        others = len(members) - (self.site in members)
+        if heard is not None and 0 < others == len(heard[0]):  # the common case
+            self._others[group] = (min(heard[0].values()), min(heard[1].values()))
+        else:
+            self._others[group] = (0, 0) if others else (NEVER, NEVER)
         return self._update(group)
 
     def _update(self, group: Group) -> bool:
@@ -172,11 +166,11 @@ class Plain:
 
     def behind(self, group: Group) -> list[Site]:
         """Those whose log is the shortest; where all logs are equal, whose settled prefix is."""
-        heard = self._heard.get(group, {})
+        logs, settles = self._heard.get(group, ({}, {}))
         counts = {
-            member: self._mine.get(group, (0, 0))
+            member: self._mine.get(group, _NOTHING)
             if member == self.site
-            else heard.get(member, (0, 0))
+            else (logs.get(member, 0), settles.get(member, 0))
             for member in self._members.get(group, ())
         }
         most = max((logged for logged, _ in counts.values()), default=0)
