@@ -113,7 +113,7 @@ def test_every_guarantee_holds_when_nodes_are_abandoned_within_changes(
                 all(
                     site_of(n).core.quiet()
                     and not site_of(n).core.admission.messages
-                    and not site_of(n).driver.unwritten
+                    and not site_of(n).driver._unwritten
                     for n in nodes
                 )
                 and len({site_of(n).core.layout.count for n in nodes}) == 1

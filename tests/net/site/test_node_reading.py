@@ -272,7 +272,7 @@ def test_under_shed_a_slow_reader_finds_gaps_at_their_places(stored: bool, tmp_p
             a, b = cluster["a"], cluster["b"]
             await send(a, 1, 60, batch=5)  # nobody is held up
             first = await read(b, 60)
-            await until(lambda: not stored or not site_of(b).driver.unwritten)
+            await until(lambda: not stored or not site_of(b).driver._unwritten)
             again = await read(b, 60, start=1) if stored else first
             assert again == first
             assert [item.position for item in first] == list(range(1, 61))

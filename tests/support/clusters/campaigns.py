@@ -261,7 +261,7 @@ class Campaign:
             looks = looks + 1 if done else 0
 
     def _is_done(self, site: str, node: Node) -> bool:
-        unsent = site_of(node).core.admission.messages or site_of(node).driver.unwritten
+        unsent = site_of(node).core.admission.messages or site_of(node).driver._unwritten
         return (
             site_of(node).core.quiet()
             and not unsent

@@ -2,6 +2,7 @@
 them until it has done so a given number of times."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,12 @@ class ProxiedCluster(LocalCluster):
     def _transport(self) -> MakeTransport:
         def make(host: TransportSite) -> AnyTransport:
             through = {site: proxy.address for site, proxy in self.proxies.items()}
-            own = {host.site: self.cluster.address(host.site)}
-            return over_tcp(self.cluster, {**through, **own})(host)
+            del through[host.site]
+            sites = {
+                site: replace(written, address=through.get(site, written.address))
+                for site, written in self.cluster.sites.items()
+            }
+            return over_tcp(replace(self.cluster, sites=sites))(host)
 
         return make
 

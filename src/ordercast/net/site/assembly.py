@@ -79,17 +79,15 @@ def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
     )
 
 
-def over_tcp(
-    cluster: Cluster, addresses: Mapping[Site, tuple[str, int]] | None = None
-) -> MakeTransport:
-    """Real connections. `addresses` replace those of the file, where ports were chosen freely."""
+def over_tcp(cluster: Cluster) -> MakeTransport:
+    """Real connections."""
 
     def make(host: TransportSite) -> AnyTransport:
         def connect(told: TransportListener) -> Transport:
             return Transport(
                 host.site,
                 Identity(cluster.name, host.boot, host.incarnation, host.terms()),
-                {host.site: host.address, **(addresses or cluster.addresses())},
+                {host.site: host.address, **cluster.addresses()},
                 TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
                 on_frames=told.frames,
                 on_connected=told.connected,

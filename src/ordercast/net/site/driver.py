@@ -135,15 +135,12 @@ class NodeDriver:
         self.last_opened = 0  # the last epoch of which the store has an event
         self._layout = member.layout
         self._reserved = member.admission.queue  # what the application has to offer
-        self.fed_at = 0  # when a manager, which a majority answers, was last heard or here
-        self.turns = 0
-        self.commits = 0
+        self.fed_at = 0  # when a manager, which has a majority, was last heard, or was here
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self.closed = False
-        self._unwritten: deque[tuple[MemberBox, bool]] = (
-            deque()
-        )  # not revealed yet; written itself?
+        self._unwritten: deque[tuple[MemberBox, bool]] = deque()
+        """Outboxes that are not revealed yet, and whether each is a commit of its own."""
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
         self._again: asyncio.TimerHandle | None = None
@@ -170,11 +167,6 @@ class NodeDriver:
         _log.critical("a mistake in the core: this site stops, as in a crash", exc_info=error)
         self.close()
         self.application.broken(error)
-
-    @property
-    def unwritten(self) -> int:
-        """MemberBoxes whose records are not durable yet."""
-        return len(self._unwritten)
 
     # --- what feeds the site ----------------------------------------------------------------------
 
@@ -242,7 +234,6 @@ class NodeDriver:
         self._woken = False
         if self.closed:
             return
-        self.turns += 1
         now = time.monotonic_ns()
         member = self.member
         try:
@@ -294,7 +285,6 @@ class NodeDriver:
             written.refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
         if box.forget is not None:  # there is one when an epoch opened; no restart repeats that
             self._ended(written, box)
-        self.commits += 1
         self.store.write(written, self._committed)
 
     def _ended(self, written: StoreBox, box: MemberBox) -> None:
