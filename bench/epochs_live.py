@@ -23,9 +23,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ordercast import Client, connect
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.messages import Delivery
-from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster import processes
 from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.cluster.config import Cluster

@@ -25,10 +25,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ordercast import Client, connect
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.messages import Delivery
-from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster import processes
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster

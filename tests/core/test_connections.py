@@ -8,6 +8,7 @@ from ordercast.model.errors import WindowFull
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import SECOND, Limits, Options, Timing
 from ordercast.wire.frames import DOWN, Ack, Data, Frame
+from support.worlds.alone import submit
 
 TABLE = GroupTable.of({"g": ["a", "b"]})
 STRUCTURE = Structure(1, TABLE, build_greedy(TABLE))
@@ -43,7 +44,7 @@ class Pair:
                 self.drain(name)
 
     def submit(self, payload: bytes) -> None:
-        self.sites["a"].submit(self.now, "g", [payload])
+        submit(self.sites["a"], self.now, "g", [payload])
         self.drain("a")
         self.drain("b")
 

@@ -16,6 +16,7 @@ from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import MILLISECOND, Limits, Options
 from ordercast.wire.frames import UP, Ack, Data, Frame, Submit
 from support.judges.forests import problems
+from support.worlds.alone import submit, submit_to
 
 Drop = Callable[[str, str, Frame], bool]
 
@@ -84,7 +85,7 @@ class Network:
         self._alarms[name] = box.alarm
 
     def submit(self, name: str, group: str, *payloads: bytes) -> None:
-        self.sites[name].submit(self.now, group, list(payloads))
+        submit(self.sites[name], self.now, group, list(payloads))
         self.drain(name)
 
     def run(self, milliseconds: int) -> None:
@@ -211,7 +212,7 @@ def test_an_acknowledgement_makes_the_next_items_leave_at_once() -> None:
         (source, peer) == ("a", "o") and isinstance(frame, Data)
     )
     for _ in range(200):
-        network.sites["o"].submit(0, "g", [b"x"])
+        submit(network.sites["o"], 0, "g", [b"x"])
     network.drain("o")
     network.run(150)  # less than one time to send again
     assert len(network.delivered["a"]) == 200
@@ -240,7 +241,7 @@ def test_a_held_batch_is_acknowledged_when_it_is_placed() -> None:
 def test_a_batch_of_no_messages_is_refused() -> None:
     """No window would bound such batches, no codec takes them, and their seq is the next one's."""
     with pytest.raises(ConfigError, match="a batch of no messages"):
-        Engine("a", PAIR, Options()).submit(0, "g", [])
+        submit(Engine("a", PAIR, Options()), 0, "g", [])
 
 
 @pytest.mark.parametrize("sites", [["nosuch"], ["a", "nosuch"], []])
@@ -249,7 +250,7 @@ def test_listed_sites_that_are_unknown_or_none_are_refused_before_anything_is_ke
 ) -> None:
     site = Engine("a", PAIR, Options())
     with pytest.raises(ConfigError, match="sites: "):
-        site.submit_to(0, sites, [b"x"])
+        submit_to(site, 0, sites, [b"x"])
     assert site.drain().persist == ()
 
 
@@ -271,7 +272,7 @@ def test_a_submission_that_cannot_be_placed_is_neither_kept_nor_acknowledged(wro
     site.alarm(MILLISECOND * 10)
     assert [peer for peer, _ in box.mistakes] == ["b"]
     assert not [frame for _, frame in site.drain().then_send if isinstance(frame, Ack)]
-    site.submit(MILLISECOND * 20, "g", [b"others go on"])
+    submit(site, MILLISECOND * 20, "g", [b"others go on"])
     assert len(site.drain().persist) == 2
 
 

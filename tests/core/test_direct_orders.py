@@ -14,6 +14,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch
 from ordercast.model.options import Options
 from ordercast.wire.frames import Data, Final, Item, Null, Offer, Proposal, Timed, Wanted
+from support.worlds.alone import submit
 
 TABLE = GroupTable.of({"alpha": ["a", "b"], "beta": ["b", "c"]}, sites=["a", "b", "c", "x"])
 STRUCTURE = Structure(1, TABLE, build_greedy(TABLE))
@@ -46,9 +47,9 @@ def carry(box: Outbox, peer: Engine, source: str) -> None:
 
 def test_members_propose_and_the_origin_fixes_the_highest() -> None:
     x, a, b = site("x", "two_phase"), site("a", "two_phase"), site("b", "two_phase")
-    b.submit(0, "beta", [b"earlier"])  # so b's clock is ahead
+    submit(b, 0, "beta", [b"earlier"])  # so b's clock is ahead
     b.drain()
-    x.submit(0, "alpha", [b"m"])
+    submit(x, 0, "alpha", [b"m"])
     offered = x.drain()
     for member in (a, b):
         carry(offered, member, "x")
@@ -63,10 +64,10 @@ def test_members_propose_and_the_origin_fixes_the_highest() -> None:
 def test_what_is_numbered_lower_is_waited_for() -> None:
     """b has proposed 1 for one batch; another, fixed at 2, passes only after it."""
     b, a, x = site("b", "two_phase"), site("a", "two_phase"), site("x", "two_phase")
-    a.submit(0, "alpha", [b"first"])
+    submit(a, 0, "alpha", [b"first"])
     carry(a.drain(), b, "a")
     first = b.drain()
-    x.submit(0, "beta", [b"second"])
+    submit(x, 0, "beta", [b"second"])
     c = site("c", "two_phase")
     offered = x.drain()
     for member in (b, c):
@@ -81,7 +82,7 @@ def test_what_is_numbered_lower_is_waited_for() -> None:
 
 def test_a_proposal_is_kept_through_a_restart_and_told_again() -> None:
     x, b = site("x", "two_phase"), site("b", "two_phase")
-    x.submit(0, "alpha", [b"m"])
+    submit(x, 0, "alpha", [b"m"])
     carry(x.drain(), b, "x")
     box = b.drain()
     assert [type(record) for record in box.persist] == [Promised]
@@ -91,7 +92,7 @@ def test_a_proposal_is_kept_through_a_restart_and_told_again() -> None:
 
 def test_a_number_is_durable_before_it_is_told() -> None:
     x, a, b = site("x", "two_phase"), site("a", "two_phase"), site("b", "two_phase")
-    x.submit(0, "alpha", [b"m"])
+    submit(x, 0, "alpha", [b"m"])
     offered = x.drain()
     kept = list(offered.persist)
     for member in (a, b):
@@ -136,7 +137,7 @@ def test_a_restarted_root_tells_the_number_of_the_close_again() -> None:
 
 def test_who_is_silent_is_asked_once_and_nulls_are_not_answered() -> None:
     a, b, c = (site(name, "symmetric") for name in "abc")
-    a.submit(0, "alpha", [b"m"])
+    submit(a, 0, "alpha", [b"m"])
     sent = a.drain()
     assert items(sent, "b") == [Timed(_batch(sent), 1), Wanted(1, "a")]
     assert items(sent, "c") == [Wanted(1, "a")]
@@ -164,12 +165,12 @@ def _batch(box: Outbox) -> Batch:
 def test_a_timestamp_is_never_given_twice() -> None:
     """After a restart all timestamps are above those that were promised, batches' and nulls'."""
     a, c = site("a", "symmetric"), site("c", "symmetric")
-    a.submit(0, "alpha", [b"m"])
+    submit(a, 0, "alpha", [b"m"])
     carry(a.drain(), c, "a")
     told = c.drain()
     (null,) = items(told, "a")
     again = site("c", "symmetric", told.persist, boot=2)
-    again.submit(0, "beta", [b"n"])
+    submit(again, 0, "beta", [b"n"])
     (stamped,) = (i for i in items(again.drain(), "b") if isinstance(i, Timed))
     assert isinstance(null, Null)
     assert stamped.clock > null.clock
@@ -178,6 +179,6 @@ def test_a_timestamp_is_never_given_twice() -> None:
 @pytest.mark.parametrize("protocol", ["two_phase", "symmetric"])
 def test_whose_word_is_missing_is_named(protocol: str) -> None:
     a = site("a", protocol)
-    a.submit(0, "alpha", [b"m"])
+    submit(a, 0, "alpha", [b"m"])
     a.drain()
     assert holders(a) == (["b"] if protocol == "two_phase" else ["b", "c"])

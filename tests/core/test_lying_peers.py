@@ -36,6 +36,7 @@ from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
 from ordercast.wire.tom import Bid, Body, BodyRequest
 from ordercast.wire.voting import Append, Appended, Install, Vote
+from support.worlds.alone import submit
 from support.worlds.epochs import build
 from support.worlds.lying_peers import FRAMES, run_case
 
@@ -215,7 +216,7 @@ def test_a_body_that_does_not_fit_its_header_is_fetched_instead() -> None:
 
 def test_only_who_orders_a_group_says_what_is_stable_of_it_and_no_more_than_was_sent() -> None:
     origin = site("z", "propagation")
-    origin.submit(0, "alpha", [b"x"])
+    submit(origin, 0, "alpha", [b"x"])
     origin.drain()
     assert mistakes(origin, "a", CONTROL, Settled((("alpha", 1),)))
     assert origin.own.unstable == 1
@@ -246,7 +247,7 @@ def test_a_peer_that_asks_for_everything_again_and_again_is_sent_no_more_than_is
 ):
     origin = site("z", "propagation")
     for _ in range(8):
-        origin.submit(0, "alpha", [b"x"])
+        submit(origin, 0, "alpha", [b"x"])
     origin.drain()
     for _ in range(10_000):
         origin.receive(0, "b", Repair(1, 1, UP, 1, 8))
@@ -368,7 +369,7 @@ def test_what_an_outsider_makes_of_a_clock_is_not_too_far_for_the_others() -> No
     pushed, other = site("b", "two_phase"), site("a", "two_phase")
     assert not mistakes(pushed, "z", UP, Offer(of("z"), 2**59))
     assert not mistakes(pushed, "z", DOWN, Final(1, "alpha", 9, 2**59, "a"))  # of no such batch
-    pushed.submit(0, "alpha", [b"x"])
+    submit(pushed, 0, "alpha", [b"x"])
     offers = [
         item
         for peer, frame in pushed.drain().then_send

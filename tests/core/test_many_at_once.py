@@ -18,6 +18,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.sim.members import build_forest
 from support.cases.tables import table_of
+from support.worlds.alone import submit
 
 MESSAGES = 100
 GROUPS = ("alpha", "beta")
@@ -70,7 +71,7 @@ def accepted(case: Case) -> list[Record]:
     site.start(0)
     records: list[Record] = []
     for number in range(MESSAGES):
-        site.submit(number, GROUPS[number % 2], [b"%d" % number])
+        submit(site, number, GROUPS[number % 2], [b"%d" % number])
         records += [record for record in site.drain().persist if type(record) is Accepted]
     assert len(records) == MESSAGES
     return records
@@ -99,7 +100,7 @@ def test_what_was_sent_in_one_turn(protocol: str, causal: bool, policy: str) -> 
     site.start(0)
     with little_stack():
         for number, payload in enumerate(WANTED):
-            site.submit(0, GROUPS[number % 2], [payload])
+            submit(site, 0, GROUPS[number % 2], [payload])
         assert delivered(site) == WANTED
 
 
@@ -110,7 +111,7 @@ def test_what_waited_in_causal_order_for_its_turn_is_of_the_same_burst(protocol:
     site.own.one_group_at_a_time()
     site.start(0)
     for number, payload in enumerate(WANTED):
-        site.submit(0, GROUPS[number % 2], [payload])
+        submit(site, 0, GROUPS[number % 2], [payload])
     with little_stack():
         box = site.drain()
     assert [payload for batch in box.deliver for payload in batch.payloads] == WANTED

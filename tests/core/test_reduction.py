@@ -15,6 +15,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, Limits, Options, Timing
 from ordercast.wire.frames import Data, Item
 from ordercast.wire.swap import NOBODY, Follows, Swap
+from support.worlds.alone import submit
 
 TABLE = GroupTable.of({"alpha": ["a", "b"], "beta": ["b", "c"]}, sites=["a", "b", "c", "x"])
 STRUCTURE = Structure(1, TABLE, build_greedy(TABLE))  # b is the root, a and c its children
@@ -77,7 +78,7 @@ def exchange(*sites: Engine, start: int = 0) -> dict[str, list[bytes]]:
 
 def test_the_sink_multicasts_headers_to_the_domain_and_bodies_to_members() -> None:
     a, b = site("a"), site("b")
-    a.submit(0, "alpha", [b"m"])
+    submit(a, 0, "alpha", [b"m"])
     asked = a.drain()
     (swap,) = items(asked, "b", Swap)
     assert isinstance(swap, Swap)
@@ -96,9 +97,9 @@ def test_the_sink_multicasts_headers_to_the_domain_and_bodies_to_members() -> No
 
 def test_what_passes_is_durable_before_it_goes_on_and_told_again_after_a_restart() -> None:
     a, b, c = site("a"), site("b"), site("c")
-    a.submit(0, "alpha", [b"first"])
+    submit(a, 0, "alpha", [b"first"])
     exchange(a, b, c)  # now a is the sink
-    c.submit(0, "alpha", [b"second"])
+    submit(c, 0, "alpha", [b"second"])
     asked = c.drain()
     b_records: list[Record] = []
     for to, frame in asked.then_send:
@@ -119,7 +120,7 @@ def test_a_restored_site_has_the_same_state_from_a_checkpoint_as_from_notes(prot
     kept: dict[str, list[Record]] = {name: [] for name in sites}
     for number in range(6):
         for name, one in sites.items():
-            one.submit(number, "alpha" if number % 2 else "beta", [b"%d" % number])
+            submit(one, number, "alpha" if number % 2 else "beta", [b"%d" % number])
             box = one.drain()
             kept[name] += box.persist
             for to, frame in (*box.send, *box.then_send):
@@ -139,7 +140,7 @@ def test_a_restored_site_has_the_same_state_from_a_checkpoint_as_from_notes(prot
 def test_that_requests_were_combined_is_noted() -> None:
     a = site("a", "combining", like=options(hold=MILLISECOND))
     for payload in (b"1", b"2"):
-        a.submit(0, "alpha", [payload])
+        submit(a, 0, "alpha", [payload])
     held = a.drain()
     assert not items(held, "b", Swap, Follows)
     assert held.alarm == MILLISECOND
@@ -159,7 +160,7 @@ def test_nobody_runs_far_ahead_of_a_site_that_is_no_member(protocol: str) -> Non
     with patch.object(Reduction, "ahead", 4), patch.object(Reduction, "every", 2):
         a, b, c = (site(name, protocol) for name in "abc")
         for number in range(10):
-            a.submit(0, "alpha", [b"%d" % number])
+            submit(a, 0, "alpha", [b"%d" % number])
         seen = exchange(a, b)
         assert seen["b"] == seen["a"] == [b"0", b"1", b"2", b"3"]
         assert holders(a) == ["c"]
@@ -175,7 +176,7 @@ def test_headers_alone_make_checkpoints_so_that_a_store_stays_small() -> None:
     a, b, c = (site(name, like=like) for name in "abc")
     records, most, made = 0, 0, 0
     for number in range(60):
-        a.submit(number, "alpha", [b"m"])
+        submit(a, number, "alpha", [b"m"])
         for _ in range(3):
             for one in (a, b, c):
                 box = one.drain()
@@ -191,7 +192,7 @@ def test_headers_alone_make_checkpoints_so_that_a_store_stays_small() -> None:
 
 def test_a_message_from_outside_goes_through_the_root_and_is_answered() -> None:
     a, b, c, x = (site(name) for name in "abcx")
-    x.submit(0, "alpha", [b"from afar"])
+    submit(x, 0, "alpha", [b"from afar"])
     seen = exchange(a, b, c, x)
     assert seen["a"] == seen["b"] == [b"from afar"]
     assert x.quiet()

@@ -14,6 +14,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.wire.frames import Data, Item
 from ordercast.wire.ring import Call, Header, Numbered, Token
+from support.worlds.alone import submit
 
 TABLE = GroupTable.of({"alpha": ["a", "b"], "beta": ["b", "c", "d"]}, sites=list("abcdx"))
 STRUCTURE = Structure(1, TABLE, build_greedy(TABLE))
@@ -64,7 +65,7 @@ class Domain:
             self.settle()
 
     def submit(self, name: str, group: str, payload: bytes) -> None:
-        self.sites[name].submit(self.now, group, [payload])
+        submit(self.sites[name], self.now, group, [payload])
         self.drain(name)
 
     def restart(self, name: str) -> None:

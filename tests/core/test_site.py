@@ -13,6 +13,7 @@ from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.model.options import Limits, Options
 from ordercast.wire.frames import DOWN, UP, Data, Frame, Relay, Submit
 from support.cases.tables import FIGURE_3, table_of
+from support.worlds.alone import submit, submit_to
 
 
 def structure_of(table: GroupTable) -> Structure:
@@ -63,38 +64,38 @@ class Cluster:
 
 def test_an_unknown_group_is_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownGroup, match=r"no group 'alpha99' \(did you mean 'alpha"):
-        Engine("a", FIGURE, Options()).submit(0, "alpha99", [b"x"])
+        submit(Engine("a", FIGURE, Options()), 0, "alpha99", [b"x"])
 
 
 def test_a_message_above_the_limit_is_refused_and_nothing_changes() -> None:
     site = Engine("a", FIGURE, Options(limits=Limits(message_bytes=10)))
     with pytest.raises(TooLarge, match="a message of 11 bytes; the limit is 10"):
-        site.submit(0, "alpha2", [b"fine", b"x" * 11])
+        submit(site, 0, "alpha2", [b"fine", b"x" * 11])
     assert site.drain().persist == ()
-    assert site.submit(0, "alpha2", [b"x" * 10]) == 1
+    assert submit(site, 0, "alpha2", [b"x" * 10]) == 1
 
 
 def test_a_full_window_is_refused_until_messages_are_stable() -> None:
     cluster = Cluster(FIGURE, Options(limits=Limits(window_messages=3)))
     origin = cluster.sites["a"]
-    assert origin.submit(0, "alpha4", [b"1", b"2"]) == 1
-    assert origin.submit(0, "alpha4", [b"3"]) == 3
+    assert submit(origin, 0, "alpha4", [b"1", b"2"]) == 1
+    assert submit(origin, 0, "alpha4", [b"3"]) == 3
     with pytest.raises(WindowFull, match=r"3 messages .* the window is 3 messages"):
-        origin.submit(0, "alpha4", [b"4"])
+        submit(origin, 0, "alpha4", [b"4"])
     cluster.drain("a")
     cluster.run()
-    assert origin.submit(0, "alpha4", [b"4"]) == 4
+    assert submit(origin, 0, "alpha4", [b"4"]) == 4
 
 
 def test_listed_sites_of_two_domains_are_refused() -> None:
     site = Engine("a", TWO_DOMAINS, Options())
     with pytest.raises(CrossDomain, match="'a' and 'x' are in different domains"):
-        site.submit_to(0, ["x", "a"], [b"x"])
+        submit_to(site, 0, ["x", "a"], [b"x"])
 
 
 def test_a_group_of_another_domain_may_be_sent_to() -> None:
     cluster = Cluster(TWO_DOMAINS, Options())
-    cluster.sites["a"].submit(0, "right", [b"hello"])
+    submit(cluster.sites["a"], 0, "right", [b"hello"])
     cluster.drain("a")
     cluster.run()
     assert cluster.delivered["x"] == cluster.delivered["y"] == [("right", 1, b"hello")]
@@ -103,7 +104,7 @@ def test_a_group_of_another_domain_may_be_sent_to() -> None:
 
 def test_an_implicit_group_is_delivered_once_at_each_listed_site() -> None:
     cluster = Cluster(FIGURE, Options())
-    group, seq = cluster.sites["j"].submit_to(0, ["g", "f", "g", "h"], [b"hello"])
+    group, seq = submit_to(cluster.sites["j"], 0, ["g", "f", "g", "h"], [b"hello"])
     cluster.drain("j")
     cluster.run()
     got = {site for site, items in cluster.delivered.items() if items == [(group, seq, b"hello")]}
@@ -114,7 +115,7 @@ def test_an_implicit_group_is_delivered_once_at_each_listed_site() -> None:
 @pytest.mark.parametrize("level", ["agreed", "safe"])
 def test_receipts_come_in_order_and_all_of_them(origin: str, level: str) -> None:
     cluster = Cluster(FIGURE, Options(deliver=level))
-    cluster.sites[origin].submit(0, "alpha3", [b"1", b"2"])
+    submit(cluster.sites[origin], 0, "alpha3", [b"1", b"2"])
     cluster.drain(origin)
     cluster.run()
     assert cluster.receipts[origin] == [
@@ -126,7 +127,7 @@ def test_receipts_come_in_order_and_all_of_them(origin: str, level: str) -> None
 
 def test_nothing_leaves_the_origin_before_its_record_is_durable() -> None:
     site = Engine("a", FIGURE, Options())
-    site.submit(0, "alpha4", [b"x"])
+    submit(site, 0, "alpha4", [b"x"])
     box = site.drain()
     assert [type(record) for record in box.persist] == [Accepted]
     assert box.send == []
@@ -150,8 +151,8 @@ def test_relays_forward_before_they_persist_only_under_exclude(policy: str, earl
 def test_at_safe_nothing_is_delivered_that_a_member_has_not_logged() -> None:
     cluster = Cluster(FIGURE, Options(deliver="safe"))
     cluster.deaf.add("f")
-    cluster.sites["d"].submit(0, "alpha4", [b"held"])
-    cluster.sites["d"].submit(0, "alpha8", [b"behind it in d's log"])
+    submit(cluster.sites["d"], 0, "alpha4", [b"held"])
+    submit(cluster.sites["d"], 0, "alpha8", [b"behind it in d's log"])
     cluster.drain("d")
     cluster.run()
     assert cluster.delivered["d"] == cluster.delivered["e"] == []
@@ -172,7 +173,7 @@ def test_a_child_that_does_not_answer_fills_bounded_queues_and_stops_the_origin(
     for _ in range(40):
         for _ in range(10):
             try:
-                cluster.sites["j"].submit(cluster.now, "alpha4", [b"x"])
+                submit(cluster.sites["j"], cluster.now, "alpha4", [b"x"])
                 accepted += 1
             except WindowFull:
                 break
@@ -198,7 +199,7 @@ def test_what_comes_down_does_not_wait_for_what_goes_up() -> None:
     cluster.deaf.add("l")
     for group, origin in (("low", "x"), ("top", "r")):
         for _ in range(8):
-            cluster.sites[origin].submit(cluster.now, group, [b"x"])
+            submit(cluster.sites[origin], cluster.now, group, [b"x"])
             cluster.drain(origin)
             cluster.run(2)
     groups = [group for group, _, _ in cluster.delivered["m"]]
@@ -210,7 +211,7 @@ def test_centralized_refuses_a_forest_that_is_not_a_star() -> None:
         Engine("b", FIGURE, Options(), protocol="centralized")
     star = Structure(1, table_of(FIGURE_3), build_star(table_of(FIGURE_3)))
     cluster = Cluster(star, Options(), protocol="centralized")
-    cluster.sites["a"].submit(0, "alpha6", [b"x"])
+    submit(cluster.sites["a"], 0, "alpha6", [b"x"])
     cluster.drain("a")
     cluster.run()
     assert cluster.delivered["g"] == [("alpha6", 1, b"x")]

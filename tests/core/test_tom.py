@@ -13,6 +13,7 @@ from ordercast.model.messages import Batch, pack_payloads
 from ordercast.model.options import Options
 from ordercast.wire.frames import DOWN, Item, Relay, Submit
 from ordercast.wire.tom import Bid, Body, BodyRequest
+from support.worlds.alone import submit_to
 from support.worlds.figures import FIGURE_2_GROUPS, Lost, Stage, figure_2
 
 AGREED = Options(deliver="agreed", on_failure="wait")
@@ -126,7 +127,7 @@ def test_an_origin_elsewhere_in_the_tree_bids_up_and_then_down() -> None:
 
 def test_headers_to_listed_sites_enter_only_subtrees_with_receivers() -> None:
     sites = stage()
-    sites.sites["r"].submit_to(0, ["x", "z"], [b"p"])
+    submit_to(sites.sites["r"], 0, ["x", "z"], [b"p"])
     sites.drain("r")
     sites.carry()
     ways = {("d", "c"), ("c", "a"), ("a", "x"), ("d", "e"), ("e", "f"), ("f", "z")}

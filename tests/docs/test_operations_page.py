@@ -10,6 +10,7 @@ from ordercast.cli import VERBS
 from ordercast.net.cluster.file import cluster_of_groups, parse_cluster
 from ordercast.net.daemon.metrics import exposition
 from ordercast.net.local import local_cluster
+from ordercast.net.site.node import site_of
 from ordercast.net.site.status import status_of
 from support.harness.loops import in_loop
 from support.harness.ports import free_ports
@@ -83,7 +84,7 @@ def test_every_runtime_verb_is_in_the_table() -> None:
 @in_loop
 async def test_every_field_of_the_status_and_every_metric_is_explained() -> None:
     async with local_cluster({"alpha": ["a", "b"]}) as cluster:
-        status = status_of(cluster["a"])
+        status = status_of(site_of(cluster["a"]))
     told = set(re.findall(r"`(\w+)`", section("Status")))
     assert set(status) - {"site", "cluster"} <= told
     found = exposition(status)

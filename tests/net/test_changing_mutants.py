@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordercast.net.site.driver import Driver
-from ordercast.net.site.outgoing import Outgoing
+from ordercast.core.epochs.admission import Admission
+from ordercast.net.site.driver import NodeDriver
 from ordercast.net.store.events import OpenedEpochs
 from support.clusters import campaigns
 from support.clusters.campaigns import Case
@@ -22,7 +22,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 def forgets_epochs_at_a_restart(patch: pytest.MonkeyPatch) -> None:
     """They are told once, and are not in the store."""
     all_of_them = property(lambda _: 1 << 60, lambda *_: None)
-    patch.setattr(Driver, "_last_opened", all_of_them, raising=False)
+    patch.setattr(NodeDriver, "last_opened", all_of_them, raising=False)
 
 
 def tells_epochs_too_early(patch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,12 @@ def tells_epochs_too_early(patch: pytest.MonkeyPatch) -> None:
 
 def keeps_numbers_of_removed_groups(patch: pytest.MonkeyPatch) -> None:
     """What is sent to a group that is gone, or to one of the same name, is taken as before."""
-    patch.setattr(Outgoing, "follow", lambda _: {})
+
+    def follow(self: Admission) -> dict[str, int]:
+        self._followed = self._origin.layout.lasts
+        return {}
+
+    patch.setattr(Admission, "follow", follow)
 
 
 MUTANTS: list[Mutant] = [

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ordercast.net.site.node import Node
-from ordercast.net.site.outgoing import Outgoing
+from ordercast.core.epochs.admission import Admission
+from ordercast.net.site.running import RunningSite
 from ordercast.net.site.stream import Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store
@@ -32,10 +32,10 @@ def reveals_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def confirms_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
-    async def confirm(self: Node, position: int) -> None:
-        self.stream.confirm(position)
+    async def confirm(self: RunningSite, position: int, attempt: int | None = None) -> None:
+        self.stream.confirm(position, attempt)
 
-    patch.setattr(Node, "confirm", confirm)
+    patch.setattr(RunningSite, "confirm", confirm)
 
 
 def forgets_what_it_has_not_confirmed(patch: pytest.MonkeyPatch) -> None:
@@ -50,12 +50,12 @@ def forgets_what_it_has_not_confirmed(patch: pytest.MonkeyPatch) -> None:
 def gives_seqs_anew_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     """Receipts name another message than the one that was sent."""
 
-    def take(self: Outgoing, group: str, *words: Any, **options: Any) -> Any:
+    def reserve(self: Admission, group: str, *words: Any, **options: Any) -> Any:
         self._last.setdefault(group, 0)
         return real(self, group, *words, **options)
 
-    real = Outgoing.take_batch
-    patch.setattr(Outgoing, "take_batch", take)
+    real = Admission.reserve_batch
+    patch.setattr(Admission, "reserve_batch", reserve)
 
 
 MUTANTS: list[Mutant] = [

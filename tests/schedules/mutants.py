@@ -165,9 +165,9 @@ class TwoPrimaries(Broken):
             others = [site for site in everyone if site != found]
             return others[0] if others and self.asker > found else found
 
-    def submit(self, now: int, group: Group, payloads: list[bytes], *rest: Any) -> int:
+    def may_accept(self, group: Group, members: tuple[SiteName, ...]) -> bool:
         self.structure.asker = self.name  # type: ignore[attr-defined]
-        return super().submit(now, group, payloads, *rest)
+        return super().may_accept(group, members)
 
 
 @mutant

@@ -72,8 +72,8 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
 
     there = processes.all_running(cluster, directory)
     if there:
-        told = ", ".join(f"{daemon.site} (process {daemon.pid})" for daemon in there)
-        raise ConfigError(f"{directory}: running already: {told}; 'ordercast cluster down' stops")
+        names = ", ".join(f"{daemon.site} (process {daemon.pid})" for daemon in there)
+        raise ConfigError(f"{directory}: running already: {names}; 'ordercast cluster down' stops")
     here = processes.sites_here(cluster, directory)
     sites = [site for site in here if not processes.is_retired(directory, site)]
     started = processes.start(cluster, sites, directory, detached=args.detach)
@@ -81,7 +81,9 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
         processes.wait_ready(started, directory)
         if set(cluster.sites) <= set(here):
             _meet(cluster, sites, directory)
-        _told(args, cluster, directory, {site: child.pid for site, child in started.items()})
+        _print_started(
+            args, cluster, directory, {site: child.pid for site, child in started.items()}
+        )
         if args.detach:
             return GOOD
         return _attend(cluster, directory, started)
@@ -96,8 +98,8 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
 
 
 def _meet(cluster: "Cluster", sites: list[str], directory: Path) -> None:
-    """Until they are connected, and the voters have found each other; if that takes long, `status`
-    tells why."""
+    """Wait until the sites are connected and the voters have found each other; if that takes long,
+    `status` says why."""
     until = time.monotonic() + MEET_S
     while time.monotonic() < until:
         found = asyncio.run(ask(cluster, sites, directory))
@@ -106,7 +108,7 @@ def _meet(cluster: "Cluster", sites: list[str], directory: Path) -> None:
         time.sleep(0.05)
 
 
-def _told(
+def _print_started(
     args: argparse.Namespace, cluster: "Cluster", directory: Path, pids: dict[str, int]
 ) -> None:
     if args.json:
@@ -119,7 +121,7 @@ def _told(
 
 
 def _attend(cluster: "Cluster", directory: Path, started: "dict[str, Child]") -> int:
-    """Until Ctrl-C or SIGTERM. A site that ends is said, and may be restarted from elsewhere."""
+    """Wait for Ctrl-C or SIGTERM. A site that ends is named; another command may restart it."""
     from ordercast.net.cluster import processes
 
     def interrupt(*_: Any) -> None:
@@ -172,7 +174,7 @@ def _kill(
         raise ConfigError(f"site {site!r} does not run from {directory}")
     if daemon is not None:
         processes.kill(daemon)
-    told: dict[str, Any] = {"site": site, "killed": None if daemon is None else daemon.pid}
+    result: dict[str, Any] = {"site": site, "killed": None if daemon is None else daemon.pid}
     if again:
         started = processes.start(cluster, [site], directory, detached=True)
         try:
@@ -181,10 +183,10 @@ def _kill(
             processes.abandon(started.values())
             complain(str(error))
             return MISTAKE if error.code == MISTAKE else INCOMPLETE
-        told["pid"] = started[site].pid
+        result["pid"] = started[site].pid
     if args.json:
-        print_json(told)
+        print_json(result)
     else:
         before = f"killed {site} (process {daemon.pid})" if daemon else f"{site} did not run"
-        print(before + (f", restarted as process {told['pid']}" if again else ""))
+        print(before + (f", restarted as process {result['pid']}" if again else ""))
     return GOOD

@@ -5,9 +5,9 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.asking import asking_arguments, managers_word, site_to_ask, status_of
 from ordercast.cli.frame import GOOD, INCOMPLETE, complain, print_json
-from ordercast.cli.runtime import absences, cluster_arguments, cluster_of
+from ordercast.cli.requests import request_arguments, site_to_ask, status_of, with_managers_view
+from ordercast.cli.runtime import absences, cluster_arguments, cluster_of, table_lines
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -26,28 +26,28 @@ example:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     cluster_arguments(parser)
-    asking_arguments(parser)
+    request_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     cluster, directory = cluster_of(args)
     via = site_to_ask(cluster, directory, args.via)
     try:
-        told = asyncio.run(_ask(cluster, directory, via, args.timeout))
+        view = asyncio.run(_ask(cluster, directory, via, args.timeout))
     except TimeoutError:
         complain(f"site {via} does not answer")
         return INCOMPLETE
     if args.json:
-        print_json(told)
+        print_json(view)
     else:
-        print(as_text(told))
+        print(as_text(view))
     return GOOD
 
 
 async def _ask(cluster: "Cluster", directory: Path, via: str, patience_s: float) -> dict[str, Any]:
     async with asyncio.timeout(patience_s):
         status = await status_of(cluster, via, directory)
-        status = await managers_word(cluster, directory, status)
+        status = await with_managers_view(cluster, directory, status)
     fields = (
         "sites", "records", "manager", "voters", "epochs", "changes", "suspects", "standing",
         "excluded", "frozen", "flush",
@@ -58,32 +58,27 @@ async def _ask(cluster: "Cluster", directory: Path, via: str, patience_s: float)
 _COLUMNS = ("epoch", "protocol", "builder", "sites", "groups")
 
 
-def as_text(told: dict[str, Any]) -> str:
-    rows = [_COLUMNS, *(_row(epoch) for epoch in told["epochs"])]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    lines.append(f"manager: {told['manager'] or 'none'}; voters: {', '.join(told['voters'])}")
-    inside = {site for epoch in told["epochs"] for site in epoch["sites"]}
-    away = told["excluded"]
-    idle = [site for site in told["sites"] if site not in inside and site not in away]
+def as_text(view: dict[str, Any]) -> str:
+    lines = table_lines([_COLUMNS, *(_row(epoch) for epoch in view["epochs"])])
+    lines.append(f"manager: {view['manager'] or 'none'}; voters: {', '.join(view['voters'])}")
+    inside = {site for epoch in view["epochs"] for site in epoch["sites"]}
+    away = view["excluded"]
+    idle = [site for site in view["sites"] if site not in inside and site not in away]
     if idle:
         lines.append(f"in no group: {', '.join(idle)}")
-    if told["suspects"]:
-        lines.append(f"silent for longer than usual: {', '.join(told['suspects'])}")
-    if told["standing"] not in ("present", "flushing", "outside"):
-        lines.append(f"site {told['via']}: {told['standing']}; what it says may be old")
+    if view["suspects"]:
+        lines.append(f"silent for longer than usual: {', '.join(view['suspects'])}")
+    if view["standing"] not in ("present", "flushing", "outside"):
+        lines.append(f"site {view['via']}: {view['standing']}; what it says may be old")
     if away:
         since = ", ".join(
             f"{site} (since epoch {epoch} was closed)" for site, epoch in away.items()
         )
         lines.append(f"excluded: {since}")
-    lines.extend(absences((), told["frozen"]))
-    if told["flush"]:
-        lines.append(_flush(told["flush"]))
-    lines.extend(_change(change) for change in told["changes"])
+    lines.extend(absences((), view["frozen"]))
+    if view["flush"]:
+        lines.append(_flush(view["flush"]))
+    lines.extend(_change(change) for change in view["changes"])
     return "\n".join(lines)
 
 

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if quiet and _quiet(cluster, directory) != quiet:
         say("sites have sent or delivered meanwhile: once more, without an end for them")
         done = export(directory, out, replace=True, progress=progress)
-    told = {
+    result = {
         "out": str(out),
         "sites": done.sites,
         "missing": done.missing,
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         "gaps": done.gaps,
     }
     if args.json:
-        print_json(told)
+        print_json(result)
         return GOOD
     print(f"{out}: {done.sent} sent, {done.deliveries} deliveries of {len(done.sites)} sites")
     if done.missing:
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _quiet(cluster: "Cluster", directory: Path) -> dict[str, tuple[int, int]]:
-    """The running sites that have nothing outstanding, with how far each is; none unless all that
-    run are quiet, because one that is not may still have something for the others."""
+    """The running sites that have nothing outstanding, and how far each has come. None unless all
+    of them are quiet: one that is not may still have messages for the others."""
     from ordercast.cli.status import ask
     from ordercast.net.cluster.processes import sites_here
 

@@ -2,32 +2,30 @@
 
 import argparse
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.asking import (
-    ask_for,
-    asking_arguments,
+from ordercast.cli.frame import GOOD, print_json
+from ordercast.cli.requests import (
+    request_arguments,
+    request_change,
     site_that_answers,
     site_to_ask,
     status_of,
 )
-from ordercast.cli.frame import GOOD, UsageError, print_json
-from ordercast.cli.runtime import absences, action_and_cluster, dir_argument, say
+from ordercast.cli.runtime import absences, action_arguments, action_of, say
 from ordercast.model.names import require_name
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
     from ordercast.net.cluster.config import Cluster
 
-ACTIONS = ("list", "add", "remove", "join", "leave")
-_WORDS = {
-    "list": "CLUSTER",
-    "add": "CLUSTER NAME SITE...",
-    "remove": "CLUSTER NAME",
-    "join": "CLUSTER NAME SITE...",
-    "leave": "CLUSTER NAME SITE...",
+ACTIONS = {
+    "list": "",
+    "add": "NAME SITE...",
+    "remove": "NAME",
+    "join": "NAME SITE...",
+    "leave": "NAME SITE...",
 }
 
 DESCRIPTION = """\
@@ -55,44 +53,24 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", nargs="+", metavar="ACTION CLUSTER [NAME [SITE...]]", help="see above"
-    )
-    dir_argument(parser)
-    asking_arguments(parser)
+    action_arguments(parser, "ACTION CLUSTER [NAME [SITE...]]")
+    request_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster.file import read_cluster
-
-    action, file, *rest = action_and_cluster(args.words, ACTIONS, "group")
-    edits = _edits(action, rest)
-    cluster = read_cluster(file)
-    directory = cluster.directory(args.dir)
-    if edits:
-        return ask_for(args, cluster, directory, edits)
-    return _list(args, cluster, directory)
+    action, cluster, directory, names = action_of(args, "group", ACTIONS)
+    if action == "list":
+        return _list(args, cluster, directory)
+    for name in names:
+        require_name(name, f"group {action}")
+    return request_change(args, cluster, directory, _edits(action, *names))
 
 
-def _edits(action: str, rest: Sequence[str]) -> list["Edit"]:
+def _edits(action: str, name: str, *sites: str) -> list["Edit"]:
     from ordercast.model.epochs import AddGroup, JoinGroup, LeaveGroup, RemoveGroup
 
-    least, most = {"list": (0, 0), "remove": (1, 1)}.get(action, (2, None))
-    if len(rest) < least:
-        what = "NAME" if not rest else "SITE"
-        raise UsageError(
-            f"group {action}: {what} is missing (group {action} {_WORDS[action]});"
-            " see 'ordercast group --help'"
-        )
-    if most is not None and len(rest) > most:
-        raise UsageError(f"group {action}: one argument too many: {rest[most]!r}")
-    if action == "list":
-        return []
-    name, *sites = rest
-    for each in rest:
-        require_name(each, f"group {action}")
     if action == "add":
-        return [AddGroup(name, tuple(sites))]
+        return [AddGroup(name, sites)]
     if action == "remove":
         return [RemoveGroup(name)]
     if action == "join":

@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
                 raise UsageError(f"{option}: {cluster.source} says where site {args.site!r} is")
     require_name(args.site, "--site")
     metrics = None if args.metrics is None else parse_address(args.metrics, "--metrics")
-    given = LateSite(args.address or "", metrics)
+    late = LateSite(args.address or "", metrics)
     _log_to_stderr(args.site, args.verbose)
-    run_daemon(cluster, args.site, directory, _tell if args.json else _keep, given)
+    run_daemon(cluster, args.site, directory, _tell if args.json else _ignore, late)
     return GOOD
 
 
@@ -83,5 +83,5 @@ def _tell(kind: str, detail: dict[str, Any]) -> None:
     print_line({"event": kind, "at_ns": time.time_ns(), **detail})
 
 
-def _keep(kind: str, detail: dict[str, Any]) -> None:
-    """Nobody reads events; the log has them."""
+def _ignore(kind: str, detail: dict[str, Any]) -> None:
+    """Without --json events are not printed; the log has them."""

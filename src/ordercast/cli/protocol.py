@@ -3,14 +3,14 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.asking import ask_for, asking_arguments
 from ordercast.cli.frame import GOOD, UsageError, print_json
-from ordercast.cli.runtime import action_and_cluster, dir_argument
+from ordercast.cli.requests import request_arguments, request_change
+from ordercast.cli.runtime import action_arguments, action_of
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
 
-ACTIONS = ("switch", "list")
+ACTIONS = {"switch": "NAME", "list": ""}
 
 DESCRIPTION = """\
 Switch the ordering protocol of a running cluster, or list the protocols.
@@ -30,34 +30,26 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="+", metavar="ACTION [CLUSTER [NAME]]", help="see above")
+    action_arguments(parser, "ACTION [CLUSTER [NAME]]")
     parser.add_argument("--site", metavar="SITE", help="switch: the domain of this site only")
     parser.add_argument(
         "--builder",
         metavar="NAME",
         help="switch: auto, greedy, star, balanced or metagroups (default: as is)",
     )
-    dir_argument(parser)
-    asking_arguments(parser)
+    request_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.core.order.registry import protocol_named
-    from ordercast.net.cluster.file import read_cluster
 
     if args.words == ["list"]:
         return _list(args)
-    action, file, *names = action_and_cluster(args.words, ACTIONS, "protocol")
-    wanted = 0 if action == "list" else 1
-    if len(names) > wanted:
-        raise UsageError(f"protocol {action}: one argument too many: {names[wanted]!r}")
+    action, cluster, directory, names = action_of(args, "protocol", ACTIONS)
     if action == "list":
         return _list(args)
-    if not names:
-        raise UsageError("protocol switch: NAME is missing; see 'ordercast protocol --help'")
     protocol_named(names[0])
-    cluster = read_cluster(file)
-    return ask_for(args, cluster, cluster.directory(args.dir), _edits(args, names[0]))
+    return request_change(args, cluster, directory, _edits(args, names[0]))
 
 
 def _edits(args: argparse.Namespace, protocol: str) -> list["Edit"]:

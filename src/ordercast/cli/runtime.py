@@ -35,6 +35,34 @@ def cluster_of(args: argparse.Namespace) -> tuple["Cluster", Path]:
     return cluster, cluster.directory(args.dir)
 
 
+def action_arguments(parser: argparse.ArgumentParser, words: str) -> None:
+    """Of a verb with actions: `words` shows all of them, for the help."""
+    parser.add_argument("words", nargs="+", metavar=words, help="see above")
+    dir_argument(parser)
+
+
+def action_of(
+    args: argparse.Namespace, verb: str, actions: Mapping[str, str]
+) -> tuple[str, "Cluster", Path, list[str]]:
+    """The action of the arguments, the cluster, its directory, and the words after them.
+
+    `actions` says which words each action takes after `ACTION CLUSTER`: `NAME SITE...`, say.
+    """
+    from ordercast.net.cluster.file import read_cluster
+
+    action, file, *rest = action_and_cluster(args.words, list(actions), verb)
+    wanted = actions[action].split()
+    if len(rest) < len(wanted):
+        raise UsageError(
+            f"{verb} {action}: {wanted[len(rest)].removesuffix('...')} is missing"
+            f" ({verb} {action} CLUSTER {actions[action]}); see 'ordercast {verb} --help'"
+        )
+    if len(rest) > len(wanted) and not actions[action].endswith("..."):
+        raise UsageError(f"{verb} {action}: one argument too many: {rest[len(wanted)]!r}")
+    cluster = read_cluster(file)
+    return action, cluster, cluster.directory(args.dir), rest
+
+
 def action_and_cluster(words: Sequence[str], actions: Sequence[str], verb: str) -> list[str]:
     """`ACTION CLUSTER …`, also written `CLUSTER ACTION …`; the action comes first in the result."""
     given = list(words)
@@ -54,6 +82,15 @@ def absences(excluded: Iterable[str], frozen: Mapping[str, Sequence[str]]) -> li
     """A line for each site that is excluded, and each group that waits for one of them."""
     lines = [f"excluded: {site}; the others go on without it" for site in excluded]
     return lines + [f"frozen: {g}, until {' or '.join(who)} returns" for g, who in frozen.items()]
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def print_line(value: dict[str, Any]) -> None:

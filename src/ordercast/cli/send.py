@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.asking import any_site, seconds, site_that_answers
 from ordercast.cli.frame import (
     GOOD,
     INCOMPLETE,
@@ -19,6 +18,7 @@ from ordercast.cli.frame import (
     print_json,
     whole_number,
 )
+from ordercast.cli.requests import any_site, seconds, site_that_answers
 from ordercast.cli.runtime import cluster_arguments, cluster_of, say
 from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.model.names import nearest

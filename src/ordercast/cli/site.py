@@ -5,16 +5,16 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.asking import ask_for, asking_arguments, site_to_ask, status_of
 from ordercast.cli.frame import GOOD, UsageError, print_json
-from ordercast.cli.runtime import action_and_cluster, dir_argument, say
+from ordercast.cli.requests import request_arguments, request_change, site_to_ask, status_of
+from ordercast.cli.runtime import action_arguments, action_of, say
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import require_name
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
 
-ACTIONS = ("add", "retire", "list")
+ACTIONS = {"add": "NAME", "retire": "NAME", "list": ""}
 
 DESCRIPTION = """\
 Add a site to a running cluster, retire one, or list them.
@@ -37,32 +37,23 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="+", metavar="ACTION CLUSTER [NAME]", help="see above")
+    action_arguments(parser, "ACTION CLUSTER [NAME]")
     parser.add_argument("--address", metavar="HOST:PORT", help="add: where it will listen")
-    dir_argument(parser)
-    asking_arguments(parser)
+    request_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.model.epochs import AddSite, RetireSite
-    from ordercast.net.cluster.file import read_cluster
 
-    action, file, *names = action_and_cluster(args.words, ACTIONS, "site")
-    wanted = 0 if action == "list" else 1
-    if len(names) < wanted:
-        raise UsageError(f"site {action}: NAME is missing; see 'ordercast site --help'")
-    if len(names) > wanted:
-        raise UsageError(f"site {action}: one argument too many: {names[wanted]!r}")
+    action, cluster, directory, names = action_of(args, "site", ACTIONS)
     if args.address is not None and action != "add":
         raise UsageError(f"site {action}: --address is for 'add'")
-    cluster = read_cluster(file)
-    directory = cluster.directory(args.dir)
     if action == "list":
         return _list(args, cluster, directory)
     site = require_name(names[0], f"site {action}")
     if action == "retire":
-        return ask_for(args, cluster, directory, [RetireSite(site)])
-    code = ask_for(args, cluster, directory, [AddSite(site, _address(args, cluster, site))])
+        return request_change(args, cluster, directory, [RetireSite(site)])
+    code = request_change(args, cluster, directory, [AddSite(site, _address(args, cluster, site))])
     if code == GOOD and not args.json and site not in cluster.sites:
         if cluster.tls is not None:
             say(f"its certificate: 'ordercast certs {cluster.source} --site {site}'")
@@ -71,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _address(args: argparse.Namespace, cluster: "Cluster", site: str) -> str:
-    """As the cluster file would have it; one that is in the file needs none."""
+    """In the form of the cluster file; empty for a site that is in the file."""
     from ordercast.net.cluster.addresses import parse_address, require_loopback
 
     if args.address is None:
@@ -100,8 +91,9 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
         for site, names in groups.items()
     }
     if args.json:
-        told = {"cluster": cluster.name, "via": via, "manager": status["manager"], "sites": rows}
-        print_json(told)
+        print_json(
+            {"cluster": cluster.name, "via": via, "manager": status["manager"], "sites": rows}
+        )
         return GOOD
     width = max(len(site) for site in ["site", *rows])
     print(f"{'site':<{width}}  voter  groups")

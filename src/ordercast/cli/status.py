@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.runtime import absences, cluster_arguments, cluster_of, print_line
+from ordercast.cli.runtime import absences, cluster_arguments, cluster_of, print_line, table_lines
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -105,23 +105,18 @@ _COLUMNS = (
 
 
 def as_table(found: dict[str, dict[str, Any]]) -> str:
-    rows = [_COLUMNS, *(_row(site, status) for site, status in found.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    lines = table_lines([_COLUMNS, *(_row(site, status) for site, status in found.items())])
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
     return "\n".join([*lines, *_absences(found)])
 
 
 def _absences(found: dict[str, dict[str, Any]]) -> list[str]:
-    """Who is excluded and what is frozen, as the site says that has heard most."""
-    told = [status for status in found.values() if "records" in status]
-    if not told:
+    """Who is excluded and what is frozen, by the site that has heard most."""
+    known = [status for status in found.values() if "records" in status]
+    if not known:
         return []
-    latest = max(told, key=lambda status: int(status["records"]))
+    latest = max(known, key=lambda status: int(status["records"]))
     return absences(latest["excluded"], latest["frozen"])
 
 

@@ -2,12 +2,11 @@
 
 import argparse
 
-from ordercast.cli.asking import ask_for, asking_arguments
-from ordercast.cli.frame import UsageError
-from ordercast.cli.runtime import action_and_cluster, dir_argument
+from ordercast.cli.requests import request_arguments, request_change
+from ordercast.cli.runtime import action_arguments, action_of
 from ordercast.model.names import require_name
 
-ACTIONS = ("add", "remove")
+ACTIONS = {"add": "SITE", "remove": "SITE"}
 
 DESCRIPTION = """\
 Change the voters of a running cluster, one at a time: the sites of which a majority
@@ -23,21 +22,14 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="+", metavar="ACTION CLUSTER SITE", help="see above")
-    dir_argument(parser)
-    asking_arguments(parser)
+    action_arguments(parser, "ACTION CLUSTER SITE")
+    request_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.model.epochs import AddVoter, RemoveVoter
-    from ordercast.net.cluster.file import read_cluster
 
-    action, file, *sites = action_and_cluster(args.words, ACTIONS, "voter")
-    if not sites:
-        raise UsageError(f"voter {action}: SITE is missing; see 'ordercast voter --help'")
-    if len(sites) > 1:
-        raise UsageError(f"voter {action}: one argument too many: {sites[1]!r}")
+    action, cluster, directory, sites = action_of(args, "voter", ACTIONS)
     site = require_name(sites[0], f"voter {action}")
     edit = AddVoter(site) if action == "add" else RemoveVoter(site)
-    cluster = read_cluster(file)
-    return ask_for(args, cluster, cluster.directory(args.dir), [edit])
+    return request_change(args, cluster, directory, [edit])

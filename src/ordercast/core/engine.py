@@ -1,6 +1,6 @@
 """A site within one epoch: link → (causal hold) → ordering → ordered log → safe gate → application.
 
-Its driver calls `submit`, `receive` and `alarm` with integer nanoseconds, any number of them, then
+Its member calls `accept`, `receive` and `alarm` with integer nanoseconds, any number of them, then
 `drain`s once and does its duties (see `outbox`). After a crash a new engine is made from the last
 durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
 
@@ -33,12 +33,12 @@ from ordercast.core.outbox import (
     Passed,
     Record,
 )
-from ordercast.core.own import OwnMessages, packed
+from ordercast.core.own import OwnMessages
 from ordercast.core.retention import Held, Retention
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers
 from ordercast.model.epochs import Included
-from ordercast.model.errors import ConfigError, PeerMistake, WindowFull
+from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
@@ -160,43 +160,25 @@ class Engine:
         if self.boot > 1:
             self._announce()
 
-    def submit(
-        self, now: int, group: Group, payloads: list[bytes], requests: Requests | None = None,
-        least: int = 1,
-    ) -> int:  # fmt: skip
-        """Accept a batch; its first seq, at least so much. Nothing is changed when this raises."""
-        self.structure.members(group)
-        return self._submit(now, group, (), payloads, requests, least)
+    def may_accept(self, group: Group, members: tuple[SiteName, ...]) -> bool:
+        """Whether there is room to place a batch, where this site itself places it."""
+        return (
+            not self.epoch_state.places
+            or self.structure.primary(group, members) != self.name
+            or self.flow.room_up()
+        )
 
-    def submit_to(
-        self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
-        requests: Requests | None = None, least: int = 1,
-    ) -> tuple[Group, int]:  # fmt: skip
-        """Accept a batch for listed sites, which must be of one domain: (group name, first seq)."""
-        group = implicit_group(members := self.structure.listed(sites))
-        self.structure.primary(group, members)
-        return group, self._submit(now, group, members, payloads, requests, least)
-
-    def _submit(
-        self, now: int, group: Group, members: tuple[SiteName, ...], payloads: list[bytes],
-        requests: Requests | None, least: int,
-    ) -> int:  # fmt: skip
+    def accept(
+        self, now: int, group: Group, members: tuple[SiteName, ...], seq: int, count: int,
+        body: bytes, requests: Requests | None = None,
+    ) -> None:  # fmt: skip
+        """Take a batch of the application's, which has its room and its seqs."""
         self.now, self.stirred = now, True
-        body = packed(payloads, self.options.limits.message_bytes)
-        self.own.require_window(len(payloads), len(body))
-        if (
-            self.epoch_state.places
-            and self.structure.primary(group, members) == self.name
-            and not self.flow.room_up()
-        ):
-            raise WindowFull(f"{self.name} has no room to place more: another site lags behind")
-        seq = max(self.own.last_seq.get(group, 0) + 1, least)
-        count, past = len(payloads), self.own.past()
+        past = self.own.past()
         batch = Batch(self.name, self.incarnation, group, seq, count, body, past, members, requests)
         self.persist(Accepted(batch))
         self.own.accept(batch)
         self.retention.grown()
-        return seq
 
     def _order(self, batch: Batch) -> None:
         """Closing, a direct protocol that resumes still tells again what others may wait for."""

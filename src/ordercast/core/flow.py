@@ -2,7 +2,7 @@
 
 What comes down is taken until `link_items` wait for some child or `held_batches` of the past are
 held; submissions until half of either. So what comes down never waits for what goes up. Whoever is
-refused keeps its item and is asked again (`Site.resume`) when there is room.
+refused keeps its item and is asked again (`Ordering.resume`) when there is room.
 """
 
 from ordercast.core.retention import Retention

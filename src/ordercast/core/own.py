@@ -17,30 +17,13 @@ from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.outbox import Accepted, Receipt
 from ordercast.core.stability.interface import Stability
 from ordercast.core.structure import Structure
-from ordercast.model.errors import ConfigError, PeerMistake, TooLarge, WindowFull
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
-from ordercast.model.messages import Batch, Placed, Vector, pack_payloads
+from ordercast.model.messages import Batch, Placed, Vector
 from ordercast.model.options import Limits
 
 Seen: TypeAlias = tuple[Group, int, Sequence[Site]]
 """An entry of a causal past, as a checkpoint carries it."""
-
-
-def packed(payloads: list[bytes], message_bytes: int) -> bytes:
-    """The body of a batch, if each payload and the whole are within the limits."""
-    if not payloads:
-        raise ConfigError("payloads: a batch of no messages")
-    largest = max(map(len, payloads))
-    if largest > message_bytes:
-        raise TooLarge(f"a message of {largest} bytes; the limit is {message_bytes}")
-    body = pack_payloads(payloads)
-    if len(payloads) > BATCH_MESSAGES or len(body) > BODY_BYTES:
-        raise TooLarge(
-            f"a batch of {len(payloads)} messages, {len(body)} bytes;"
-            f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
-        )
-    return body
 
 
 class OwnMessages:
@@ -89,18 +72,6 @@ class OwnMessages:
         self._by_group, self._until_placed = True, False
 
     # --- sending ------------------------------------------------------------------------------
-
-    def require_window(self, messages: int, size: int) -> None:
-        """At least one batch is always let in, so that a batch larger than the window can go."""
-        if self.unstable and (
-            self.unstable + messages > self.limits.window_messages
-            or self.unstable_bytes + size > self.limits.window_bytes
-        ):
-            raise WindowFull(
-                f"{self.unstable} messages ({self.unstable_bytes} bytes) are accepted and not yet"
-                f" stable; the window is {self.limits.window_messages} messages"
-                f" or {self.limits.window_bytes} bytes"
-            )
 
     def accept(self, batch: Batch) -> None:
         """A new batch, whose record is being persisted."""

@@ -46,10 +46,12 @@ class GroupTable:
         return _table(data, "groups")
 
     def rate(self, group: Group) -> float:
+        """How often messages are sent to the group, relative to the others."""
         return self.rates.get(group, 1.0)
 
     @property
     def memberships(self) -> int:
+        """The sizes of all groups together."""
         return sum(len(members) for members in self.groups.values())
 
 

@@ -151,6 +151,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def id(self) -> MessageId:
+        """Names the message: origin, incarnation, group and seq."""
         return MessageId(self.origin, self.incarnation, self.group, self.seq)
 
 
@@ -164,14 +165,17 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def group(self) -> Group:
+        """The group that all messages of the batch were sent to."""
         return self.placed.batch.group
 
     @property
     def origin(self) -> Site:
+        """The site that sent it."""
         return self.placed.batch.origin
 
     @property
     def incarnation(self) -> int:
+        """The incarnation of the origin."""
         return self.placed.batch.incarnation
 
     @property
@@ -181,6 +185,7 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def count(self) -> int:
+        """How many messages it has."""
         return self.placed.batch.count
 
     @property
@@ -190,6 +195,7 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def payloads(self) -> list[bytes]:
+        """The payload of each message, in order."""
         return payloads_of(self.placed.batch)
 
     def deliveries(self) -> list[Delivery]:

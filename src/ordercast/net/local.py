@@ -1,6 +1,6 @@
 """A whole cluster in one process, for tests and notebooks: real sites, no sockets.
 
-Frames go from site to site as they are, through the event loop; everything else is as over the
+Frames go from site to site through the event loop, without encoding; everything else is as over the
 network. With a directory the sites have real stores, and can be killed and restarted. Sites can be
 added and retired while the others run, and cut off from each other.
 """
@@ -19,8 +19,9 @@ from ordercast.model.groups import Site as SiteName
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.peers import LinkStatus
-from ordercast.net.site.assembly import AnyTransport, MakeTransport, open_store
-from ordercast.net.site.node import CLOSE_S, Node
+from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportSite, open_store
+from ordercast.net.site.node import Node, site_of
+from ordercast.net.site.running import CLOSE_S, RunningSite
 from ordercast.wire.codec import WireFrame
 
 NO_ADDRESS = "127.0.0.1:0"  # nobody dials it
@@ -30,7 +31,9 @@ _log = logging.getLogger("ordercast.net.local")
 
 
 class LocalCluster:
-    """`cluster["a"]` is site a's node."""
+    """A cluster in this process, to be used with `async with`. `cluster["a"]` is site a's node;
+    `nodes` has all that run. Entering starts all sites of the file; leaving flushes and stops them,
+    and raises an Error that names the sites whose messages are not ordered in time."""
 
     def __init__(self, cluster: Cluster, directory: Path | None) -> None:
         self.cluster = cluster
@@ -55,7 +58,7 @@ class LocalCluster:
         try:
             for site in self.cluster.sites:
                 await self.start(site)
-            while not all(node.standing.takes() for node in self.nodes.values()):
+            while not all(site_of(node).presence.takes() for node in self.nodes.values()):
                 await asyncio.sleep(_LOOK_S)  # the voters have yet to find each other
         except BaseException:
             await self._abandon()
@@ -73,8 +76,8 @@ class LocalCluster:
                 async with asyncio.timeout(CLOSE_S):
                     await asyncio.gather(*(node.flush() for node in self.nodes.values()))
         except TimeoutError:
-            late = [node for node in self.nodes.values() if node.core.window.unstable]
-            names = ", ".join(node.site for node in late)
+            sites = [site_of(node) for node in self.nodes.values()]
+            names = ", ".join(running.site for running in sites if running.core.window.unstable)
             raise Error(
                 f"closed before all was ordered: sites {names} have sent what is not;"
                 f" running: {', '.join(self.nodes)}"
@@ -84,46 +87,50 @@ class LocalCluster:
 
     async def _abandon(self) -> None:
         for node in list(self.nodes.values()):
-            await node.abandon()
+            await site_of(node).abandon()
         self.nodes.clear()
 
     async def start(self, site: SiteName) -> Node:
-        """Start a site, at first or on the store that it left."""
+        """Start a site, at first or on the store that it left. Raises ConfigError for a site that
+        there is not, or that runs already; StoreCorrupt."""
         self._require(site)
         if site in self.nodes:
             raise ConfigError(f"site {site!r} runs already")
         directory = self.directory if self.directory is not None else Path()
         store = open_store(self.cluster, site, directory)
         try:
-            node = Node(
+            running = RunningSite(
                 self.cluster, site, store, self._transport(), embedded=True, address=NO_ADDRESS
             )
-            await node.start()
+            await running.start()
         except BaseException:
             await store.close()
             raise
-        self.nodes[site] = node
+        node = self.nodes[site] = Node(running)
         return node
 
     async def add(self, site: SiteName) -> Node:
-        """Admit a site that was not there, and start it; it may then join groups."""
+        """Admit a site that was not there, and start it; it may then join groups. Raises
+        ConfigError (it is there already, or no site runs), NotInMajority."""
         if site in self.nodes:
             raise ConfigError(f"site {site!r} runs already")
         await self._any().add_site(site, "")
         return await self.newcomer(site)
 
     async def newcomer(self, site: SiteName) -> Node:
-        """Start a site that the others have admitted; returns when it knows the cluster."""
+        """Start a site that the others have admitted; returns when it knows the cluster. Raises
+        ConfigError if it runs already."""
         self._added[site] = None
         node = await self.start(site)
         admitted = asyncio.Event()
-        node.on_layout.append(lambda: admitted.set() if node.admitted else None)
+        site_of(node).on_layout.append(lambda: admitted.set() if node.admitted else None)
         if not node.admitted:
             await admitted.wait()
         return node
 
     async def retire(self, site: SiteName) -> None:
-        """The site leaves its groups and the cluster, and is closed."""
+        """The site leaves its groups and the cluster, and is closed. Raises ConfigError (it does
+        not run, or cannot be retired), NotInMajority, or Error (what it did not flush)."""
         node = self[site]
         others = (other for name, other in self.nodes.items() if name != site)
         await next(others, node).retire_site(site)
@@ -137,13 +144,15 @@ class LocalCluster:
         raise ConfigError("no site is running")
 
     async def kill(self, site: SiteName) -> None:
-        """Stop a site without flushing; what its store has stays."""
+        """Stop a site without flushing; what its store has stays. Raises ConfigError if it does not
+        run."""
         node = self[site]
         del self.nodes[site]
-        await node.abandon()
+        await site_of(node).abandon()
 
     def split(self, *sides: Sequence[SiteName]) -> None:
-        """From now on nothing passes between two of these sides; sites in none are as before."""
+        """From now on nothing passes between two of these sides; sites in none are as before.
+        Raises ConfigError for a site that there is not."""
         self._sides.clear()
         for number, side in enumerate(sides):
             for site in side:
@@ -151,7 +160,7 @@ class LocalCluster:
                 self._sides[site] = number
 
     def heal(self) -> None:
-        """All sites see each other again."""
+        """All sites see each other again. Raises nothing."""
         self._sides.clear()
         for site, wire in self._wires.items():
             for peer in self._wires:
@@ -159,6 +168,8 @@ class LocalCluster:
                     wire.joined(peer)
 
     async def restart(self, site: SiteName) -> Node:
+        """Kill a site if it runs, and start it on its store. Raises ConfigError if it has none
+        (durability `memory`), or if there is no such site."""
         if self.cluster.durability == "memory":
             raise ConfigError(f"site {site!r} has no store to restart from (durability 'memory')")
         if site in self.nodes:
@@ -166,21 +177,20 @@ class LocalCluster:
         return await self.start(site)
 
     def _transport(self) -> MakeTransport:
-        def make(node: Node) -> AnyTransport:
-            wire = _Wire(node, self._wires, self._sides)
-            self._wires[node.site] = wire
+        def make(host: TransportSite) -> AnyTransport:
+            wire = self._wires[host.site] = _Wire(host, self._wires, self._sides)
             return wire
 
         return make
 
 
 class _Wire:
-    """The transport's face; a link is there while both sites run."""
+    """A transport without sockets: two sites are connected while both run."""
 
     def __init__(
-        self, node: Node, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
+        self, host: TransportSite, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
     ) -> None:
-        self._node = node
+        self._host = host
         self._wires = wires
         self._sides = sides
         self._loop = asyncio.get_running_loop()
@@ -193,17 +203,17 @@ class _Wire:
         for peer, wire in self._wires.items():
             if wire is not self:
                 self.joined(peer)
-                wire.joined(self._node.site)
+                wire.joined(self._host.site)
 
     def joined(self, peer: SiteName) -> None:
         if self._open and self._reaches(peer):
-            self._loop.call_soon(self._node.connected, peer)
+            self._loop.call_soon(self._host.connected, peer)
 
     def _reaches(self, peer: SiteName) -> bool:
         wire, sides = self._wires.get(peer), self._sides
         if wire is None or not wire._open:
             return False
-        here, there = sides.get(self._node.site), sides.get(peer)
+        here, there = sides.get(self._host.site), sides.get(peer)
         return here is None or there is None or here == there
 
     def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
@@ -213,20 +223,20 @@ class _Wire:
 
     def _hand_over(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
         if self._reaches(peer):
-            self._wires[peer]._node.frames(self._node.site, frames)
+            self._wires[peer]._host.frames(self._host.site, frames)
 
     def refuse(self, peer: SiteName, why: str) -> None:
-        """Sites of one process run one code: nobody is to be kept out."""
-        _log.error("%s: %s: %s", self._node.site, peer, why)
+        """Only log it: all sites of this process run the same code."""
+        _log.error("%s: %s: %s", self._host.site, peer, why)
 
     def meet(self, site: SiteName, address: tuple[str, int] | None = None) -> None:
-        """Whoever runs here is found."""
+        """Nothing to do: all sites of this process find each other."""
 
     def part(self, site: SiteName) -> None:
-        """It is closed by then."""
+        """Nothing to do: the site is closed by then."""
 
     def retell(self, terms: Mapping[str, str]) -> None:
-        """All have the same file."""
+        """Nothing to do: all have the same file."""
 
     def links(self) -> list[LinkStatus]:
         return []
@@ -243,7 +253,8 @@ def local_cluster(
 ) -> LocalCluster:
     """`async with local_cluster({"alpha": ["a", "b"]}) as cluster: node = cluster["a"]`.
 
-    Options are those of a cluster file. Nothing is stored, unless there is a `dir`.
+    Options are those of a cluster file. Nothing is stored, unless there is a `dir`. Raises
+    ConfigError for options or groups that a cluster file could not have.
     """
     options.setdefault("durability", "memory" if dir is None else "sync")
     if dir is None and options["durability"] != "memory":

@@ -6,6 +6,7 @@ from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import Options
+from support.worlds.alone import submit
 
 TABLE = GroupTable.of({"g": ["a"]})
 STRUCTURE = Structure(1, TABLE, build_greedy(TABLE))
@@ -13,7 +14,7 @@ STRUCTURE = Structure(1, TABLE, build_greedy(TABLE))
 
 def sealed() -> Engine:
     engine = Engine("a", STRUCTURE, Options(deliver="agreed"))
-    engine.submit(0, "g", [b"before"])
+    submit(engine, 0, "g", [b"before"])
     engine.close(0, ("a",))
     engine.drain()
     return engine
@@ -22,7 +23,7 @@ def sealed() -> Engine:
 def test_what_is_sent_after_the_close_is_accepted_and_not_placed() -> None:
     engine = sealed()
     assert engine.epoch_state is CLOSED
-    assert engine.submit(1, "g", [b"after"]) == 2
+    assert submit(engine, 1, "g", [b"after"]) == 2
     box = engine.drain()
     assert [receipt.stage for receipt in box.receipts] == ["accepted"]
     assert box.deliver == ()
@@ -48,7 +49,7 @@ def test_the_end_gives_both_receipts_to_what_is_final_and_not_known_to_be_placed
     structure = Structure(1, table, build_greedy(table))
     other = "b" if structure.primary("g") == "a" else "a"
     engine = Engine(other, structure, Options())
-    engine.submit(0, "g", [b"x"])
+    submit(engine, 0, "g", [b"x"])
     engine.own.stable("g", 1)
     engine.drain()
     engine.end({"g": 1})

@@ -40,10 +40,6 @@ def primary(world: World, group: str = "alpha") -> Member:
     return world.members[domain.structure.primary(group)]
 
 
-def asked(number: int, count: int = 1) -> Requests:
-    return Requests(CLIENT, ((number, count),))
-
-
 def relayed(sends: object) -> list[tuple[str, int, int]]:
     """(peer, first number on the lane, items) of what goes DOWN."""
     return [
@@ -55,8 +51,8 @@ def relayed(sends: object) -> list[tuple[str, int, int]]:
 
 def burst(member: Member, number: int | None) -> MemberBox:
     """A message of a client, or (None) of the application that embeds the site."""
-    requests = None if number is None else asked(number)
-    member.submit(member.now, "alpha", [b"x"], requests)
+    request = None if number is None else (CLIENT, number)
+    member.submit(member.now, "alpha", [b"x"], request)
     return member.drain()
 
 
@@ -104,7 +100,7 @@ def test_what_is_sent_again_does_not_let_it_out() -> None:
 def test_a_list_of_sites_is_held_as_well() -> None:
     world = founded()
     member = primary(world)
-    member.submit_to(world.now, ALL, [b"x"], asked(1))
+    member.submit_to(world.now, ALL, [b"x"], (CLIENT, 1))
     box = member.drain()
     assert box.send == []
     assert relayed(box.then_send)
@@ -112,16 +108,16 @@ def test_a_list_of_sites_is_held_as_well() -> None:
 
 def test_the_batch_tells_the_requests_that_it_is_made_of() -> None:
     member = primary(founded())
-    member.submit(member.now, "alpha", [b"x", b"y"], asked(7, 2))
+    member.submit(member.now, "alpha", [b"x", b"y"], (CLIENT, 7))
     (record, *_) = member.drain().persist
     assert isinstance(record, Accepted)
-    assert record.batch.requests == asked(7, 2)
+    assert record.batch.requests == Requests(CLIENT, ((7, 2),))
 
 
 def test_a_crash_before_it_is_durable_lets_nobody_have_it() -> None:
     world = founded()
     member = primary(world)
-    member.submit(world.now, "alpha", [b"x"], asked(1))
+    member.submit(world.now, "alpha", [b"x"], (CLIENT, 1))
     world._send(member.name, member.drain())  # and no more
     world.crash(member.name)
     world.settle()
@@ -193,7 +189,7 @@ class Repeats:
             number = self._given + 1
             payload = b"%s %d" % (self.client, number)
             try:
-                member.submit(world.now, "alpha", [payload], Requests(self.client, ((number, 1),)))
+                member.submit(world.now, "alpha", [payload], (self.client, number))
             except Error:
                 return
             self._given = number

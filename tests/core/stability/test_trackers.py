@@ -15,6 +15,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Options
 from ordercast.plan.advice import advise
 from support.judges.stability_truth import BY_ROUNDS
+from support.worlds.alone import submit
 
 GROUPS = {"all": ["a", "b", "c", "d", "e"], "low": ["d", "e"], "lone": ["c"]}
 DELAY = MILLISECOND // 10
@@ -50,7 +51,7 @@ class Sites:
         return found
 
     def send(self, name: str, group: str) -> None:
-        self.sites[name].submit(self.now, group, [b"x"])
+        submit(self.sites[name], self.now, group, [b"x"])
         self._drain(name)
 
     def call(self, name: str, method: str, **given: Any) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import ordercast
-from ordercast import Node, blocking
+from ordercast import blocking
 from ordercast.model.epochs import AddGroup, RemoveGroup
 from ordercast.model.errors import ConfigError, Error, UnknownGroup, WindowFull
+from ordercast.net.site.running import RunningSite
 from support.clusters.processes import write_cluster
 
 ONE = {"alpha": ["a"]}
@@ -142,7 +143,7 @@ def test_several_threads_may_use_one_node(tmp_path: Path) -> None:
 def test_the_window_is_full_for_scripts_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Node.close, "__kwdefaults__", {"timeout_s": 0.1})
+    monkeypatch.setattr(RunningSite.close, "__kwdefaults__", {"timeout_s": 0.1})
     path = write_cluster(
         tmp_path,
         {"alpha": ["a", "b"]},

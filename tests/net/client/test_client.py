@@ -11,6 +11,7 @@ from ordercast.model.messages import DeliveredBatch
 from ordercast.net.client.client import Away, NotFlushed, connect
 from ordercast.net.cluster.sockets import socket_path
 from ordercast.net.local import local_cluster
+from ordercast.net.site.node import site_of
 from support.clusters.served import served
 from support.clusters.sites import read, read_messages, until
 from support.harness.loops import in_loop
@@ -91,14 +92,14 @@ async def test_nobody_waits_for_one_who_only_looks_on(tmp_path: Path, policy: st
         running.connect("b") as b,
     ):
         for node in running.cluster.nodes.values():
-            node.stream.embedded = False  # as in a daemon
+            site_of(node).stream.embedded = False  # as in a daemon
         looking = b.deliveries(start=1, observe=True)
         for n in range(200):
             await a.multicast("alpha", b"%d" % n)
             if n == 0:
                 await anext(looking)  # and then it does not look for a while
         await a.flush("stable")
-        stream = running.cluster["b"].stream
+        stream = site_of(running.cluster["b"]).stream
         assert (stream.holding, stream.delivered) == (False, 200)
         rest = [await anext(looking) for _ in range(199)]
         assert [item.payload for item in rest] == [b"%d" % n for n in range(1, 200)]  # type: ignore[union-attr]
@@ -200,7 +201,7 @@ async def test_a_full_window_reaches_the_caller(tmp_path: Path) -> None:
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert sum(isinstance(result, BaseException) for result in results) == 10
         await a.flush("stable")
-        assert running.cluster["a"].core.window.last_seq("alpha") == 5 + 10
+        assert site_of(running.cluster["a"]).core.window.last_seq("alpha") == 5 + 10
 
 
 @in_loop

@@ -50,7 +50,7 @@ async def test_a_client_changes_groups_and_uses_them_at_once(tmp_path: Path) -> 
         await a.add_group("delta", ["a", "c"])
         await stable(a, "delta", b"one")
         await a.join("beta")
-        assert a.targets.members("beta") == ("a", "b", "c")
+        assert a._targets.members("beta") == ("a", "b", "c")
         await stable(c, "beta", b"two")
         await a.leave("beta")
         await stable(c, "beta", b"three")
@@ -139,7 +139,7 @@ async def test_several_edits_are_one_change(tmp_path: Path) -> None:
     async with served(tmp_path) as running, running.connect("a") as a:
         before = (await a.status())["epochs"]
         await a.change(AddGroup("delta", ("a",)), JoinGroup("delta", "b"), JoinGroup("delta", "c"))
-        assert a.targets.members("delta") == ("a", "b", "c")
+        assert a._targets.members("delta") == ("a", "b", "c")
         after = (await a.status())["epochs"]
         assert [epoch["epoch"] for epoch in after] == [before[-1]["epoch"] + 1]
 
@@ -247,5 +247,5 @@ async def test_a_change_survives_the_restart_of_the_daemon_that_was_asked(tmp_pa
             async with asyncio.timeout(60):
                 await asking
             members = ("a", "b", "c") if n % 2 == 0 else ("b", "c")
-            assert a.targets.members("beta") == members
+            assert a._targets.members("beta") == members
         await stable(b, "beta", b"on")

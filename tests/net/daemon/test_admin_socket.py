@@ -41,6 +41,7 @@ from ordercast.net.admin.frames import (
 from ordercast.net.cluster.config import LimitsConfig
 from ordercast.net.cluster.sockets import remove_stale, socket_path
 from ordercast.net.daemon import admin_socket
+from ordercast.net.site.node import site_of
 from support.clusters.served import Served, served
 from support.clusters.sites import turns, until
 from support.harness.loops import in_loop
@@ -312,7 +313,7 @@ async def test_a_refusal_that_the_client_did_not_hear_is_told_again(tmp_path: Pa
             raw.say(again)
             first = await fates(raw, numbers)
             assert set(first.values()) == {"stable", "UnknownGroup"}
-            accepted = {n: running.cluster["a"].store.request(CLIENT, n) for n in numbers}
+            accepted = {n: site_of(running.cluster["a"]).store.request(CLIENT, n) for n in numbers}
             assert any(accepted[n] is not None for n, end in first.items() if end == "UnknownGroup")
 
             await other.add_group("beta", ["b", "c"])

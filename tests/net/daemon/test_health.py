@@ -14,6 +14,7 @@ from ordercast.net.daemon import http as served_http
 from ordercast.net.daemon.http import MOST_HEAD, Http
 from ordercast.net.daemon.metrics import exposition
 from ordercast.net.local import local_cluster
+from ordercast.net.site.node import site_of
 from ordercast.net.site.status import status_of, troubles
 from support.clusters.layouts import primary_of
 from support.harness.loops import in_loop
@@ -29,7 +30,7 @@ LINK = {
 async def some_status(**changes: Any) -> dict[str, Any]:
     async with local_cluster(GROUPS) as cluster:
         await (await cluster["a"].multicast("alpha", b"x")).stable()
-        return {**status_of(cluster["a"]), "links": [dict(LINK)], **changes}
+        return {**status_of(site_of(cluster["a"])), "links": [dict(LINK)], **changes}
 
 
 async def get(http: Http, request: bytes) -> bytes:
@@ -154,12 +155,12 @@ async def test_without_the_extra_metrics_name_it_and_health_works(
 async def test_status_names_the_site_that_holds_the_window(tmp_path: Path) -> None:
     waits = {"durability": "os", "on_failure": "wait"}
     async with local_cluster(GROUPS, dir=tmp_path, **waits) as cluster:
-        assert status_of(cluster["a"])["window"]["held_by"] == []
+        assert status_of(site_of(cluster["a"]))["window"]["held_by"] == []
         primary = primary_of(cluster.cluster, "alpha")
         other = "a" if primary == "b" else "b"
         await cluster.kill(other)
         await (await cluster[primary].multicast("alpha", b"x")).ordered()
-        found = status_of(cluster[primary])
+        found = status_of(site_of(cluster[primary]))
         assert found["window"]["messages"] == 1
         assert found["window"]["held_by"] == [other]
         assert not found["quiet"]
@@ -167,10 +168,10 @@ async def test_status_names_the_site_that_holds_the_window(tmp_path: Path) -> No
         await cluster[primary].flush("stable")
         await cluster.kill(primary)  # it orders: a message from another site waits for it
         await (await cluster["c"].multicast("beta", b"y")).accepted()
-        assert status_of(cluster["c"])["window"]["held_by"] == [primary]
+        assert status_of(site_of(cluster["c"]))["window"]["held_by"] == [primary]
         await cluster.start(primary)
         await cluster["c"].flush("stable")
-        assert status_of(cluster["c"])["window"]["held_by"] == []
+        assert status_of(site_of(cluster["c"]))["window"]["held_by"] == []
 
 
 @in_loop

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from net.daemon.test_health import get
 from ordercast.net.daemon.http import Http
 from ordercast.net.local import local_cluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.status import status_of
 from support.clusters.processes import write_cluster
 from support.harness.loops import in_loop
@@ -33,7 +33,7 @@ async def scraped(http: Http) -> Scraped:
 
 
 async def serving(node: Node) -> Http:
-    http = Http(lambda: status_of(node), ("127.0.0.1", 0), node.site)
+    http = Http(lambda: status_of(site_of(node)), ("127.0.0.1", 0), node.site)
     await http.start()
     return http
 

@@ -10,7 +10,7 @@ import pytest
 import ordercast
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.net.link.transport import WRONG_WORD, Transport
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.wire.epochs import Feed, InEpoch
 from ordercast.wire.frames import UP, Data, Item, Offer, Submit
 from support.clusters.processes import write_cluster
@@ -51,7 +51,7 @@ def test_a_certificate_of_a_site_in_no_group_submits_nothing_for_another_origin(
                 for site in "abcz"
             }
             await (await nodes["c"].multicast("beta", b"first")).stable()
-            z, taker = nodes["z"].transport, nodes["b"].transport
+            z, taker = site_of(nodes["z"]).transport, site_of(nodes["b"]).transport
             assert isinstance(z, Transport)
             assert isinstance(taker, Transport)
             z.connect("b")

@@ -13,8 +13,8 @@ from ordercast.model.epochs import RemoveGroup
 from ordercast.net.cluster.certificates import add_certificates
 from ordercast.net.link.connection import LinkLimits
 from ordercast.net.link.hello import FOUNDING, Identity
-from ordercast.net.site import meeting
-from ordercast.net.site.node import Node
+from ordercast.net.site import peer_list
+from ordercast.net.site.node import Node, site_of
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.epochs import ChangeRequest, Fed
 from support.clusters.processes import NAME, write_cluster
@@ -171,7 +171,7 @@ def test_who_was_away_when_it_was_retired_is_told_when_it_comes(
     policy: str, tls: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by sites that have restarted since, and know nothing of it but their records."""
-    monkeypatch.setattr(meeting, "PART_S", 0.05)
+    monkeypatch.setattr(peer_list, "PART_S", 0.05)
     path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": policy}, tls=tls)
     address = f"127.0.0.1:{free_ports(1)[0]}"
     if tls:
@@ -192,16 +192,16 @@ def test_who_was_away_when_it_was_retired_is_told_when_it_comes(
             async with contextlib.AsyncExitStack() as away, asyncio.timeout(WAIT_S):
                 (d,) = await up(away, "d", at=address)
                 await b.add_site("d", address)
-                while "d" not in d.core.layout.roster:
+                while "d" not in site_of(d).core.layout.roster:
                     await asyncio.sleep(0.01)
             async with asyncio.timeout(WAIT_S):
                 await a.retire_site("d")
         async with contextlib.AsyncExitStack() as stack:
             await up(stack, "a", "b", "c")
             (d,) = await up(stack, "d")
-            assert "d" in d.core.layout.roster, "so its store says"
+            assert "d" in site_of(d).core.layout.roster, "so its store says"
             await told(d)
-            assert d.core.quiet()
+            assert site_of(d).core.quiet()
 
     run()
 
@@ -220,7 +220,7 @@ def test_a_newcomer_is_told_everything_by_a_manager_that_was_added_itself(
             ordercast.Node.open(path, site, dir=tmp_path, address=address)
         )
         await a.add_site(site, address)
-        while site not in node.core.layout.roster:
+        while site not in site_of(node).core.layout.roster:
             await asyncio.sleep(0.01)
         return node
 
@@ -234,11 +234,11 @@ def test_a_newcomer_is_told_everything_by_a_manager_that_was_added_itself(
             d = await add(stack, a, "d", first)
             await a.add_voter("d")
             await a.remove_voter("a")
-            while not d.core.manager.leads:
+            while not site_of(d).core.manager.leads:
                 await asyncio.sleep(0.01)
             e = await add(stack, a, "e", second)
             await a.join("alpha", "e")
-            while "e" not in e.core.layout.groups["alpha"]:
+            while "e" not in site_of(e).core.layout.groups["alpha"]:
                 await asyncio.sleep(0.01)
 
     run()

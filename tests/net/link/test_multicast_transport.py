@@ -15,7 +15,7 @@ from ordercast.model.messages import Delivery
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.multicast_transport import NOT_HEARD
 from ordercast.net.link.seals import AuthenticSeal, seal_datagram
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.wire.datagrams import Piece
 from support.clusters.processes import write_cluster
 from support.harness.loops import in_loop
@@ -90,15 +90,15 @@ async def test_large_messages_travel_in_fragments_and_not_over_tcp(tmp_path: Pat
     path = write_cluster(tmp_path, GROUPS, OPTIONS, tls=False)
     async with opened(path, "abc", tmp_path) as nodes:
         await until_ways(nodes, everywhere("abc"))
-        primary = nodes["a"].core.layout.home("a")
+        primary = site_of(nodes["a"]).core.layout.home("a")
         assert primary is not None
         origin = primary.structure.primary("alpha", ())
         over_tcp = 10 * 300_000
         while over_tcp > 300_000:  # a machine that sleeps for seconds goes back to unicast
-            before = sum(link.bytes_out for link in nodes[origin].transport.links())
+            before = sum(link.bytes_out for link in site_of(nodes[origin]).transport.links())
             await send(nodes[origin], 10, size=300_000)
             await in_order(nodes, 10, origin)
-            after = sum(link.bytes_out for link in nodes[origin].transport.links())
+            after = sum(link.bytes_out for link in site_of(nodes[origin]).transport.links())
             over_tcp = after - before
         assert counts(nodes[origin])["pieces_sent"] > 10 * 300_000 // 1_400
 
@@ -233,7 +233,7 @@ async def test_an_engine_that_waits_for_a_full_stream_goes_on_also_with_a_site_t
     async with opened(path, "abc", tmp_path) as nodes:
         await until_ways(nodes, everywhere("abc"))
         told: dict[str, bool] = {}
-        congested = nodes["a"].congested
+        congested = site_of(nodes["a"]).congested
         monkeypatch.setattr(
             nodes["a"], "congested", lambda *of: (told.update([of]), congested(*of))
         )

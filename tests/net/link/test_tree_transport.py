@@ -9,7 +9,7 @@ import pytest
 from net.link.test_multicast_transport import deliveries, in_order, send
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.tree_transport import NOT_PASSED, TreeTransport
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import TreePacket
 from support.clusters.processes import write_cluster
@@ -22,8 +22,9 @@ OPTIONS: dict[str, Any] = {"dissemination": "tree", "durability": "memory"}
 
 
 def passing(node: Node) -> TreeTransport:
-    assert isinstance(node.transport, TreeTransport)
-    return node.transport
+    transport = site_of(node).transport
+    assert isinstance(transport, TreeTransport)
+    return transport
 
 
 def lose_packets(node: Node) -> None:
@@ -81,7 +82,7 @@ async def test_a_packet_that_does_not_come_from_the_parent_is_dropped(tmp_path: 
     async with opened(path, SITES, tmp_path) as nodes:
         await until_ways(nodes, everywhere(SITES, way="tree"))
         site = passing(nodes["d"])
-        epoch, _ = nodes["d"].members()
+        epoch, _ = site_of(nodes["d"]).members()
         before = counts(nodes["d"]).get("not_of_the_tree", 0)
         site.frames("c", [TreePacket(epoch, "a", 1, b"garbage")])
         site.frames("b", [TreePacket(epoch + 1, "a", 1, b"garbage")])

@@ -10,6 +10,7 @@ from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.net.export.history import export
 from ordercast.net.local import LocalCluster
+from ordercast.net.site.node import site_of
 from support.clusters.excluding import cluster_of, cut_off_root, root_of, until
 from support.harness.loops import in_loop
 
@@ -107,7 +108,7 @@ async def test_a_site_without_its_store_returns_and_is_handed_the_state(tmp_path
             await b.submit(b"without c")
             states["c"] = _Sum()
             node = await cluster.start("c")
-            await until(lambda: node.standing.state() == "present")
+            await until(lambda: site_of(node).presence.state() == "present")
             assert node.incarnation > 1
             async with replica("c") as c:
                 assert await c.submit(b"again") == 4
@@ -134,13 +135,13 @@ async def test_who_is_away_for_too_long_is_handed_the_state(tmp_path: Path, deli
             async with replica("c") as c:
                 await c.submit(b"from c")
             await cluster.kill("c")
-            await until(lambda: "c" in cluster["a"].core.layout.absent)
+            await until(lambda: "c" in site_of(cluster["a"]).core.layout.absent)
             for number in range(700):  # more than are held until a checkpoint
                 await a.submit(b"%d" % number * 50)
-            await until(lambda: cluster["a"].core.layout.lapsed == ("c",))
+            await until(lambda: site_of(cluster["a"]).core.layout.lapsed == ("c",))
             states["c"] = _Sum()
             node = await cluster.start("c")
-            await until(lambda: node.standing.state() == "present")
+            await until(lambda: site_of(node).presence.state() == "present")
             assert node.incarnation == 1
             async with replica("c") as c:
                 assert await c.submit(b"again") == 702

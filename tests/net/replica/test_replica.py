@@ -17,7 +17,7 @@ import pytest
 from ordercast import Replica
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt, UnknownGroup
 from ordercast.net.local import local_cluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.snapshot_file import Snapshot, read_snapshot, write_snapshot
 from support.clusters.served import served
 from support.clusters.sites import GROUPS, turns, until
@@ -364,7 +364,7 @@ async def test_without_snapshots_a_restart_makes_the_state_anew(tmp_path: Path) 
                 assert len(log.seen) == 10 * life
                 assert [position for position, _ in log.seen] == list(range(1, 10 * life + 1))
             await cluster.restart("a")
-        assert cluster["a"].store.confirmed == 0
+        assert site_of(cluster["a"]).store.confirmed == 0
 
 
 @both
@@ -459,9 +459,9 @@ async def test_replicas_of_one_site_confirm_only_what_both_have_saved(tmp_path: 
                 await alpha.submit(f"alpha {n}".encode())
                 await beta.submit(f"beta {n}".encode())
             await alpha.save()
-            assert node.store.confirmed == 0
+            assert site_of(node).store.confirmed == 0
             await beta.save()
-            assert node.store.confirmed == 10
+            assert site_of(node).store.confirmed == 10
         node = await cluster.restart("a")
         again = Log()
         async with Replica(node, "beta", again.apply, **kept(again, tmp_path / "beta")):
@@ -545,11 +545,11 @@ async def test_a_snapshot_that_cannot_be_written_confirms_nothing(
             assert "no snapshot was written, and nothing confirmed" in caplog.text
             with pytest.raises(OSError, match=r"a\.state\.new"):
                 await a.save()
-            assert (a.saved, cluster["a"].store.confirmed) == (0, 0)
+            assert (a.saved, site_of(cluster["a"]).store.confirmed) == (0, 0)
             (tmp_path / "elsewhere").rename(folder)
             for _ in range(5):
                 await a.submit(b"x")
-            await until(lambda: cluster["a"].store.confirmed >= 10)
+            await until(lambda: site_of(cluster["a"]).store.confirmed >= 10)
 
 
 def test_a_snapshot_that_is_not_bytes_stops_the_replica(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import ordercast
 from ordercast.core.epochs.member import Member
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.daemon.daemon import run_daemon
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from support.clusters.processes import write_cluster
 from support.harness.loops import in_loop
 
@@ -26,14 +26,14 @@ class Mistake(Exception):
 
 def break_core(node: Node, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next such call does half of its work, and raises."""
-    original: Callable[..., Any] = getattr(node.core, call)
+    original: Callable[..., Any] = getattr(site_of(node).core, call)
 
     def half(*args: Any, **options: Any) -> None:
         monkeypatch.undo()
         original(*args, **options)
         raise Mistake(call)
 
-    monkeypatch.setattr(node.core, call, half)
+    monkeypatch.setattr(site_of(node).core, call, half)
 
 
 async def payloads(node: Node, count: int) -> list[bytes]:
@@ -62,7 +62,7 @@ def test_a_site_stops_and_a_restart_loses_and_doubles_nothing(
             break_core(b, call, monkeypatch)
             mine = []
             async with asyncio.timeout(WAIT_S):
-                while not b.failed:
+                while not site_of(b).failed:
                     await a.multicast("alpha", b"x")
                     mine.append(b"x")
                     await asyncio.sleep(0.005)

@@ -10,6 +10,7 @@ import ordercast
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.net.export.history import export
+from ordercast.net.site.node import site_of
 from support.clusters.excluding import (
     GROUPS,
     QUICK,
@@ -46,7 +47,7 @@ async def test_the_rest_goes_on_without_a_dead_member_and_it_returns(
             [item.payload for item in await collected(cluster[site], 10, start=1)] for site in "abc"
         ]
         assert orders[0] == orders[1] == orders[2]
-        assert {node.stream.attempt for node in cluster.nodes.values()} == {1}
+        assert {site_of(node).stream.attempt for node in cluster.nodes.values()} == {1}
 
 
 @in_loop
@@ -84,7 +85,7 @@ async def test_at_safe_a_cut_off_root_delivers_nothing_that_is_taken_back(tmp_pa
         cluster.split([root], others)
         await cluster[root].multicast("alpha", b"root")
         await (await cluster[others[0]].multicast("alpha", b"other")).stable()
-        assert cluster[root].stream.delivered == 1
+        assert site_of(cluster[root]).stream.delivered == 1
         cluster.heal()
         orders = [await collected(cluster[site], 3, start=1) for site in "abc"]
         assert [item.payload for item in orders[0]] == [b"first", b"other", b"root"]
@@ -100,9 +101,9 @@ async def test_what_was_confirmed_and_taken_back_is_told_after_a_restart(tmp_pat
         await collected(cluster[root], 4)
         await cluster[root].confirm(4)
         cluster.heal()
-        await until(lambda: cluster[root].stream.attempt == 2)
+        await until(lambda: site_of(cluster[root]).stream.attempt == 2)
         await cluster[root].confirm(4)  # of an application that has not been told yet
-        assert cluster[root].stream.confirmed == 1
+        assert site_of(cluster[root]).stream.confirmed == 1
         node = await cluster.restart(root)
         found = await collected(node, 5)
         assert isinstance(found[0], ordercast.Rollback)
@@ -131,9 +132,9 @@ async def test_without_a_majority_callers_are_told(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, "safe") as cluster:
         await (await cluster["a"].multicast("alpha", b"first")).stable()
         cluster.split(["a"], ["b", "c"])
-        await until(lambda: cluster["a"].standing.state() == "no majority")
+        await until(lambda: site_of(cluster["a"]).presence.state() == "no majority")
         changing = asyncio.create_task(cluster["a"].leave("alpha"))
-        await until(lambda: cluster["a"].standing.hopeless)
+        await until(lambda: site_of(cluster["a"]).presence.hopeless)
         with pytest.raises(ordercast.NotInMajority, match="no majority of the voters"):
             await cluster["a"].multicast("alpha", b"x")
         with pytest.raises(ordercast.NotInMajority, match="no majority"):
@@ -159,7 +160,7 @@ async def test_a_group_whose_members_are_all_gone_is_frozen_until_one_returns(
         await (await cluster["a"].multicast("gamma", b"before")).stable()
         await cluster.kill("d")
         receipt = await cluster["a"].multicast("gamma", b"meanwhile")
-        await until(lambda: "gamma" in cluster["a"].core.layout.frozen)
+        await until(lambda: "gamma" in site_of(cluster["a"]).core.layout.frozen)
         await turns()  # the site's own: then its node has heard of it too
         assert (await cluster["a"].status())["frozen"] == {"gamma": ["d"]}
         with pytest.raises(ordercast.NotInMajority, match="'gamma' waits"):
@@ -181,20 +182,24 @@ async def test_in_causal_order_nothing_overtakes_what_waits_for_a_frozen_group(
         await (await cluster["a"].multicast("gamma", b"before")).stable()
         await cluster.kill("d")
         receipt = await cluster["a"].multicast("gamma", b"meanwhile")
-        await until(lambda: "gamma" in cluster["a"].core.layout.frozen)
+        await until(lambda: "gamma" in site_of(cluster["a"]).core.layout.frozen)
         await turns()
         with pytest.raises(ordercast.NotInMajority, match="in causal order: behind what waits"):
             cluster["a"].multicast_nowait("alpha", b"x")
         follows = asyncio.create_task(cluster["a"].multicast("alpha", b"follows"))
         await (await cluster["b"].multicast("alpha", b"another's")).stable()
-        assert {d.protocol for d in cluster["a"].core.layout.domains.values()} == {"centralized"}
+        assert {d.protocol for d in site_of(cluster["a"]).core.layout.domains.values()} == {
+            "centralized"
+        }
         assert not follows.done()
         await cluster.start("d")
         await receipt.stable()
         await (await follows).stable()
         payloads = [item.payload for item in await collected(cluster["d"], 4, start=1)]
         assert payloads == [b"before", b"another's", b"meanwhile", b"follows"]
-        assert {d.protocol for d in cluster["a"].core.layout.domains.values()} == {"propagation"}
+        assert {d.protocol for d in site_of(cluster["a"]).core.layout.domains.values()} == {
+            "propagation"
+        }
 
 
 @in_loop
@@ -204,7 +209,7 @@ async def test_a_list_of_sites_that_an_absence_keeps_apart_waits_for_it(tmp_path
         await (await cluster["a"].multicast_to(["a", "c"], b"before")).stable()
         await cluster.kill("b")
         receipt = await cluster["a"].multicast_to(["a", "c"], b"meanwhile")
-        await until(lambda: "b" in cluster["a"].core.layout.absent)
+        await until(lambda: "b" in site_of(cluster["a"]).core.layout.absent)
         with pytest.raises(ordercast.NotInMajority, match="a, c: apart while b is absent"):
             await cluster["a"].multicast_to(["a", "c"], b"x")
         await (await cluster["a"].multicast("alpha", b"to itself")).stable()
@@ -226,12 +231,12 @@ async def test_a_member_that_does_not_read_is_excluded_where_that_is_asked_for_u
         cluster = sites.cluster
         readers = [asyncio.create_task(_read_on(cluster[site], [])) for site in "ab"]
         number = 0
-        while "c" not in cluster["a"].core.layout.absent:
+        while "c" not in site_of(cluster["a"]).core.layout.absent:
             number += 1
             await cluster["a"].multicast("alpha", b"%d" % number)
             await asyncio.sleep(0.02)
         await cluster["a"].flush("stable")
-        assert cluster["a"].stream.delivered == number
+        assert site_of(cluster["a"]).stream.delivered == number
         async with sites.connect("c") as client:
             seen: list[bytes] = []
             node = client if through_a_client else cluster["c"]
@@ -241,7 +246,7 @@ async def test_a_member_that_does_not_read_is_excluded_where_that_is_asked_for_u
             await (await node.multicast("alpha", b"reads")).stable()
             await until(lambda: len(seen) == number + 1)
             assert seen == [*(b"%d" % n for n in range(1, number + 1)), b"reads"]
-            assert {one.stream.attempt for one in cluster.nodes.values()} == {1}
+            assert {site_of(one).stream.attempt for one in cluster.nodes.values()} == {1}
             for reader in readers:
                 reader.cancel()
 
@@ -275,7 +280,7 @@ async def test_a_client_hears_of_a_rollback_from_its_daemon(tmp_path: Path, kept
             assert [message for _, message in rolled.annulled] == [i.id for i in before[1:]]
             (again,) = await messages(reader, 1)
             assert (again.payload, again.position, again.attempt) == (b"other", 3, 2)
-            assert cluster[root].stream.confirmed == 2
+            assert site_of(cluster[root]).stream.confirmed == 2
 
 
 @in_loop

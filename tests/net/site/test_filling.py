@@ -6,10 +6,11 @@ import random
 import pytest
 
 import ordercast
+from ordercast.core.batches import PER_MESSAGE
+from ordercast.core.epochs.admission import BATCH_BYTES
 from ordercast.model.errors import WindowFull
 from ordercast.net.local import local_cluster
-from ordercast.net.site.filling import BATCH_BYTES
-from ordercast.net.site.given import OVERHEAD
+from ordercast.net.site.node import site_of
 from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a"], "beta": ["a"]}
@@ -40,17 +41,17 @@ def test_what_joins_a_batch_is_counted_as_what_is_looked_at(seed: int) -> None:
                 except WindowFull:
                     break
                 sent[name].append(payload)
-                size += len(payload) + OVERHEAD
+                size += len(payload) + PER_MESSAGE
                 assert receipt.seq == len(sent[name])
                 if rng.random() < 0.05:
-                    assert node.outgoing.waiting_messages == sum(map(len, sent.values()))
-                    assert node.outgoing.waiting_bytes == size
-            count = node.outgoing.waiting_messages
+                    assert site_of(node).core.admission.messages == sum(map(len, sent.values()))
+                    assert site_of(node).core.admission.bytes == size
+            count = site_of(node).core.admission.messages
             assert count == sum(map(len, sent.values())) <= limits["window_messages"]
-            assert node.outgoing.waiting_bytes == size
+            assert site_of(node).core.admission.bytes == size
             assert size <= limits["window_bytes"] or count == 1
             await node.flush("stable")
-            assert node.outgoing.waiting_messages == node.outgoing.waiting_bytes == 0
+            assert site_of(node).core.admission.messages == site_of(node).core.admission.bytes == 0
             found: dict[str, list[bytes]] = {"alpha": [], "beta": []}
             async for item in node.deliveries():
                 assert isinstance(item, ordercast.Delivery)
@@ -66,7 +67,7 @@ def test_what_joins_a_batch_is_counted_as_what_is_looked_at(seed: int) -> None:
 async def test_who_sends_without_a_pause_fills_whole_batches() -> None:
     async with local_cluster(GROUPS) as cluster:
         node = cluster["a"]
-        each = BATCH_BYTES // (100 + OVERHEAD)
+        each = BATCH_BYTES // (100 + PER_MESSAGE)
         for _ in range(3 * each + 1):
             await node.multicast("alpha", bytes(100))
         await node.flush("stable")

@@ -12,6 +12,7 @@ from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.founding import begin, remember
+from ordercast.net.site.node import site_of
 from ordercast.net.store.memory import MemoryStore
 from support.clusters.processes import write_cluster
 from support.clusters.sites import GROUPS, read_messages, until
@@ -39,7 +40,7 @@ def test_a_site_with_a_store_goes_by_it_and_says_so_once(
     async def go_on() -> None:
         with caplog.at_level(logging.INFO, "ordercast.net.node"):
             async with changed(tmp_path, protocol="centralized", voters=["b"]) as cluster:
-                layout = cluster["a"].core.layout
+                layout = site_of(cluster["a"]).core.layout
                 assert dict(layout.groups) == {"alpha": ("a", "b"), "beta": ("b", "c")}
                 assert layout.voters == ("a", "b", "c")
                 assert (await cluster["a"].status())["protocol"] == "propagation"
@@ -51,7 +52,7 @@ def test_a_site_with_a_store_goes_by_it_and_says_so_once(
         ]
         assert len(told) == 3  # one of each site
         async with changed(tmp_path, tie=["c", "b"]) as cluster:
-            assert dict(cluster["a"].core.layout.groups)["alpha"] == ("a", "b", "c")
+            assert dict(site_of(cluster["a"]).core.layout.groups)["alpha"] == ("a", "b", "c")
             items = await read_messages(cluster["b"], 3)
             assert [item.payload for item in items] == [b"1", b"2", b"3"]
 
@@ -65,7 +66,7 @@ def test_the_same_file_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFix
         for _ in range(2):
             async with local_cluster(GROUPS, dir=tmp_path, **QUICK) as cluster:
                 a = cluster["a"]
-                if "gamma" not in a.core.layout.groups:
+                if "gamma" not in site_of(a).core.layout.groups:
                     await a.add_group("gamma", ["a", "b"])
 
     with caplog.at_level(logging.INFO, "ordercast.net.node"):
@@ -119,5 +120,7 @@ async def test_founders_with_different_files_do_not_meet(tmp_path: Path) -> None
     async with contextlib.AsyncExitStack() as stack:
         a = await stack.enter_async_context(ordercast.Node.open(one, "a", dir=tmp_path))
         await stack.enter_async_context(ordercast.Node.open(two, "b", dir=tmp_path))
-        await until(lambda: any("founding" in link.last_error for link in a.transport.links()))
-        assert not any(link.state == "connected" for link in a.transport.links())
+        await until(
+            lambda: any("founding" in link.last_error for link in site_of(a).transport.links())
+        )
+        assert not any(link.state == "connected" for link in site_of(a).transport.links())

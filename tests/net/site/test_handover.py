@@ -14,7 +14,7 @@ from ordercast.model.epochs import AddGroup, JoinGroup
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import Delivery
 from ordercast.net.site import handover
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from support.clusters.processes import write_cluster
 from support.clusters.sites import until
 from support.harness.loops import in_loop
@@ -137,7 +137,7 @@ async def test_a_newcomer_gets_the_state_and_a_new_group_has_none(tmp_path: Path
             await a.add_site("d", f"{host}:{port}")
             await a.change(JoinGroup("alpha", "d"), AddGroup("new", ("a", "d")))
             await until(lambda: len(ledgers["d"].applied.get("alpha", [])) == 10)
-            await until(lambda: bool(d.core.layout.groups.get("new")))
+            await until(lambda: bool(site_of(d).core.layout.groups.get("new")))
             await send(a, "new", 0, 3)
             await until(lambda: len(ledgers["d"].applied.get("new", [])) == 3)
             assert ledgers["d"].restored == ["alpha"]

@@ -9,7 +9,7 @@ import pytest
 import ordercast
 from ordercast.model.errors import ConfigError
 from ordercast.net.cluster.certificates import add_certificates
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from support.clusters.processes import NAME, write_cluster
 from support.clusters.sites import GROUPS
 from support.harness.loops import in_loop
@@ -33,13 +33,14 @@ async def payloads(node: Node, count: int, start: int | None = None) -> list[byt
 async def link_error(node: Node, peer: str, words: str) -> None:
     async with asyncio.timeout(WAIT_S):
         while not any(
-            link.peer == peer and words in link.last_error for link in node.transport.links()
+            link.peer == peer and words in link.last_error
+            for link in site_of(node).transport.links()
         ):
             await asyncio.sleep(0.01)
 
 
 def peers_of(node: Node) -> list[str]:
-    return [link.peer for link in node.transport.links()]
+    return [link.peer for link in site_of(node).transport.links()]
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
@@ -69,7 +70,9 @@ def test_a_newcomer_is_refused_then_added_joins_restarts_and_is_retired(
                 async with asyncio.timeout(WAIT_S):
                     await b.add_site("d", address)
                     await b.join("alpha", "d")
-                    while "d" not in d.core.layout.groups.get("alpha", ()):  # it hears of it too
+                    while "d" not in site_of(d).core.layout.groups.get(
+                        "alpha", ()
+                    ):  # it hears of it too
                         await asyncio.sleep(0.01)
                 for number in range(20):
                     for node in (a, d):
@@ -80,7 +83,7 @@ def test_a_newcomer_is_refused_then_added_joins_restarts_and_is_retired(
                     f"d{number}".encode() for number in range(20)
                 }
                 assert "d" in peers_of(a)
-                await d.confirm(d.stream.delivered)
+                await d.confirm(site_of(d).stream.delivered)
             await a.multicast("alpha", b"while it is away")
             async with ordercast.Node.open(path, "d", dir=tmp_path) as d:  # it knows its address
                 assert await payloads(d, 1) == [b"while it is away"]
@@ -88,7 +91,9 @@ def test_a_newcomer_is_refused_then_added_joins_restarts_and_is_retired(
                     await c.retire_site("d")
                     while not d.retired or "d" in peers_of(a):
                         await asyncio.sleep(0.01)
-                    while not any(link.state == "connected" for link in d.transport.links()):
+                    while not any(
+                        link.state == "connected" for link in site_of(d).transport.links()
+                    ):
                         await asyncio.sleep(0.01)  # as a guest
                 assert "d" not in peers_of(a)
             await a.multicast("alpha", b"after")

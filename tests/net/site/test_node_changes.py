@@ -10,7 +10,7 @@ import pytest
 from ordercast.model.epochs import AddGroup, JoinGroup
 from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.stream import EpochOpened
 from support.clusters.sites import GROUPS, is_quiet, read, turns, until
 from support.harness.loops import in_loop
@@ -30,13 +30,15 @@ def told(items: list[Any]) -> list[Any]:
 async def settled(cluster: LocalCluster) -> None:
     """All sites have heard the same."""
     nodes = cluster.nodes.values()
-    last = max(node.core.layout.count for node in nodes)
-    await until(lambda: all(node.core.layout.count >= last for node in nodes))
+    last = max(site_of(node).core.layout.count for node in nodes)
+    await until(lambda: all(site_of(node).core.layout.count >= last for node in nodes))
 
 
 async def founded(cluster: LocalCluster) -> None:
     """The voters have met: from now on a majority of them decides."""
-    await until(lambda: all(node.core.layout.count >= 1 for node in cluster.nodes.values()))
+    await until(
+        lambda: all(site_of(node).core.layout.count >= 1 for node in cluster.nodes.values())
+    )
 
 
 async def say(node: Node, group: str, payload: bytes) -> None:
@@ -141,7 +143,7 @@ async def test_what_cannot_be_is_refused_and_nothing_happens() -> None:
             with pytest.raises(ConfigError, match=why) as caught:
                 await wrong
             assert "\n" not in str(caught.value)
-        assert a.core.layout.last_epoch == 1
+        assert site_of(a).core.layout.last_epoch == 1
         await say(a, "alpha", b"x")
         assert told(await read(a, 1)) == [b"x"]
 
@@ -158,8 +160,10 @@ async def test_messages_are_accepted_while_a_change_waits_and_ordered_behind_it(
         await founded(cluster)
         await cluster.kill("c")
         change = asyncio.create_task(a.join("beta"))
-        await until(lambda: bool(b.core.layout.closing and a.core.layout.closing))
-        await until(lambda: all(engine.epoch_state.closed for engine in a.core.engines.values()))
+        await until(lambda: bool(site_of(b).core.layout.closing and site_of(a).core.layout.closing))
+        await until(
+            lambda: all(engine.epoch_state.closed for engine in site_of(a).core.engines.values())
+        )
         receipt = await a.multicast("alpha", b"meanwhile")
         await receipt.accepted()
         told_now = (await a.status())["changes"]
@@ -194,12 +198,14 @@ async def test_what_no_epoch_takes_raises_unknown_group_and_its_numbers_begin_an
         await founded(cluster)
         await cluster.kill("c")
         change = asyncio.create_task(a.remove_group("gamma"))
-        await until(lambda: bool(a.core.layout.closing))
-        await until(lambda: all(engine.epoch_state.closed for engine in a.core.engines.values()))
+        await until(lambda: bool(site_of(a).core.layout.closing))
+        await until(
+            lambda: all(engine.epoch_state.closed for engine in site_of(a).core.engines.values())
+        )
         late = [await a.multicast("gamma", b"%d" % n) for n in range(3)]
         waiting = asyncio.gather(*(r.ordered() for r in late[:2]), return_exceptions=True)
         await late[1].accepted()
-        assert a.core.window.unstable == 3
+        assert site_of(a).core.window.unstable == 3
         await cluster.start("c")
         await change
         assert all(isinstance(error, UnknownGroup) for error in await waiting)
@@ -208,7 +214,7 @@ async def test_what_no_epoch_takes_raises_unknown_group_and_its_numbers_begin_an
                 await receipt.stable()
         await kept.stable()
         await a.flush("stable")
-        assert a.core.window.unstable == a.outgoing.waiting_messages == 0
+        assert site_of(a).core.window.unstable == site_of(a).core.admission.messages == 0
         await a.add_group("gamma", ["a", "c"])
         again = await a.multicast("gamma", b"again")
         await again.stable()
@@ -218,9 +224,9 @@ async def test_what_no_epoch_takes_raises_unknown_group_and_its_numbers_begin_an
         seen = await read(a, 4)
         assert [m for m in told(seen) if isinstance(m, bytes)] == [b"in time", b"again"]
         a = await cluster.restart("a")  # who asks a later run is told as much
-        await a.reached("stable", "gamma", again.seq)
+        await site_of(a).sender.reached("stable", "gamma", again.seq)
         with pytest.raises(UnknownGroup):
-            await a.reached("stable", "gamma", again.seq + 1)
+            await site_of(a).sender.reached("stable", "gamma", again.seq + 1)
 
 
 @in_loop
@@ -277,7 +283,7 @@ def test_all_sites_killed_within_a_change_finish_it_when_they_are_back(
             await founded(cluster)
             await cluster.kill("c")
             change = asyncio.create_task(a.change(JoinGroup("alpha", "c"), name="mine"))
-            await until(lambda: bool(a.core.layout.closing))
+            await until(lambda: bool(site_of(a).core.layout.closing))
             await receipt.accepted()
             await cluster.kill("b")
             await cluster.kill("a")
@@ -291,7 +297,7 @@ def test_all_sites_killed_within_a_change_finish_it_when_they_are_back(
             assert told(await read(cluster["c"], 2))[-1] == b"after"
             messages = [m for m in told(await read(cluster["b"], 4)) if isinstance(m, bytes)]
             assert messages == [b"before", b"under way", b"after"]
-            assert cluster["a"].core.layout.last_epoch == 2
+            assert site_of(cluster["a"]).core.layout.last_epoch == 2
 
     run()
 
@@ -304,12 +310,12 @@ async def test_a_change_waits_for_a_majority_and_a_cancelled_one_may_be_done() -
         cancelled = asyncio.create_task(a.add_group("gamma", ["a"]))
         await asyncio.sleep(0)
         cancelled.cancel()
-        await until(lambda: "gamma" in a.core.layout.groups)
+        await until(lambda: "gamma" in site_of(a).core.layout.groups)
         for site in "bc":
             await cluster.kill(site)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(a.add_group("delta", ["a"]), 0.5)
-        assert "delta" not in a.core.layout.groups
+        assert "delta" not in site_of(a).core.layout.groups
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "stored"])
@@ -384,8 +390,10 @@ async def test_a_window_that_is_full_opens_again_when_its_messages_are_refused(
         await founded(cluster)
         await cluster.kill("c")
         change = asyncio.create_task(a.remove_group("gamma"))
-        await until(lambda: bool(a.core.layout.closing))
-        await until(lambda: all(engine.epoch_state.closed for engine in a.core.engines.values()))
+        await until(lambda: bool(site_of(a).core.layout.closing))
+        await until(
+            lambda: all(engine.epoch_state.closed for engine in site_of(a).core.engines.values())
+        )
         for _ in range(2):
             await a.multicast("gamma", b"")
         waits = [asyncio.create_task(a.multicast("gamma", b"in line")) for _ in range(3)]

@@ -14,7 +14,7 @@ from ordercast.model.epochs import AddGroup, Edit, JoinGroup, LeaveGroup, Remove
 from ordercast.model.errors import Error
 from ordercast.net.export.history import export
 from ordercast.net.site.changes import new_change_name
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from support.clusters.processes import write_cluster
 from support.clusters.sites import until
 from support.harness.loops import in_loop
@@ -45,7 +45,7 @@ class Sites:
         self.nodes[site] = await opening.__aenter__()
 
     async def bounce(self, site: str, rng: random.Random) -> None:
-        await self.nodes.pop(site).abandon()
+        await site_of(self.nodes.pop(site)).abandon()
         await asyncio.sleep(rng.random() * 0.1)
         await self.open(site)
 
@@ -53,10 +53,12 @@ class Sites:
         while True:
             await asyncio.sleep(rng.random() * 0.005)
             node = self.nodes.get(site)
-            if node is None or not node.core.layout.groups:
+            if node is None or not site_of(node).core.layout.groups:
                 continue
             try:
-                receipt = await node.multicast(rng.choice(list(node.core.layout.groups)), b"x" * 20)
+                receipt = await node.multicast(
+                    rng.choice(list(site_of(node).core.layout.groups)), b"x" * 20
+                )
                 if rng.random() < 0.1:
                     await asyncio.wait_for(receipt.stable(), 0.5)
             except (Error, TimeoutError):  # it was abandoned, or the group is gone
@@ -96,7 +98,7 @@ def test_every_guarantee_holds_when_nodes_are_abandoned_within_changes(
             asyncio.create_task(sites.send(site, random.Random(f"{seed} {site}")))
             for site in "abcd"
         ]
-        await until(lambda: all(n.core.layout.count >= 1 for n in sites.nodes.values()))
+        await until(lambda: all(site_of(n).core.layout.count >= 1 for n in sites.nodes.values()))
         for edit in CHANGES:
             change = asyncio.create_task(sites.change(edit, rng))
             await asyncio.sleep(rng.random() * 0.05)
@@ -109,14 +111,18 @@ def test_every_guarantee_holds_when_nodes_are_abandoned_within_changes(
         await until(
             lambda: (
                 all(
-                    n.core.quiet() and not n.outgoing.waiting_messages and not n.driver.unwritten
+                    site_of(n).core.quiet()
+                    and not site_of(n).core.admission.messages
+                    and not site_of(n).driver.unwritten
                     for n in nodes
                 )
-                and len({n.core.layout.count for n in nodes}) == 1
+                and len({site_of(n).core.layout.count for n in nodes}) == 1
             )
         )
-        assert {n.core.layout.last_epoch for n in nodes} == {nodes[0].core.layout.last_epoch}
-        assert len(nodes[0].core.layout.domains) == 1
+        assert {site_of(n).core.layout.last_epoch for n in nodes} == {
+            site_of(nodes[0]).core.layout.last_epoch
+        }
+        assert len(site_of(nodes[0]).core.layout.domains) == 1
         for node in nodes:
             await node.close()
 

@@ -11,6 +11,7 @@ import pytest
 import ordercast
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.site.node import Node
+from ordercast.net.site.running import RunningSite
 from support.clusters.layouts import primary_of
 from support.clusters.processes import write_cluster
 from support.clusters.sites import GROUPS, is_quiet, read
@@ -117,7 +118,7 @@ async def test_opening_refuses_with_one_line(tmp_path: Path) -> None:
 def test_an_error_of_the_application_is_not_hidden_by_what_was_not_flushed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Node.close, "__kwdefaults__", {"timeout_s": 0.05})
+    monkeypatch.setattr(RunningSite.close, "__kwdefaults__", {"timeout_s": 0.05})
     path = write_cluster(tmp_path, GROUPS, {"durability": "os", "on_failure": "wait"}, tls=False)
 
     @in_loop

@@ -13,6 +13,7 @@ import pytest
 import ordercast
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.local import local_cluster
+from ordercast.net.site.node import site_of
 from ordercast.net.store.rows import state_row
 from support.clusters.sites import GROUPS, is_quiet, read, turns, until
 from support.harness.loops import in_loop
@@ -142,13 +143,13 @@ async def test_a_reader_that_was_cancelled_and_dropped_holds_nobody() -> None:
         dropped = cluster["b"].deliveries()
         for items in (kept, dropped):
             assert await is_quiet(items, 0.005)
-        assert len(cluster["b"].stream._readers) == 2
+        assert len(site_of(cluster["b"]).stream._readers) == 2
         del items, dropped
         gc.collect()
         await turns()
-        assert len(cluster["b"].stream._readers) == 1
-        await kept.aclose()  # type: ignore[attr-defined]
-        assert not cluster["b"].stream._readers
+        assert len(site_of(cluster["b"]).stream._readers) == 1
+        await kept.aclose()
+        assert not site_of(cluster["b"]).stream._readers
         with pytest.raises(StopAsyncIteration):
             await anext(kept)
 
@@ -189,18 +190,18 @@ def test_a_slow_reader_holds_the_origins_up_and_memory_stays_bounded(
 
             swallowing = asyncio.create_task(swallow())
             producing = asyncio.create_task(produce())
-            await until(lambda: b.stream.holding)
+            await until(lambda: site_of(b).stream.holding)
             await asyncio.sleep(0.1)
             assert not producing.done()
-            assert b.stream.delivered <= 50 + 2 * 20
-            assert a.core.window.unstable + a.outgoing.waiting_messages <= 20
+            assert site_of(b).stream.delivered <= 50 + 2 * 20
+            assert site_of(a).core.window.unstable + site_of(a).core.admission.messages <= 20
             assert (await b.status())["holds_others"]
             assert (await a.status())["window"]["held_by"] == ["b"]
             most = 0
             got = []
             async for item in b.deliveries():
                 got.append(item)
-                most = max(most, b.stream.lag)
+                most = max(most, site_of(b).stream.lag)
                 if item.position == 1_000:
                     break
                 if rng.random() < 0.02:
@@ -234,8 +235,8 @@ async def test_an_application_that_never_reads_and_never_confirms_holds_the_orig
         await asyncio.sleep(0.3)
         assert accepted <= 12
         producing.cancel()
-        assert b.stream._recent_bytes <= 65_536 + 8_192 + 100
-        await b.confirm(b.stream.delivered)  # without reading: that counts as done
+        assert site_of(b).stream._recent_bytes <= 65_536 + 8_192 + 100
+        await b.confirm(site_of(b).stream.delivered)  # without reading: that counts as done
         await (await a.multicast("alpha", b"")).stable()
         waiting.cancel()
 
@@ -253,9 +254,9 @@ async def test_a_slow_reader_that_leaves_lets_the_others_go_on() -> None:
         for n in range(2, 41):
             a.multicast_nowait("alpha", b"%d" % n)
             await turns()
-        await until(lambda: b.stream.holding)
+        await until(lambda: site_of(b).stream.holding)
         assert not ahead.done()
-        await slow.aclose()  # type: ignore[attr-defined]
+        await slow.aclose()
         assert sequence(await ahead) == expected(1, 40)
         await ours
 
@@ -271,7 +272,7 @@ def test_under_shed_a_slow_reader_finds_gaps_at_their_places(stored: bool, tmp_p
             a, b = cluster["a"], cluster["b"]
             await send(a, 1, 60, batch=5)  # nobody is held up
             first = await read(b, 60)
-            await until(lambda: not stored or not b.driver.unwritten)
+            await until(lambda: not stored or not site_of(b).driver.unwritten)
             again = await read(b, 60, start=1) if stored else first
             assert again == first
             assert [item.position for item in first] == list(range(1, 61))
@@ -337,7 +338,7 @@ async def test_what_is_not_delivered_cannot_be_confirmed(tmp_path: Path) -> None
             await cluster["b"].confirm(6)
         await cluster["b"].confirm(5)
         await cluster["b"].confirm(3)  # done already
-        assert cluster["b"].store.confirmed == 5
+        assert site_of(cluster["b"]).store.confirmed == 5
 
 
 @in_loop
@@ -353,7 +354,7 @@ async def test_a_repeated_confirm_too_returns_when_it_is_durable(tmp_path: Path)
         again = asyncio.create_task(b.confirm(5))
         lower = asyncio.create_task(b.confirm(2))
         await again
-        assert b.store.confirmed == 5
+        assert site_of(b).store.confirmed == 5
         await lower
 
 
@@ -377,7 +378,7 @@ async def test_a_confirm_under_way_when_the_site_closes_does_not_wait_for_ever(
         b = await cluster.start("b")
         for position, end in zip((2, 4), ended, strict=True):
             if end is None:  # it said that it is durable
-                assert b.stream.confirmed >= position
+                assert site_of(b).stream.confirmed >= position
             else:
                 assert "site b is closed" in str(end)
 
@@ -428,9 +429,9 @@ def test_after_a_restart_all_that_is_not_confirmed_is_seen_again(
                     confirmed = max(confirmed, rng.randrange(at + 1))
                     await b.confirm(confirmed)
                 await cluster.kill("b")
-                assert confirmed <= (await cluster.restart("b")).stream.confirmed
-            await until(lambda: cluster["b"].stream.delivered == sent)
-            left = await read(cluster["b"], cluster["b"].stream.delivered - confirmed)
+                assert confirmed <= site_of(await cluster.restart("b")).stream.confirmed
+            await until(lambda: site_of(cluster["b"]).stream.delivered == sent)
+            left = await read(cluster["b"], site_of(cluster["b"]).stream.delivered - confirmed)
             assert [item.position for item in left] == list(
                 range(confirmed + 1, confirmed + 1 + len(left))
             )
@@ -450,7 +451,7 @@ async def test_positions_that_are_confirmed_are_forgotten_and_say_so(tmp_path: P
         await send(cluster["a"], 3_001, 6_000, batch=1)
         await cluster.kill("b")
         b = await cluster.start("b")
-        await until(lambda: b.store.first > 1)
+        await until(lambda: site_of(b).store.first > 1)
         with pytest.raises(ConfigError, match="position 1 is no longer kept"):
             await anext(b.deliveries(start=1))
         assert sequence(await read(b, 3_000)) == expected(3_001, 6_000)

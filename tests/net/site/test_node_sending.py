@@ -21,7 +21,7 @@ from ordercast.model.errors import (
 )
 from ordercast.model.implicit import implicit_group
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from support.clusters.layouts import primary_of
 from support.clusters.sites import GROUPS, is_quiet, read, turns, until
 from support.harness.loops import in_loop
@@ -31,13 +31,13 @@ TWO_DOMAINS = {"alpha": ["a", "b"], "gamma": ["x", "y"]}
 
 def holding(cluster: LocalCluster, site: str, held: bool) -> None:
     """Let a site take nothing more, as a slow application does: the origins' windows fill."""
-    cluster[site].driver.hold(held)
+    site_of(cluster[site]).driver.hold(held)
 
 
 def untouched(node: Node) -> tuple[Any, ...]:
-    own = node.core.window
+    own = site_of(node).core.window
     last = {group: own.last_seq(group) for group in own.groups()}
-    return own.unstable, own.unstable_bytes, last, node.outgoing.waiting_messages
+    return own.unstable, own.unstable_bytes, last, site_of(node).core.admission.messages
 
 
 @in_loop
@@ -425,14 +425,16 @@ async def test_a_cancelled_receipt_can_be_awaited_again_and_disturbs_no_other() 
         for _ in range(50):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(receipts[2].stable(), 0.001)
-        assert len(a.stages._waiting["stable", "alpha"]) == 5  # the cancelled ones are gone
+        assert (
+            len(site_of(a).stages._waiting["stable", "alpha"]) == 5
+        )  # the cancelled ones are gone
         waiting[0].cancel()
         holding(cluster, "a", False)
         holding(cluster, "b", False)
         await asyncio.gather(*waiting[1:])
         await receipts[4].stable()
         await receipts[2].stable()
-        assert not a.stages._waiting
+        assert not site_of(a).stages._waiting
 
 
 # --- leaving --------------------------------------------------------------------------------------
@@ -487,7 +489,7 @@ async def test_a_closed_site_says_so_to_everyone_who_waits() -> None:
         holding(cluster, "a", True)
         receipt = await a.multicast("alpha", b"x")
         waiting = [
-            asyncio.create_task(work)  # type: ignore[arg-type]
+            asyncio.create_task(work)
             for work in (
                 receipt.stable(),
                 a.multicast("alpha", b"y"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import Receipt
 from ordercast.model.errors import Error, UnknownGroup
-from ordercast.net.site.receipts import STAGES, Stages, Voucher
+from ordercast.net.site.receipts import STAGES, ReceiptSource, Stages
 from ordercast.net.site.receipts import Receipt as _Receipt
 from support.clusters.sites import turns
 from support.harness import loops
@@ -77,7 +77,7 @@ def test_each_waiter_is_told_once_its_message_is_there_and_not_before(
 def test_what_is_refused_raises_at_once_and_later_and_other_messages_go_on() -> None:
     async def run() -> None:
         stages = Stages()
-        first = Voucher(stages.wait)
+        first = ReceiptSource(stages.wait)
         receipts = [_Receipt(first, "alpha", seq) for seq in (1, 2, 3)]
         stages.update([Receipt("accepted", "alpha", 1, 3), Receipt("ordered", "alpha", 1, 1)])
         waiting = [asyncio.ensure_future(receipt.ordered()) for receipt in receipts[1:]]

@@ -13,6 +13,7 @@ from ordercast.core.epochs import manager
 from ordercast.history.reader import read_history
 from ordercast.net.export.history import export
 from ordercast.net.local import LocalCluster
+from ordercast.net.site.node import site_of
 from support.clusters.excluding import cluster_of, until
 from support.harness.loops import in_loop
 
@@ -45,24 +46,24 @@ def test_it_delivers_no_more_and_is_not_asked_for_what_it_missed(
         async with asyncio.timeout(WAIT_S), started(stores, deliver) as cluster:
             for number in range(10):
                 await (await cluster["a"].multicast("alpha", b"%d" % number)).stable()
-            seen = cluster["d"].stream.delivered
+            seen = site_of(cluster["d"]).stream.delivered
             await logged_and_not_delivered(cluster)
-            delivered = cluster["d"].stream.delivered
+            delivered = site_of(cluster["d"]).stream.delivered
             assert delivered == seen or deliver == "agreed"
             await cluster.kill("d")
             cluster.heal()
             for site in "abc":
-                await until(lambda at=site: "d" in cluster[at].core.layout.absent)  # type: ignore[misc]
+                await until(lambda at=site: "d" in site_of(cluster[at]).core.layout.absent)  # type: ignore[misc]
             for number in range(10):
                 await (await cluster["a"].multicast("alpha", b"%d" % number)).stable()
             await cluster["a"].retire_site("d")
             d = await cluster.start("d")
-            await until(lambda: d.retired and d.core.quiet())
+            await until(lambda: d.retired and site_of(d).core.quiet())
             with pytest.raises(ordercast.Error):
                 await d.multicast("alpha", b"too late")
-            assert d.stream.delivered == delivered
+            assert site_of(d).stream.delivered == delivered
             for node in cluster.nodes.values():
-                await until(node.core.quiet)
+                await until(site_of(node).core.quiet)
 
     run()
     export(stores, tmp_path / "history", ended="abcd")

@@ -13,6 +13,7 @@ from ordercast.cli.status import as_table
 from ordercast.model.errors import ConfigError
 from ordercast.net.daemon.operator_log import OperatorLog
 from ordercast.net.local import local_cluster
+from ordercast.net.site.node import site_of
 from ordercast.net.site.status import status_of, troubles
 from support.clusters.excluding import all_back, cluster_of, cut_off_root, until
 from support.harness.loops import in_loop
@@ -22,16 +23,16 @@ from support.harness.loops import in_loop
 async def test_who_leads_hears_of_a_majority_until_it_steps_down(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         await (await cluster["a"].multicast("alpha", b"one")).stable()
-        leading = [node.core.manager for node in cluster.nodes.values()]
+        leading = [site_of(node).core.manager for node in cluster.nodes.values()]
         await until(lambda: sum(each.leads for each in leading) == 1)
-        (manager,) = [node for node in cluster.nodes.values() if node.core.manager.leads]
+        (manager,) = [node for node in cluster.nodes.values() if site_of(node).core.manager.leads]
         begun = time.monotonic_ns()
-        await until(lambda: manager.driver.fed_at > begun)
+        await until(lambda: site_of(manager).driver.fed_at > begun)
         cluster.split([manager.site], [site for site in "abc" if site != manager.site])
-        await until(lambda: not manager.core.manager.leads)
-        assert manager.driver.fed_at > begun
-        await until(lambda: status_of(manager)["standing"] == "no majority")
-        assert status_of(manager)["manager"] is None
+        await until(lambda: not site_of(manager).core.manager.leads)
+        assert site_of(manager).driver.fed_at > begun
+        await until(lambda: status_of(site_of(manager))["standing"] == "no majority")
+        assert status_of(site_of(manager))["manager"] is None
         cluster.heal()
         await all_back(cluster)
 
@@ -40,8 +41,8 @@ async def test_who_leads_hears_of_a_majority_until_it_steps_down(tmp_path: Path)
 async def test_a_site_is_well_without_one_that_is_excluded(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         await cluster.kill("c")
-        await until(lambda: "c" in cluster["a"].core.layout.absent)
-        status: dict[str, Any] = {**status_of(cluster["a"]), "standing": "present"}
+        await until(lambda: "c" in site_of(cluster["a"]).core.layout.absent)
+        status: dict[str, Any] = {**status_of(site_of(cluster["a"])), "standing": "present"}
         link = {"peer": "c", "state": "waiting", "since_s": 1.0, "last_error": "refused"}
         assert troubles({**status, "links": [link]}) == []
         assert troubles({**status, "links": [{**link, "peer": "b"}]}) != []
@@ -59,7 +60,9 @@ async def test_a_rollback_is_told_to_the_operator(
     told: list[tuple[str, dict[str, Any]]] = []
     async with cluster_of(tmp_path) as cluster:
         root = await cut_off_root(cluster)
-        watcher = OperatorLog(cluster[root], lambda kind, detail: told.append((kind, detail)))
+        watcher = OperatorLog(
+            site_of(cluster[root]), lambda kind, detail: told.append((kind, detail))
+        )
         try:
             cluster.heal()
             await until(lambda: any(kind == "rollback" for kind, _ in told))
@@ -92,17 +95,17 @@ async def test_a_voter_that_is_lost_for_ever_is_done_without(tmp_path: Path) -> 
     async with cluster_of(tmp_path, "safe", groups) as cluster:
         await cluster.kill("c")
         node = cluster["a"]
-        await until(lambda: "c" in node.core.layout.absent)
+        await until(lambda: "c" in site_of(node).core.layout.absent)
         with pytest.raises(ConfigError, match="'c' is a voter"):
             await node.retire_site("c")
         await node.remove_voter("c")
-        assert node.core.layout.voters == ("a", "b")
+        assert site_of(node).core.layout.voters == ("a", "b")
         with pytest.raises(ConfigError, match="'c' is the last member of 'gamma'"):
             await node.retire_site("c")
         await node.remove_group("gamma")
         await node.retire_site("c")
-        assert list(node.core.layout.roster) == ["a", "b"]
-        assert not node.core.layout.absent
+        assert list(site_of(node).core.layout.roster) == ["a", "b"]
+        assert not site_of(node).core.layout.absent
         await (await cluster["b"].multicast("alpha", b"on")).stable()
 
 
@@ -110,7 +113,7 @@ async def test_a_voter_that_is_lost_for_ever_is_done_without(tmp_path: Path) -> 
 async def test_an_absent_site_cannot_become_a_voter(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, voters=["a", "b"]) as cluster:
         await cluster.kill("c")
-        await until(lambda: "c" in cluster["a"].core.layout.absent)
+        await until(lambda: "c" in site_of(cluster["a"]).core.layout.absent)
         with pytest.raises(ConfigError, match="site 'c' is absent"):
             await cluster["a"].add_voter("c")
 
@@ -123,7 +126,7 @@ async def test_the_last_two_members_of_a_group_are_not_retired_at_once(tmp_path:
         for site in ("b", "e"):
             await cluster.kill(site)
         node = cluster["a"]
-        await until(lambda: sorted(node.core.layout.absent) == ["b", "e"])
+        await until(lambda: sorted(site_of(node).core.layout.absent) == ["b", "e"])
         results = await asyncio.gather(
             node.retire_site("b"), cluster["c"].retire_site("e"), return_exceptions=True
         )

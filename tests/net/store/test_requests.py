@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ordercast.model.errors import TooLarge, UnknownGroup, WindowFull
+from ordercast.model.errors import TooLarge, UnknownGroup
 from ordercast.model.messages import Delivery
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.net.store.box import StoreBox
 from support.clusters.served import served
 from support.harness.loops import in_loop
@@ -31,9 +31,9 @@ def never_stores(node: Node) -> None:
 
     def hang(box: StoreBox, then: Callable[[], None]) -> None:
         del then
-        node.store.requests.note(box)
+        site_of(node).store.requests.note(box)
 
-    node.store.write = hang  # type: ignore[method-assign, assignment]
+    site_of(node).store.write = hang  # type: ignore[method-assign, assignment]
 
 
 async def delivered(node: Node, count: int) -> list[Delivery]:
@@ -64,7 +64,9 @@ async def test_what_a_client_repeats_after_a_kill_before_the_commit_is_sent_once
             never_stores(running.cluster[site])
             receipt = await client.multicast("alpha", b"repeated")
             await asyncio.sleep(0.2)
-            assert [node.core.logged for node in others] == [1, 1], "nobody has heard of it"
+            assert [site_of(node).core.logged for node in others] == [1, 1], (
+                "nobody has heard of it"
+            )
             await running.kill(site)
             await running.start(site)
             async with asyncio.timeout(20):
@@ -72,7 +74,7 @@ async def test_what_a_client_repeats_after_a_kill_before_the_commit_is_sent_once
                 await (await client.multicast("alpha", b"last")).stable()
         for node in running.cluster.nodes.values():
             assert await payloads(node, 3) == [b"stored", b"repeated", b"last"]
-            assert node.core.logged == 3
+            assert site_of(node).core.logged == 3
 
 
 @in_loop
@@ -87,7 +89,7 @@ async def test_what_was_relayed_and_not_stored_and_what_follows_have_ids_of_thei
         lost = await cluster[site].multicast("alpha", b"relayed")
         for _ in range(100):
             await asyncio.sleep(0.01)
-            if other.core.logged:
+            if site_of(other).core.logged:
                 break
         node = await cluster.restart(site)
         async with asyncio.timeout(20):
@@ -130,9 +132,9 @@ async def test_a_number_that_was_skipped_is_nobodys(tmp_path: Path) -> None:
         node = await cluster.restart(site)
         async with asyncio.timeout(20):
             await (await node.multicast("alpha", b"second")).stable()
-        await node.reached("stable", "alpha", 1)
+        await site_of(node).sender.reached("stable", "alpha", 1)
         with pytest.raises(UnknownGroup, match="message 2 to alpha was not sent"):
-            await node.reached("stable", "alpha", 2)
+            await site_of(node).sender.reached("stable", "alpha", 2)
 
 
 @in_loop
@@ -166,24 +168,24 @@ async def test_what_is_sent_in_the_moment_in_which_the_site_is_back_is_not_lost(
         other = cluster[next(name for name in GROUPS["alpha"] if name != site)]
         never_stores(cluster[site])
         await cluster[site].multicast_many("alpha", [b"relayed"] * 3)
-        while not other.core.logged:
+        while not site_of(other).core.logged:
             await asyncio.sleep(0.01)
         node = await cluster.restart(site)
-        assert node.outgoing.take("alpha", b"too early") is None
-        given: list[int | None] = []
-        receive = node.core.receive
+        assert site_of(node).core.admission.reserve("alpha", b"too early") == 0
+        given: list[int] = []
+        receive = site_of(node).core.receive
 
         def and_send(now: int, peer: str, frame: Any) -> None:
-            before = node.core.layout.lasts
+            before = site_of(node).core.layout.lasts
             receive(now, peer, frame)
-            if node.core.layout.lasts != before and node.standing.takes():
-                given.append(node.outgoing.take("alpha", b"at once"))
+            if site_of(node).core.layout.lasts != before and site_of(node).presence.takes():
+                given.append(site_of(node).core.admission.reserve("alpha", b"at once"))
 
-        monkeypatch.setattr(node.core, "receive", and_send)
+        monkeypatch.setattr(site_of(node).core, "receive", and_send)
         async with asyncio.timeout(20):
             while not given:
                 await asyncio.sleep(0.01)
-            if given == [None]:
+            if given == [0]:
                 await node.multicast("alpha", b"at once")
             await node.flush("stable")
         assert await payloads(node, 4) == [b"relayed"] * 3 + [b"at once"]
@@ -198,17 +200,15 @@ async def test_a_request_that_waits_for_the_site_is_known_when_its_session_is_no
     async with served(tmp_path, GROUPS, timeouts=QUICK) as running:
         node = running.cluster["a"]
         full = True
-        submit = node.core.submit
+        accept = site_of(node).core.accept
 
-        def sometimes(*given: Any) -> int:
-            if full:
-                raise WindowFull("another site lags behind")
-            return submit(*given)
+        def sometimes(*given: Any) -> bool:
+            return not full and accept(*given)  # else another site lags behind
 
-        monkeypatch.setattr(node.core, "submit", sometimes)
+        monkeypatch.setattr(site_of(node).core, "accept", sometimes)
         async with running.connect("a") as client:
             receipt = await client.multicast("alpha", b"once")
-            while not node.outgoing.asked:
+            while not site_of(node).core.admission.requested:
                 await asyncio.sleep(0.01)
             admin = running.admins["a"]
             (connection,) = admin._connections.values()
@@ -224,6 +224,6 @@ async def test_a_request_that_waits_for_the_site_is_known_when_its_session_is_no
             async with asyncio.timeout(20):
                 await receipt.stable()
                 await (await client.multicast("alpha", b"last")).stable()
-        assert not node.outgoing.asked
+        assert not site_of(node).core.admission.requested
         assert await payloads(node, 2) == [b"once", b"last"]
-        assert node.core.logged == 2
+        assert site_of(node).core.logged == 2

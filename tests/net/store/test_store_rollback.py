@@ -15,7 +15,7 @@ from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Nothing
 from ordercast.model.messages import DeliveredBatch, Key, MessageId, Placed
 from ordercast.net.cluster.config import Retention
-from ordercast.net.site.gaps import GapBatch, tell_gap
+from ordercast.net.site.gaps import GapBatch, gap_to_json
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.net.store.log_end import LogItem
@@ -186,14 +186,14 @@ def test_gaps_of_what_was_rolled_back_are_told_no_more(tmp_path: Path) -> None:
     flush(store, StoreBox([passed(n) for n in range(1, 6)], at_ns=1, delivered=5))
     for position in (2, 5):
         gap = GapBatch(position, 1, "g", "b", 1, position, 1)
-        flush(store, StoreBox(events=[("gap", position, tell_gap(gap))]))
+        flush(store, StoreBox(events=[("gap", position, gap_to_json(gap))]))
     flush(store, change(rolled_back(3, 5), caught(4, 1, 1, 2), opened(3, 4), logged=4))
     late = GapBatch(4, 1, "g", "b", 1, 4, 1)  # its application had not been told
-    flush(store, StoreBox(events=[("gap", 4, tell_gap(late))]))
+    flush(store, StoreBox(events=[("gap", 4, gap_to_json(late))]))
     new = GapBatch(4, 1, "h", "b", 1, 1, 1)
     again = open_store(kill(store, tmp_path / "again.db"))
     assert [position for position, _ in again.gaps()] == [2]
-    flush(again, StoreBox(events=[("gap", 4, tell_gap(new))], after_attempt=2))
+    flush(again, StoreBox(events=[("gap", 4, gap_to_json(new))], after_attempt=2))
     last = open_store(kill(again, tmp_path / "last.db"))
     assert [position for position, _ in last.gaps()] == [2, 4]
     for one in (store, again, last):

@@ -16,7 +16,7 @@ from ordercast.history.reader import read_history
 from ordercast.model.errors import Error, NotInMajority
 from ordercast.net.export.history import export
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.stream import EpochOpened, Rollback
 from support.cases.tables import FIGURE_3, random_table
 from support.harness import loops
@@ -134,7 +134,7 @@ class Campaign:
 
     async def _send(self, site: str, node: Node) -> None:
         rng = random.Random(f"{self.case} {site} {node.boot}")
-        domain = sorted(node.core.layout.roster)
+        domain = sorted(site_of(node).core.layout.roster)
         while self._has_more(site):
             payloads = [rng.randbytes(rng.randrange(40)) for _ in range(rng.choice([1, 1, 1, 5]))]
             self.left[site] -= len(payloads)
@@ -223,7 +223,7 @@ class Campaign:
     ) -> AsyncIterator[None]:
         """With `hard`, put the store's files back afterwards as they are now. The driver is closed
         first, so nothing that is written in between was shown to anybody."""
-        cluster[site].driver.close()
+        site_of(cluster[site]).driver.close()
         assert cluster.directory is not None
         path = cluster.directory / f"{site}.db"
         wal = path.with_name(f"{site}.db-wal")
@@ -261,8 +261,12 @@ class Campaign:
             looks = looks + 1 if done else 0
 
     def _is_done(self, site: str, node: Node) -> bool:
-        unsent = node.outgoing.waiting_messages or node.driver.unwritten
-        return node.core.quiet() and not unsent and self._has_read(site) == node.stream.delivered
+        unsent = site_of(node).core.admission.messages or site_of(node).driver.unwritten
+        return (
+            site_of(node).core.quiet()
+            and not unsent
+            and self._has_read(site) == site_of(node).stream.delivered
+        )
 
     def _has_read(self, site: str) -> int:
         """The last position that the application has read in this life, or confirmed in earlier

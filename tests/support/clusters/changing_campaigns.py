@@ -22,7 +22,7 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import ConfigError, CrossDomain, Error, UnknownGroup
 from ordercast.net.local import LocalCluster
 from ordercast.net.site.changes import new_change_name
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.stream import EpochOpened
 from support.clusters.campaigns import Campaign, Case, Found
 from support.harness import loops
@@ -71,7 +71,7 @@ class ChangingCampaign(Campaign):
             await asyncio.sleep(rng.random() * (0.01 if self.left[site] > 0 else 0.2))
 
     async def _send_one(self, rng: random.Random, node: Node, payloads: list[bytes]) -> None:
-        layout = node.core.layout
+        layout = site_of(node).core.layout
         if not layout.groups:
             return  # not admitted yet
         if rng.random() < 0.2:
@@ -173,7 +173,7 @@ class ChangingCampaign(Campaign):
     def _draw(self, rng: random.Random, cluster: LocalCluster) -> tuple[Edit, ...]:
         if not cluster.nodes:
             return ()
-        layout = cluster[rng.choice(sorted(cluster.nodes))].core.layout
+        layout = site_of(cluster[rng.choice(sorted(cluster.nodes))]).core.layout
         if not layout.groups:
             return ()
         group = rng.choice(sorted(layout.groups))

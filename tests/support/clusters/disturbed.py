@@ -9,8 +9,7 @@ from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.local import LocalCluster
-from ordercast.net.site.assembly import AnyTransport, MakeTransport, over_tcp
-from ordercast.net.site.node import Node
+from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportSite, over_tcp
 from support.clusters.campaigns import Campaign, Case, Found
 from support.clusters.processes import NAME
 from support.harness import loops
@@ -42,10 +41,10 @@ class ProxiedCluster(LocalCluster):
                 await proxy.close()
 
     def _transport(self) -> MakeTransport:
-        def make(node: Node) -> AnyTransport:
+        def make(host: TransportSite) -> AnyTransport:
             through = {site: proxy.address for site, proxy in self.proxies.items()}
-            own = {node.site: self.cluster.address(node.site)}
-            return over_tcp(self.cluster, {**through, **own})(node)
+            own = {host.site: self.cluster.address(host.site)}
+            return over_tcp(self.cluster, {**through, **own})(host)
 
         return make
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import ordercast
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c"]}
 QUICK = {"suspect": "300ms"}
@@ -36,14 +36,14 @@ async def messages(reader: AsyncIterator[Any], count: int) -> list[ordercast.Del
 async def all_back(cluster: LocalCluster) -> None:
     await until(
         lambda: all(
-            node.standing.state() == "present" and not node.core.layout.absent
+            site_of(node).presence.state() == "present" and not site_of(node).core.layout.absent
             for node in cluster.nodes.values()
         )
     )
 
 
 def root_of(cluster: LocalCluster) -> str:
-    layout = cluster["a"].core.layout
+    layout = site_of(cluster["a"]).core.layout
     return next(iter(layout.domains.values())).root
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.net.local import LocalCluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 from support.clusters.campaigns import QUIET_S, Campaign, Case, Found
 from support.harness import loops
 
@@ -25,7 +25,7 @@ class ExcludingCampaign(Campaign):
 
     def _is_done(self, site: str, node: Node) -> bool:
         """All must have returned too: an absent site looks done, and has more to come."""
-        back = node.standing.state() == "present" and not node.core.layout.absent
+        back = site_of(node).presence.state() == "present" and not site_of(node).core.layout.absent
         return back and super()._is_done(site, node)
 
     async def _calm(self, cluster: LocalCluster) -> None:
@@ -35,7 +35,7 @@ class ExcludingCampaign(Campaign):
             async with asyncio.timeout(QUIET_S):
                 await self._until_done(cluster)
         for node in cluster.nodes.values():
-            node.driver.close()
+            site_of(node).driver.close()
         await asyncio.gather(*(cluster.kill(site) for site in list(cluster.nodes)))
 
     async def _disturb(self, cluster: LocalCluster) -> None:

@@ -9,7 +9,7 @@ from ordercast.net.client.client import Client, connect
 from ordercast.net.daemon.admin_socket import AdminSocket
 from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 
@@ -24,7 +24,7 @@ class Served:
         limits = self.cluster.cluster.limits
         served = node if node is not None else self.cluster[site]
         admin = AdminSocket(
-            served,
+            site_of(served),
             self.directory / f"{site}.sock",
             ClientLimits(limits.window_messages, limits.window_bytes),
         )

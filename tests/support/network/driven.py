@@ -24,7 +24,7 @@ from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.link.tls import TlsConfig
 from ordercast.net.link.transport import Transport
-from ordercast.net.site.meeting import Meeting
+from ordercast.net.site.peer_list import PeerList
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.epochs import SiteFrame
 from support.network.links import CLUSTER, QUICK
@@ -60,7 +60,7 @@ class DrivenSite:
         self.sent = 0
         self.losses = 0
         self._layout = layout
-        self._meeting = Meeting(name, self.transport, addresses, layout)
+        self._meeting = PeerList(name, self.transport, addresses, layout)
         self._due = False
         self._alarm: asyncio.TimerHandle | None = None
 

@@ -14,7 +14,7 @@ import pytest
 import ordercast
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.link.multicast_transport import MulticastTransport
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 
 PROBE = ("239.255.200.200", 29_999)
 
@@ -45,13 +45,15 @@ def require_multicast() -> None:
 
 
 def spreading(node: Node) -> MulticastTransport:
-    assert isinstance(node.transport, MulticastTransport)
-    return node.transport
+    transport = site_of(node).transport
+    assert isinstance(transport, MulticastTransport)
+    return transport
 
 
 def combined(node: Node) -> CombinedTransport:
-    assert isinstance(node.transport, CombinedTransport)
-    return node.transport
+    transport = site_of(node).transport
+    assert isinstance(transport, CombinedTransport)
+    return transport
 
 
 def ways(node: Node) -> dict[str, str]:

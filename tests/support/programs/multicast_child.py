@@ -11,6 +11,7 @@ import random
 import sys
 
 import ordercast
+from ordercast.net.site.node import site_of
 from support.network.multicasting import lossy, spreading, ways
 
 LIMIT_S = 150.0  # only against hanging
@@ -46,7 +47,7 @@ async def main(cluster: str, site: str, folder: str, *how: str) -> None:
             await asyncio.sleep(0.02)
         told, _ = await asyncio.gather(read(node, reads), send(node, sends))
         await node.flush("stable")
-        out = sum(link.bytes_out for link in node.transport.links())
+        out = sum(link.bytes_out for link in site_of(node).transport.links())
         told |= {"dissemination": spreading(node).status(), "tcp_bytes": out}
         print(json.dumps(told), flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)

@@ -17,7 +17,7 @@ from typing import Any
 import ordercast
 from ordercast.net.replica import past as replica_past
 from ordercast.net.site import snapshot_file
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 
 STEPS = (
     "before taking", "before writing", "half written", "before syncing", "before renaming",
@@ -96,7 +96,7 @@ async def main(directory: Path) -> None:
     a, b = Log(), Log()
     async with ordercast.local_cluster(groups, dir=directory, durability="os") as cluster:
         node = cluster["a"]
-        confirmed = node.store.confirmed
+        confirmed = site_of(node).store.confirmed
         options: Any = {"snapshot": a.snapshot, "restore": a.restore, "path": directory / "a.state"}
         async with (
             ordercast.Replica(node, "alpha", a.apply, **options) as first,

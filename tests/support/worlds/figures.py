@@ -15,6 +15,7 @@ from ordercast.forest.labels import Labels
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, Options
 from ordercast.wire.frames import Data, Frame, Item
+from support.worlds.alone import submit
 
 FIGURE_2_PARENT = {
     "r": None, "d": "r", "c": "d", "e": "d", "a": "c", "b": "c", "x": "a", "y": "b", "f": "e",
@@ -55,7 +56,7 @@ class Stage:
             self.sites[name] = Engine(name, structure, options, protocol=protocol)
 
     def send(self, origin: str, group: str, payload: bytes = b"p") -> None:
-        self.sites[origin].submit(self.now, group, [payload])
+        submit(self.sites[origin], self.now, group, [payload])
         self.drain(origin)
 
     def drain(self, name: str) -> Outbox:

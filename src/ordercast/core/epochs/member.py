@@ -10,6 +10,7 @@ The driver's calls and duties are those of `core.engine` and `core.outbox`.
 from collections.abc import Sequence
 
 from ordercast.core.engine import Engine
+from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.adopting import adopt, first_checkpoint
 from ordercast.core.epochs.early import Early
 from ordercast.core.epochs.fence import MEMBER, Fence
@@ -48,7 +49,8 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import FrameError, PeerMistake
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.messages import Batch, DeliveredBatch, Requests
+from ordercast.model.implicit import implicit_group
+from ordercast.model.messages import Batch, DeliveredBatch
 from ordercast.model.options import MILLISECOND, NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
@@ -111,6 +113,7 @@ class Member:
         self.flush.restarted()
         self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
         self.manager = Manager(self, self.raft)
+        self.admission = Admission(self)  # of what was accepted before, the records tell
 
     # --- starting ---------------------------------------------------------------------------------
 
@@ -155,28 +158,45 @@ class Member:
     # --- the application --------------------------------------------------------------------------
 
     def submit(
-        self, now: int, group: Group, payloads: list[bytes], requests: Requests | None = None
+        self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None
     ) -> int:
-        """`requests`: of a client, that this batch is made of; they are durable with it."""
-        self.now = now
-        self.flush.require_open()
-        engine, least = self._engine(self.domain(group, ())), self.window.least_seq(group)
-        seq = engine.submit(now, group, payloads, requests, least)
-        if requests is not None:
-            self._fence.accepted()
-        return seq
+        """Accept a batch at once; its first seq. Nothing is changed when this raises."""
+        self._hear(now, group, ())
+        return self.admission.submit(now, group, (), payloads, request)
 
     def submit_to(
         self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
-        requests: Requests | None = None,
+        request: RequestName | None = None,
     ) -> tuple[Group, int]:  # fmt: skip
+        """The same for listed sites: the name of their group, and the first seq."""
+        group = implicit_group(members := self.layout.listed(sites))
+        self._hear(now, group, members)
+        return group, self.admission.submit(now, group, members, payloads, request)
+
+    def _hear(self, now: int, group: Group, members: tuple[SiteName, ...]) -> None:
+        """Tell the engine that a batch is for what time it is, also if the batch is refused."""
         self.now = now
+        self.require_open()
+        engine = self._engine(self.domain(group, members))
+        engine.now, engine.stirred = now, True
+
+    def require_open(self) -> None:
+        """NotInMajority while this site may accept nothing."""
         self.flush.require_open()
-        engine, least = self._engine(self.domain("", sites)), self.window.least_listed(sites)
-        given = engine.submit_to(now, sites, payloads, requests, least)
+
+    def accept(self, now: int, batch: Reservation) -> bool:
+        """Take a batch that has its room and its seqs. False: this site places it, and has no room
+        for that now."""
+        self.now = now
+        group, members = batch.group, batch.members
+        engine = self._engine(self.domain(group, members))
+        if not engine.may_accept(group, members):
+            return False
+        requests = batch.requests()
+        engine.accept(now, group, members, batch.seq, len(batch.payloads), batch.body(), requests)
         if requests is not None:
             self._fence.accepted()
-        return given
+        return True
 
     def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
         return self.layout.taking(self.name, group, members)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core.outbox import Receipt
 from ordercast.model.errors import NotInMajority
-from ordercast.model.groups import Group, Site
-from ordercast.model.implicit import implicit_group
+from ordercast.model.groups import Group
 from ordercast.model.limits import BATCH_MESSAGES
 from ordercast.model.messages import Batch
 from ordercast.model.options import Options
@@ -70,24 +69,15 @@ class Window:
         """Of this site's next message to the group. What an earlier run relayed and did not store
         may be where nobody asks: its numbers are skipped, once in this run (docs/core.md)."""
         last = self.last_seq(group)
-        return max(last + 1, self.least_seq(group, last)) if self._skip else last + 1
+        return max(last + 1, self._after_skipped(group, last)) if self._skip else last + 1
 
-    def least_seq(self, group: Group, last: int | None = None) -> int:
-        """The same, as far as an engine does not know it by itself."""
-        if not self._skip:
-            return 1
+    def _after_skipped(self, group: Group, last: int) -> int:
         skipped = self._skipped.get(group)
         if skipped is None:
-            last = self.last_seq(group) if last is None else last
             skipped = last, last + self._skip
             if self._is_open():
                 self._skipped[group] = skipped
         return skipped[1] + 1
-
-    def least_listed(self, sites: Sequence[Site]) -> int:
-        if not self._skip:
-            return 1
-        return self.least_seq(implicit_group(self._member.layout.listed(sites)))
 
     def was_skipped(self, group: Group, seq: int) -> bool:
         """Whether no message of this site has this number, nor will have."""

@@ -327,7 +327,7 @@ class ByRounds:
     def flush(self, now: int) -> int:
         under_way = self.seat.under_way
         at = self.waits.flush(now) if under_way else NEVER
-        if not self._asked and not (under_way and self.is_first):  # else one begins, or has begun
+        if not (under_way if self.is_first else self._asked):
             patient_until = self._patient_until()
             if self._is_due(now, patient_until):
                 self._begin() if self.is_first else self._ask()

@@ -13,7 +13,7 @@ from typing import Any
 from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.bench.member import run_member, take_part
 from ordercast.net.bench.meter import SAMPLE_EVERY, Meter
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import Node, site_of
 
 GROUP = "all"
 _CONFIRM_EVERY_S = 0.05
@@ -69,7 +69,7 @@ class NodeTarget:
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        await self._node.abandon()
+        await site_of(self._node).abandon()
 
 
 async def _main(spec: dict[str, Any]) -> None:

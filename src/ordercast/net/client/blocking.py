@@ -17,17 +17,16 @@ from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 from ordercast.net.client import client
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.site.changes import Changing
+from ordercast.net.site.changes import ClusterChanges
 from ordercast.net.site.node import Node
-from ordercast.net.site.readers import Deliveries
 from ordercast.net.site.receipts import Receipt
-from ordercast.net.site.stream import EpochOpened, Rollback, StreamBatch, StreamItem
+from ordercast.net.site.stream import Deliveries, EpochOpened, Rollback, StreamBatch, StreamItem
 
 T = TypeVar("T")
 
 
-class AsyncNode(Protocol):
-    """The methods that a node in this process and a daemon's client share, besides `Changing`."""
+class _AsyncNode(Protocol):
+    """The methods that a node in this process and a daemon's client share, besides changes."""
 
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
     async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
@@ -82,6 +81,8 @@ async def _end_others() -> None:
 
 
 class BlockingReceipt:
+    """As `Receipt`: how far one message has come."""
+
     def __init__(self, thread: _Thread, receipt: Receipt) -> None:
         self._thread = thread
         self._receipt = receipt
@@ -89,54 +90,67 @@ class BlockingReceipt:
         self.seq = receipt.seq
 
     def accepted(self) -> None:
+        """Wait as `Receipt.accepted`; raises the same."""
         self._thread.call(self._receipt.accepted())
 
     def ordered(self) -> None:
+        """Wait as `Receipt.ordered`; raises the same."""
         self._thread.call(self._receipt.ordered())
 
     def stable(self) -> None:
+        """Wait as `Receipt.stable`; raises the same."""
         self._thread.call(self._receipt.stable())
 
 
 class BlockingChanges:
-    """As `Changing`: each returns when the change is done, and raises ConfigError if it cannot."""
+    """Changes of the cluster. Each returns when the change is done; ConfigError if it cannot be."""
 
     def __init__(self, thread: _Thread, node: Any) -> None:
         self._thread = thread
-        self._changing: Changing = node
+        self._changing: ClusterChanges = node
 
     def change(self, *edits: Edit) -> None:
-        """Several edits are one change: done all at once, or not."""
+        """As `Node.change`: several edits at once, or none of them; raises the same."""
         self._thread.call(self._changing.change(*edits))
 
     def join(self, group: Group, site: Site | None = None) -> None:
+        """As `Node.join`; raises the same."""
         self._thread.call(self._changing.join(group, site))
 
     def leave(self, group: Group, site: Site | None = None) -> None:
+        """As `Node.leave`; raises the same."""
         self._thread.call(self._changing.leave(group, site))
 
     def add_group(self, group: Group, members: Iterable[Site]) -> None:
+        """As `Node.add_group`; raises the same."""
         self._thread.call(self._changing.add_group(group, members))
 
     def remove_group(self, group: Group) -> None:
+        """As `Node.remove_group`; raises the same."""
         self._thread.call(self._changing.remove_group(group))
 
     def add_site(self, site: Site, address: str) -> None:
+        """As `Node.add_site`; raises the same."""
         self._thread.call(self._changing.add_site(site, address))
 
     def retire_site(self, site: Site) -> None:
+        """As `Node.retire_site`; raises the same."""
         self._thread.call(self._changing.retire_site(site))
 
     def switch_protocol(self, protocol: str, site: Site = "") -> None:
+        """As `Node.switch_protocol`; raises the same."""
         self._thread.call(self._changing.switch_protocol(protocol, site))
 
     def use_builder(self, builder: str, site: Site = "") -> None:
+        """As `Node.use_builder`; raises the same."""
         self._thread.call(self._changing.use_builder(builder, site))
 
     def add_voter(self, site: Site) -> None:
+        """As `Node.add_voter`; raises the same."""
         self._thread.call(self._changing.add_voter(site))
 
     def remove_voter(self, site: Site) -> None:
+        """As `Node.remove_voter`; raises the same."""
         self._thread.call(self._changing.remove_voter(site))
 
 
@@ -145,26 +159,32 @@ class BlockingNode(BlockingChanges):
 
     def __init__(self, thread: _Thread, node: Any) -> None:
         super().__init__(thread, node)
-        self._node: AsyncNode = node
+        self._node: _AsyncNode = node
 
     def multicast(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
+        """As `Node.multicast`; raises the same."""
         return self._receipt(self._node.multicast(group, payload))
 
     def multicast_many(
         self, group: Group | Sequence[Group], payloads: Sequence[bytes]
     ) -> BlockingReceipt:
+        """As `Node.multicast_many`; raises the same."""
         return self._receipt(self._node.multicast_many(group, payloads))
 
     def multicast_to(self, sites: Sequence[Site], payload: bytes) -> BlockingReceipt:
+        """As `Node.multicast_to`; raises the same."""
         return self._receipt(self._node.multicast_to(sites, payload))
 
     def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
+        """As `Node.multicast_nowait`; raises the same."""
+
         async def send() -> Any:
             return self._node.multicast_nowait(group, payload)
 
         return self._receipt(send())
 
     def deliveries(self, start: int | None = None) -> Iterator[StreamItem]:
+        """As `Node.deliveries`; waits for the next one, and raises the same."""
         items = self._node.deliveries(start)
         if not isinstance(items, Deliveries):  # a daemon's come by the batch
             for batch in self.batches(start):
@@ -181,6 +201,7 @@ class BlockingNode(BlockingChanges):
             self._end(items)
 
     def batches(self, start: int | None = None) -> Iterator[StreamBatch]:
+        """As `Node.batches`; waits for the next one, and raises the same."""
         stream = self._node.batches(start)
         try:
             while True:
@@ -194,12 +215,15 @@ class BlockingNode(BlockingChanges):
             self._thread.call(items.aclose())
 
     def confirm(self, position: int) -> None:
+        """As `Node.confirm`; raises the same."""
         self._thread.call(self._node.confirm(position))
 
     def flush(self, until: str = "ordered") -> None:
+        """As `Node.flush`; raises the same."""
         self._thread.call(self._node.flush(until))
 
     def status(self) -> dict[str, Any]:
+        """As `Node.status`; with a daemon it raises as `Client.status`."""
         return self._thread.call(self._node.status())
 
     def _receipt(self, work: Coroutine[Any, Any, Any]) -> BlockingReceipt:
@@ -237,7 +261,7 @@ def open(  # noqa: A001 - as `Node.open`
     *,
     dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
 ) -> Iterator[BlockingNode]:
-    """A site inside this process."""
+    """A site inside this process, to be used with `with`. Raises as `Node.open`."""
     with _running(Node.open(cluster, site, dir=dir)) as node:
         yield node
 
@@ -249,6 +273,7 @@ def connect(
     *,
     dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
 ) -> Iterator[BlockingNode]:
-    """A site inside a daemon."""
+    """A site inside a daemon, to be used with `with`. Raises as `connect`, and as a `Client` on
+    entering and leaving."""
     with _running(client.connect(cluster, site, dir=dir)) as node:
         yield node

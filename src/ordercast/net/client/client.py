@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -48,7 +49,7 @@ from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
-from ordercast.net.site.changes import Changing, new_change_name
+from ordercast.net.site.changes import ClusterChanges, new_change_name
 from ordercast.net.site.stream import GapBatch, StreamBatch
 from ordercast.wire.epochs import check_change
 
@@ -79,7 +80,8 @@ def connect(
     """The daemon of a site, to be used with `async with`.
 
     `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
-    what waits for it fails; `flush_s`: how long leaving waits until all is accepted.
+    what waits for it fails; `flush_s`: how long leaving waits until all is accepted. Raises
+    ConfigError for a file, or a site, that there is not.
     """
     found = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     directory = found.directory(dir)
@@ -87,7 +89,12 @@ def connect(
     return Client(found, site, directory, start_s, patience_s, flush_s)
 
 
-class Client(Changing):
+class Client(ClusterChanges):
+    """A daemon's site, as `connect` gives it; to be used with `async with`.
+
+    Entering raises Away (no daemon answers) or Error (it refuses this client). Leaving waits until
+    all is accepted, and raises NotFlushed where it is not."""
+
     def __init__(
         self,
         cluster: Cluster,
@@ -98,17 +105,21 @@ class Client(Changing):
         flush_s: float,
     ) -> None:
         self.cluster = cluster
+        """The cluster file."""
         self.site = site
-        self.path = directory / f"{site}.sock"
+        """The name of the daemon's site."""
         self.boot = 0
+        """How often the site has been started on its store; 0 before the daemon answers."""
         self.incarnation = 0
+        """How often the site has begun without its past; 0 before the daemon answers."""
+        self._path = directory / f"{site}.sock"
         self._start_s = start_s
         self._patience_s = patience_s
         self._flush_s = flush_s
         self._hello = ClientHello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
         self._link: DaemonConnection | None = None
-        self.targets = KnownTargets(site)
-        self._outgoing = ClientOutgoing(cluster, self.targets, self._send)
+        self._targets = KnownTargets(site)
+        self._outgoing = ClientOutgoing(cluster, self._targets, self._send)
         self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._last_id = 0
@@ -122,7 +133,7 @@ class Client(Changing):
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
         link = self._link = DaemonConnection(
-            self.path, self._hello, self._up, self._frame, self._down
+            self._path, self._hello, self._up, self._frame, self._down
         )
         link.start()
         try:
@@ -130,7 +141,7 @@ class Client(Changing):
         except TimeoutError:
             await self._close()
             raise Away(
-                f"{self.path}: no daemon answers ({link.trouble}); start it with"
+                f"{self._path}: no daemon answers ({link.trouble}); start it with"
                 f" 'ordercast node {self.cluster.source} --site {self.site}'"
             ) from None
         except BaseException:
@@ -171,7 +182,12 @@ class Client(Changing):
     # --- sending ----------------------------------------------------------------------------------
 
     async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
-        """Send to a group, or to all members of several as one; waits while the window is full."""
+        """Send to a group, or to all members of several groups as one message. Waits while as much
+        is on its way to the daemon as may be.
+
+        Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError
+        (what is no payload, or no name), Away (the daemon has not answered for too long), or Error
+        (the client is closed). What only the site can know its receipt raises."""
         self._require_open()
         outgoing = self._outgoing
         target = outgoing.target(group)
@@ -181,7 +197,8 @@ class Client(Changing):
         return outgoing.add(target, payloads, size)
 
     def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
-        """The same, but WindowFull instead of waiting."""
+        """Send as `multicast` does, but do not wait. Raises WindowFull where there is no room, and
+        otherwise as `multicast`."""
         self._require_open()
         outgoing = self._outgoing
         target = outgoing.target(group)
@@ -193,14 +210,16 @@ class Client(Changing):
     async def multicast_many(
         self, group: Group | Sequence[Group], payloads: Sequence[bytes]
     ) -> ClientReceipt:
-        """Send a batch, which is ordered as one; the receipt is of its last message."""
+        """Send a batch, which is ordered as one; the receipt is of its last message. Waits and
+        raises as `multicast`; TooLarge also for too many messages, ConfigError for none."""
         self._require_open()
         return await self._send_batch(self._outgoing.target(group), list(payloads))
 
     async def multicast_to(
         self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
     ) -> ClientReceipt:
-        """Send to listed sites: an implicit group, delivered once at each."""
+        """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
+        `multicast`; ConfigError also for a site that there is not."""
         self._require_open()
         batch = [payload] if isinstance(payload, bytes) else list(payload)
         return await self._send_batch(self._outgoing.listed(sites), batch)
@@ -214,7 +233,8 @@ class Client(Changing):
         return outgoing.add(target, batch, size, whole=True)
 
     async def flush(self, until: str = "ordered") -> None:
-        """Wait until everything sent so far by this client has reached a stage."""
+        """Wait until everything sent so far by this client is `accepted`, `ordered` or `stable`.
+        Raises as the receipts, and ConfigError for another stage."""
         if until not in STAGES[1:]:
             raise ConfigError(f"until: {until!r} is none of {', '.join(STAGES[1:])}")
         await self._outgoing.flush(STAGES.index(until))
@@ -224,33 +244,41 @@ class Client(Changing):
     def batches(
         self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
     ) -> ClientBatches:
-        """As a node's. `observe`: as one who looks on, and is not waited for (see `slow_member`)
-        however far behind."""
-        return ClientBatches(self, start, observe, attempt)
+        """As `deliveries`, by the batch: less work per message. Reading raises the same."""
+        return ClientBatches(
+            partial(self._begin_reading, start, observe, attempt), self._end_reading
+        )
 
     def deliveries(
         self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
     ) -> ClientDeliveries:
-        """The same, one message at a time."""
-        return ClientDeliveries(self, start, observe, attempt)
+        """Every message for the daemon's site in order, from position `start`, or behind the last
+        that was confirmed. It never ends by itself. `attempt`: of the last delivery that the
+        application has; if that was taken back, the first item is the Rollback. `observe`: nobody
+        waits for this reader (see `slow_member`), however far behind it is.
 
-    def begin_reading(
+        Reading raises ConfigError (a position below 1, or one that is no longer kept), Away (the
+        daemon has not answered for too long), or Error (the client is closed)."""
+        begin = partial(self._begin_reading, start, observe, attempt)
+        return ClientDeliveries(begin, self._end_reading)
+
+    def _begin_reading(
         self, start: int | None, observe: bool, attempt: int | None
     ) -> ClientSubscription:
-        """A reader begins."""
         self._require_open()
         subscription = ClientSubscription(self._next_id(), start, observe, self._send, attempt)
         self._subscriptions[subscription.number] = subscription
         subscription.subscribe()
         return subscription
 
-    def end_reading(self, subscription: ClientSubscription) -> None:
+    def _end_reading(self, subscription: ClientSubscription) -> None:
         if self._subscriptions.pop(subscription.number, None) is not None and not self._closed:
             subscription.close()
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
-        """The application is done with everything up to this position: returns when the daemon has
-        that durably."""
+        """The application is done with everything up to this position, and will not see it again.
+        Returns when the daemon has that durably. Raises ConfigError for a position that is not
+        delivered yet, Away, or Error (the client is closed)."""
         number = self._next_id()
         if attempt is None:  # as far as this client's slowest reader has come
             attempt = min((one.attempt for one in self._subscriptions.values()), default=0)
@@ -259,7 +287,12 @@ class Client(Changing):
     # --- asking -----------------------------------------------------------------------------------
 
     async def change(self, *edits: Edit, name: str = "") -> None:
-        """Change the cluster (`Changing`): returns when the daemon's site has seen it done."""
+        """Change the cluster: several edits (`ordercast.model.epochs`) at once, or none of them.
+        Returns when the daemon's site has seen it done. Asked again under the same `name`, it is
+        not done again.
+
+        Raises ConfigError (it is impossible, and nothing has happened), NotInMajority, Away, or
+        Error (the client is closed); after these three it may still be done."""
         name = name or new_change_name()
         try:
             check_change(name, edits)  # the daemon drops a client whose frame breaks a rule
@@ -268,7 +301,14 @@ class Client(Changing):
         number = self._next_id()
         await self._ask(number, Change(number, name, edits))
 
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites of the cluster, as the daemon has told last."""
+        return self._targets.sites
+
     async def status(self) -> dict[str, Any]:
+        """The object that `ordercast status --json` prints for this site. Raises Away, or Error
+        (the client is closed)."""
         number = self._next_id()
         found: dict[str, Any] = msgspec.json.decode(await self._ask(number, StatusRequest(number)))
         return found
@@ -309,7 +349,7 @@ class Client(Changing):
                 Error(f"site {self.site} came back without its store: it is not known what it sent")
             )
         self.boot, self.incarnation = welcome.boot, welcome.incarnation
-        self.targets.update(welcome.targets)
+        self._targets.update(welcome.targets)
         self._outgoing.resume(welcome.messages, welcome.bytes)
         for subscription in self._subscriptions.values():
             subscription.subscribe()
@@ -334,7 +374,7 @@ class Client(Changing):
         assert self._link is not None
         self._fail(
             Away(
-                f"{self.path}: no daemon has answered for {self._patience_s:g} s"
+                f"{self._path}: no daemon has answered for {self._patience_s:g} s"
                 f" ({self._link.trouble})"
             ),
             for_good=False,
@@ -358,7 +398,7 @@ class Client(Changing):
                 for batch in _batches_in(frame):
                     subscription.arrived(batch)
         elif isinstance(frame, Targets):
-            self.targets.update(frame)
+            self._targets.update(frame)
         elif isinstance(frame, Answer):
             self._answered(frame.id, frame.body, None)
         elif isinstance(frame, Failed):

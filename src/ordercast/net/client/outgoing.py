@@ -4,9 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from ordercast.model.errors import ConfigError, Error, TooLarge, WindowFull
+from ordercast.core.batches import batch_bytes
+from ordercast.model.errors import Error, WindowFull
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 from ordercast.model.messages import pack_payloads
 from ordercast.net.admin.frames import STABLE, ClientFrame, Send, Watch
 from ordercast.net.admin.targets import KnownTargets
@@ -14,8 +14,6 @@ from ordercast.net.client.requests import ClientReceipt, ClientRequest
 from ordercast.net.cluster.config import Cluster
 
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
-_PER_MESSAGE = 5  # bytes that packing adds
-_PER_BATCH = 5
 
 Target = tuple[Group, tuple[Site, ...]]
 """A named group, or "" and listed sites."""
@@ -55,25 +53,8 @@ class ClientOutgoing:
         return "", self.targets.listed(sites)
 
     def measure(self, payloads: list[bytes]) -> int:
-        """Bytes of a batch; TooLarge for what no site would take. Payloads become bytes."""
-        if not payloads:
-            raise ConfigError("payloads: a batch of no messages")
-        size = _PER_BATCH
-        for index, payload in enumerate(payloads):
-            if not isinstance(payload, bytes | bytearray | memoryview):
-                raise ConfigError(f"payload: bytes are needed, not {type(payload).__name__}")
-            payloads[index] = bytes(payload)
-            if len(payload) > self._message_bytes:
-                raise TooLarge(
-                    f"a message of {len(payload)} bytes; the limit is {self._message_bytes}"
-                )
-            size += len(payload) + _PER_MESSAGE
-        if len(payloads) > BATCH_MESSAGES or size > BODY_BYTES:
-            raise TooLarge(
-                f"a batch of {len(payloads)} messages, {size} bytes;"
-                f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
-            )
-        return size
+        """Bytes of a batch; refused as the site would. Payloads become bytes."""
+        return batch_bytes(payloads, self._message_bytes)
 
     def add(
         self, target: Target, payloads: Sequence[bytes], size: int, *, whole: bool = False

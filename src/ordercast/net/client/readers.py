@@ -4,7 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
@@ -140,33 +140,18 @@ def _size(batch: StreamBatch) -> int:
     return len(batch.placed.batch.body) if isinstance(batch, DeliveredBatch) else 0
 
 
-class SubscribingClient(Protocol):
-    """What a reader asks of its client."""
-
-    def begin_reading(
-        self, start: int | None, observe: bool, attempt: int | None
-    ) -> ClientSubscription: ...
-
-    def end_reading(self, subscription: ClientSubscription) -> None: ...
-
-
 I = TypeVar("I")  # noqa: E741 - of items
 
 
-class ClientReading(ABC, Generic[I]):
-    """No generator, because a generator ends when its `anext` is cancelled."""
+class ClientReader(ABC, Generic[I]):
+    """An `async for` over a daemon's deliveries; `begin` subscribes, `end` gives that up. No
+    generator, because those end when an `anext` is cancelled."""
 
     def __init__(
-        self,
-        client: SubscribingClient,
-        start: int | None,
-        observe: bool,
-        attempt: int | None = None,
+        self, begin: Callable[[], ClientSubscription], end: Callable[[ClientSubscription], None]
     ) -> None:
-        self._client = client
-        self._start = start
-        self._observe = observe
-        self._attempt = attempt
+        self._begin = begin
+        self._end = end
         self._subscription: ClientSubscription | None = None
         self._closed = False
 
@@ -181,18 +166,17 @@ class ClientReading(ABC, Generic[I]):
         if self._closed:
             raise StopAsyncIteration
         if self._subscription is None:
-            self._subscription = self._client.begin_reading(
-                self._start, self._observe, self._attempt
-            )
+            self._subscription = self._begin()
         return await self._subscription.following()
 
     async def aclose(self) -> None:
+        """Stop reading: nobody waits for this reader any more. Raises nothing."""
         self._leave()
 
     def _leave(self) -> None:
         self._closed = True
         if self._subscription is not None:
-            self._client.end_reading(self._subscription)
+            self._end(self._subscription)
             self._subscription = None
 
     def __del__(self) -> None:
@@ -200,20 +184,20 @@ class ClientReading(ABC, Generic[I]):
             self._leave()
 
 
-class ClientBatches(ClientReading[StreamBatch]):
+class ClientBatches(ClientReader[StreamBatch]):
+    """What `Client.batches` iterates over."""
+
     async def __anext__(self) -> StreamBatch:
         return await self._batch()
 
 
-class ClientDeliveries(ClientReading[StreamItem]):
+class ClientDeliveries(ClientReader[StreamItem]):
+    """What `Client.deliveries` iterates over."""
+
     def __init__(
-        self,
-        client: SubscribingClient,
-        start: int | None,
-        observe: bool,
-        attempt: int | None = None,
+        self, begin: Callable[[], ClientSubscription], end: Callable[[ClientSubscription], None]
     ) -> None:
-        super().__init__(client, start, observe, attempt)
+        super().__init__(begin, end)
         self._items: Iterator[StreamItem] = iter(())
 
     async def __anext__(self) -> StreamItem:
@@ -228,5 +212,6 @@ class ClientDeliveries(ClientReading[StreamItem]):
                 return item
 
     async def aclose(self) -> None:
+        """Stop reading: nobody waits for this reader any more. Raises nothing."""
         self._items = iter(())
         await super().aclose()

@@ -76,7 +76,7 @@ class ClientRequest:
 
 
 class ClientReceipt:
-    """Of one message. `seq` is 0 until it is accepted: the daemon gives it."""
+    """How far one message has come."""
 
     __slots__ = ("_index", "_sent")
 
@@ -86,27 +86,32 @@ class ClientReceipt:
 
     @property
     def group(self) -> Group:
+        """The group that it was sent to; the name of a list is known when it is accepted."""
         return self._sent.group
 
     @property
     def seq(self) -> int:
+        """Its seq; 0 until it is accepted, because the daemon gives it."""
         return self._sent.seq + self._index if self._sent.seq else 0
 
     @property
     def stage(self) -> str:
-        """What it has reached: accepted, ordered or stable; "" before."""
+        """The stage that it has reached: accepted, ordered or stable; "" before."""
         return STAGES[self._sent.stage]
 
     async def accepted(self) -> None:
-        """Durable at the daemon's site."""
+        """Wait until it is durable at the daemon's site. Raises what the site refused it for
+        (UnknownGroup, NotInMajority, TooLarge, …), Away (it is not known whether it was accepted),
+        or Error (the client is closed)."""
         await self._sent.wait(ACCEPTED)
 
     async def ordered(self) -> None:
-        """In its place; a failure may still move it."""
+        """Wait until it is in its place; at `agreed` a failure may still move it. Raises as
+        `accepted`."""
         await self._sent.wait(ORDERED)
 
     async def stable(self) -> None:
-        """Final: in the durable log of every member."""
+        """Wait until it is in the durable log of every member. Raises as `accepted`."""
         await self._sent.wait(STABLE)
 
     def __repr__(self) -> str:

@@ -41,7 +41,8 @@ from ordercast.net.admin.targets import targets_of
 from ordercast.net.cluster.sockets import remove_stale, socket_path
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.subscription import Subscription, observed
-from ordercast.net.site.node import Node
+from ordercast.net.site.running import RunningSite
+from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.admin")
 
@@ -59,8 +60,8 @@ _NUMBERS = re.compile(r"\d+")
 class AdminSocket:
     """Listens on `DIR/SITE.sock`; open to the user who runs the daemon only."""
 
-    def __init__(self, node: Node, path: Path, limits: ClientLimits) -> None:
-        self.node = node
+    def __init__(self, site: RunningSite, path: Path, limits: ClientLimits) -> None:
+        self.site = site
         self.path = path
         self.limits = limits
         self._server: asyncio.Server | None = None
@@ -80,7 +81,7 @@ class AdminSocket:
         finally:
             os.umask(before)
         self.path.chmod(0o600)
-        self.node.on_layout.append(self._layout_changed)
+        self.site.on_layout.append(self._layout_changed)
 
     async def close(self) -> None:
         """Connected clients are told; a later client finds no socket, and waits for the next
@@ -94,7 +95,7 @@ class AdminSocket:
         for session in self._sessions.values():
             session.close()
         if self._server is not None:
-            self.node.on_layout.remove(self._layout_changed)
+            self.site.on_layout.remove(self._layout_changed)
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
             self._server.close()
@@ -142,7 +143,7 @@ class AdminSocket:
 
     def _layout_changed(self) -> None:
         if self._connections:
-            targets = targets_of(self.node.core.layout)
+            targets = targets_of(self.site.core.layout)
             for connection in list(self._connections.values()):
                 connection.tell_targets(targets)
 
@@ -151,7 +152,7 @@ class AdminSocket:
     def session(self, client: bytes, wire: Wire) -> ClientSession:
         session = self._sessions.pop(client, None)
         if session is None:
-            session = ClientSession(self.node, client, self.limits)
+            session = ClientSession(self.site, client, self.limits)
         self._sessions[client] = session  # the latest last
         session.attach(wire)
         return session
@@ -173,7 +174,7 @@ class _Connection:
 
     def __init__(self, admin: AdminSocket, wire: Wire) -> None:
         self.admin = admin
-        self.node = admin.node
+        self.site = admin.site
         self.wire = wire
         self.session: ClientSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
@@ -221,27 +222,27 @@ class _Connection:
 
     def _hello(self, hello: ClientHello) -> None:
         self._deadline.cancel()
-        node = self.node
+        site = self.site
         if self.session is not None:
             self.wire.fail("it said hello twice")
         elif hello.version != VERSION:
             self.close(f"this daemon speaks version {VERSION}, not {hello.version}", final=True)
-        elif (hello.cluster, hello.site) != (node.cluster.name, node.site):
+        elif (hello.cluster, hello.site) != (site.cluster.name, site.site):
             self.close(
-                f"this is site {node.site!r} of cluster {node.cluster.name!r}, not"
+                f"this is site {site.site!r} of cluster {site.cluster.name!r}, not"
                 f" {hello.site!r} of {hello.cluster!r}",
                 final=True,
             )
         else:
             limits = self.admin.limits
             self.session = self.admin.session(hello.client, self.wire)
-            self._targets = targets_of(node.core.layout)
+            self._targets = targets_of(site.core.layout)
             self.wire.send(
                 Welcome(
                     VERSION,
-                    node.site,
-                    node.boot,
-                    node.incarnation,
+                    site.site,
+                    site.boot,
+                    site.incarnation,
                     limits.messages,
                     limits.bytes,
                     self._targets,
@@ -267,7 +268,7 @@ class _Connection:
         self._subscriptions[frame.id] = subscription
 
     def _begin(self, frame: Subscribe) -> Subscription:
-        stream = self.node.stream
+        stream = self.site.stream
         attempt = frame.attempt or None
         if frame.observe:
             seen = observed(stream, frame.start, attempt)
@@ -284,13 +285,13 @@ class _Connection:
         body = b""
         try:
             if isinstance(frame, Confirm):
-                await self.node.confirm(frame.position, frame.attempt or None)
+                await self.site.confirm(frame.position, frame.attempt or None)
             elif isinstance(frame, Change):
-                await self.node.change(*frame.edits, name=frame.name)
+                await self.site.change(frame.edits, frame.name)
                 # Before the answer: the client may send to a new group at once.
-                self.tell_targets(targets_of(self.node.core.layout))
+                self.tell_targets(targets_of(self.site.core.layout))
             else:
-                body = msgspec.json.encode(await self.node.status())
+                body = msgspec.json.encode(status_of(self.site))
         except Error as error:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:

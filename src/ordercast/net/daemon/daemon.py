@@ -27,7 +27,8 @@ from ordercast.net.daemon.admin_socket import AdminSocket
 from ordercast.net.daemon.http import Http
 from ordercast.net.daemon.operator_log import OperatorLog
 from ordercast.net.daemon.session import ClientLimits
-from ordercast.net.site.node import Node
+from ordercast.net.site.node import open_site
+from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.daemon")
@@ -76,8 +77,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    opening = Node.open(cluster, site, dir=directory, embedded=False, address=late.address)
-    node = await opening.__aenter__()
+    node = await open_site(cluster, site, directory, embedded=False, address=late.address)
     unflushed = ""
     try:
         async with contextlib.AsyncExitStack() as stack:
@@ -104,7 +104,7 @@ async def _serve(
 
 
 async def _open_faces(
-    stack: contextlib.AsyncExitStack, node: Node, directory: Path, late: LateSite
+    stack: contextlib.AsyncExitStack, node: RunningSite, directory: Path, late: LateSite
 ) -> None:
     limits = node.cluster.limits
     admin = AdminSocket(
@@ -126,7 +126,7 @@ async def _open_faces(
 class _LayoutLog:
     """Says which epoch the site is in, and keeps a file when the site hears that it is retired."""
 
-    def __init__(self, node: Node, directory: Path, tell: OnEvent) -> None:
+    def __init__(self, node: RunningSite, directory: Path, tell: OnEvent) -> None:
         self.node = node
         self.directory = directory
         self.tell = tell
@@ -166,7 +166,7 @@ class _LayoutLog:
         self.tell("epoch", {"epoch": epoch, "protocol": home.protocol, "groups": groups})
 
 
-def _tell_started(node: Node, tell: OnEvent) -> None:
+def _tell_started(node: RunningSite, tell: OnEvent) -> None:
     host, port = node.address
     _log.info(
         "site %s of cluster %s: listening on %s port %d, process %d, start %d, position %d",

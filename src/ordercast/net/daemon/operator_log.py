@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ordercast.net.site.node import Node
+from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import held_by
 
 _log = logging.getLogger("ordercast.net.daemon")
@@ -22,8 +22,8 @@ _FULL = 0.9  # of a limit: no batch is as large as what is left
 class OperatorLog:
     """Compares the site with the last look at it; `tell` is called with the events."""
 
-    def __init__(self, node: Node, tell: Callable[[str, dict[str, Any]], None]) -> None:
-        self.node = node
+    def __init__(self, site: RunningSite, tell: Callable[[str, dict[str, Any]], None]) -> None:
+        self.site = site
         self.tell = tell
         self._links: dict[str, bool] = {}
         self._holding = False
@@ -31,8 +31,8 @@ class OperatorLog:
         self._full = 0
         self._standing = ""
         self._away: dict[str, int] = {}
-        self._attempt = node.stream.attempt
-        self._incarnation = node.incarnation
+        self._attempt = site.stream.attempt
+        self._incarnation = site.incarnation
         self._timer: asyncio.TimerHandle | None = None
         self._look()
 
@@ -51,20 +51,20 @@ class OperatorLog:
 
     def _look_at_standing(self) -> None:
         """Whether this site takes part, and which sites of the cluster are excluded."""
-        node = self.node
-        if not node.standing.excludes:
+        site = self.site
+        if not site.presence.excludes:
             return
-        standing = node.standing.state()
+        standing = site.presence.state()
         if standing != self._standing:
             before, self._standing = self._standing, standing
             if before:  # at the start nobody is there yet
                 say = _log.info if standing in ("present", "flushing") else _log.warning
-                say("this site: %s%s", standing, _because(node.standing.why_not()))
+                say("this site: %s%s", standing, _because(site.presence.why_not()))
                 self.tell("standing", {"standing": standing})
-        away = dict(node.core.layout.absent)
+        away = dict(site.core.layout.absent)
         if away != self._away:
-            gone = [site for site in away if site not in self._away]
-            back = [site for site in self._away if site not in away]
+            gone = [name for name in away if name not in self._away]
+            back = [name for name in self._away if name not in away]
             self._away = away
             if gone:
                 _log.warning("excluded: %s", ", ".join(gone))
@@ -74,13 +74,13 @@ class OperatorLog:
 
     def _look_at_rollbacks(self) -> None:
         """Deliveries that were taken back, or a past that is lost with the store."""
-        if self.node.incarnation != self._incarnation:
-            self._incarnation = self.node.incarnation
+        if self.site.incarnation != self._incarnation:
+            self._incarnation = self.site.incarnation
             _log.warning(
                 "this site came without its store: it has no past, and is incarnation %d now",
                 self._incarnation,
             )
-        stream = self.node.stream
+        stream = self.site.stream
         before, self._attempt = self._attempt, stream.attempt
         for attempt, position in stream.rolled_back():
             if attempt > before:
@@ -88,7 +88,7 @@ class OperatorLog:
                 self.tell("rollback", {"position": position, "attempt": attempt})
 
     def _look_at_links(self) -> None:
-        for link in self.node.transport.links():
+        for link in self.site.transport.links():
             up = link.state == "connected"
             before = self._links.get(link.peer)
             if before is up or (before is None and not up):
@@ -97,7 +97,7 @@ class OperatorLog:
             self.tell("link", {"peer": link.peer, "up": up, "error": link.last_error})
 
     def _look_at_store(self) -> None:
-        failed = self.node.store.failed
+        failed = self.site.store.failed
         if (failed is not None) is self._failed:
             return
         self._failed = failed is not None
@@ -108,7 +108,7 @@ class OperatorLog:
         self.tell("store", {"failed": str(failed) if failed is not None else None})
 
     def _look_at_reader(self) -> None:
-        stream = self.node.stream
+        stream = self.site.stream
         if stream.holding is self._holding:
             return
         self._holding = stream.holding
@@ -119,10 +119,10 @@ class OperatorLog:
         self.tell("reader", {"holding": stream.holding, "lag": stream.lag})
 
     def _look_at_window(self) -> None:
-        core, waiting = self.node.core, self.node.outgoing
+        core = self.site.core
         limits = core.options.limits
-        messages = core.window.unstable + waiting.waiting_messages
-        size = core.window.unstable_bytes + waiting.waiting_bytes
+        messages = core.window.unstable + core.admission.messages
+        size = core.window.unstable_bytes + core.admission.bytes
         full = messages > _FULL * limits.window_messages or size > _FULL * limits.window_bytes
         self._full = self._full + 1 if full else 0
         if self._full == _STUCK_LOOKS:

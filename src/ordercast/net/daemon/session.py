@@ -22,8 +22,8 @@ from ordercast.net.admin.frames import (
     reason_of,
 )
 from ordercast.net.daemon.subscription import Subscription
-from ordercast.net.site.node import Node
 from ordercast.net.site.receipts import Receipt
+from ordercast.net.site.running import RunningSite
 
 PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
 _SLACK = 2  # times what a client may have under way: the client may have given up some of it
@@ -48,8 +48,8 @@ class ClientSession:
     before it is heard.
     """
 
-    def __init__(self, node: Node, client: bytes, limits: ClientLimits) -> None:
-        self.node = node
+    def __init__(self, site: RunningSite, client: bytes, limits: ClientLimits) -> None:
+        self.site = site
         self.client = client
         self.limits = limits
         self.wire: Wire | None = None
@@ -113,7 +113,7 @@ class ClientSession:
     def send(self, frame: Send) -> None:
         if frame.answered > self._answered:
             self._answered = frame.answered
-            self.node.answered(self.client, frame.answered)
+            self.site.answered(self.client, frame.answered)
         number = frame.number
         if number in self._reached:  # still under way, from an earlier connection
             self._tell(number)
@@ -122,7 +122,7 @@ class ClientSession:
             self._say(self._refused[number])
             return
         if frame.again or number <= self.highest:
-            found = self.node.requested(self.client, number)
+            found = self.site.requested(self.client, number)
             if found is not None:
                 self.highest = max(self.highest, number)
                 self._follow_accepted(number, *found)
@@ -183,14 +183,14 @@ class ClientSession:
     async def _submit(self, frame: Send, payloads: list[bytes]) -> Receipt:
         request = (self.client, frame.number)
         if frame.sites:
-            return await self.node.multicast_to(frame.sites, payloads, request=request)
-        return await self.node.multicast_many(frame.group, payloads, request=request)
+            return await self.site.sender.multicast_to(frame.sites, payloads, request)
+        return await self.site.sender.multicast_many(frame.group, payloads, request)
 
     # --- what becomes of it -----------------------------------------------------------------------
 
     def _follow_accepted(self, number: int, group: Group, seq: int, count: int) -> None:
         """Follow a send that was accepted on an earlier connection, maybe before a restart."""
-        self._follow(number, Receipt(self.node.voucher, group, seq + count - 1), count)
+        self._follow(number, Receipt(self.site.sender.receipts, group, seq + count - 1), count)
 
     def _follow(self, number: int, receipt: Receipt, count: int) -> None:
         self._reached[number] = (0, receipt.group, receipt.seq - count + 1)

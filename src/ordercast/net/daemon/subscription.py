@@ -19,8 +19,7 @@ from ordercast.net.admin.frames import (
     kind_of,
     reason_of,
 )
-from ordercast.net.site.readers import rest
-from ordercast.net.site.stream import GapBatch, Stream, StreamBatch
+from ordercast.net.site.stream import GapBatch, Stream, StreamBatch, rest
 
 _LOOK_S = 0.02  # between looks for news: nobody wakes an observer
 

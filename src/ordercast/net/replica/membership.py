@@ -1,4 +1,4 @@
-"""A replica's group as it changes: who is a member, and the state that a joiner is handed."""
+"""The membership of a replica's site in its group, and the state that a joiner is handed."""
 
 from typing import Any, Protocol
 
@@ -8,10 +8,11 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.names import nearest
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.handover import Handover, is_due
+from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.snapshot_file import Hooks
 
 
-class Face(Protocol):
+class ReplicaHost(Protocol):
     """What a replica needs of a node in this process, or of one in a daemon."""
 
     cluster: Cluster
@@ -27,17 +28,19 @@ class Face(Protocol):
 
 
 class ReplicaGroup:
-    """`outside`: since the epoch that was read last, the site is no member. `joined_at`: where it
-    was handed the group's state, if it was."""
+    """`outside`: the site is no member in the epoch that was read last. `joined_at`: the position
+    at which it was handed the group's state, if it was."""
 
-    def __init__(self, node: Face, group: Group, hooks: Hooks | None) -> None:
+    def __init__(self, node: ReplicaHost, group: Group, hooks: Hooks | None) -> None:
         self.outside = False
         self.joined_at: int | None = None
         self._node = node
         self._group = group
         self._hooks = hooks
-        # A daemon's client cannot hand anything over: the state is here, its peers are there.
-        self._handover: Handover | None = getattr(node, "handover", None)
+        # A daemon's client cannot hand a state over: the daemon has the connections to the peers.
+        self._handover: Handover | None = None
+        if isinstance(node, Node):
+            self._handover = site_of(node).handover
 
     async def require_member(self) -> None:
         status = await self._node.status()
@@ -65,7 +68,7 @@ class ReplicaGroup:
             self._handover.gives(self._group, more=-1)
 
     async def opened(self, epoch: EpochOpened) -> None:
-        """All before the epoch is applied, nothing of it: give the state to who has joined, or
+        """Everything before the epoch is applied, nothing of it: give the state to the joiners, or
         take it."""
         group, hooks, handover = self._group, self._hooks, self._handover
         self.outside = group not in epoch.groups

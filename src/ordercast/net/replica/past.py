@@ -1,8 +1,8 @@
-"""What a replica can go back to: its snapshot on disk, or the state it began with.
+"""The states that a replica can go back to: its snapshot on disk, or the state it began with.
 
-At level `agreed` a site that was cut off may roll deliveries back. A snapshot is written when its
-position is settled, that is, when nothing up to there can be taken back any more: so the last one
-is always good, and what came after it is applied again.
+At level `agreed` a site that was cut off may roll deliveries back. A snapshot is written only when
+its position is settled, that is, when nothing up to there can be taken back any more. So the last
+snapshot is always good, and the commands after it are applied again.
 """
 
 import asyncio
@@ -12,23 +12,23 @@ from weakref import WeakKeyDictionary
 
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
-from ordercast.net.replica.membership import Face
+from ordercast.net.replica.membership import ReplicaHost
 from ordercast.net.site.snapshot_file import Hooks, Snapshot, read_snapshot, write_snapshot
 
 _log = logging.getLogger("ordercast.net.replica")
 
 _LOOK_S = 0.02  # between looks at what is settled
 
-# By node: up to where each of its replicas, also one that was left, needs nothing any more. Only
-# what none of them needs is confirmed.
-_saved: WeakKeyDictionary[Face, dict[tuple[Group, Path | None], int]] = WeakKeyDictionary()
+# By node, for each of its replicas, also those that were left: up to this position it needs nothing
+# any more. Only positions that none of them needs are confirmed.
+_saved: WeakKeyDictionary[ReplicaHost, dict[tuple[Group, Path | None], int]] = WeakKeyDictionary()
 
 
 class ReplicaPast:
-    """`saved`: the position of the last snapshot on disk; `attempt`: that the replica has come to,
-    but for rollbacks that it will be told where it comes to them."""
+    """`saved`: the position of the last snapshot on disk. `attempt`: the last rollback that the
+    replica knows of."""
 
-    def __init__(self, node: Face, group: Group, hooks: Hooks | None) -> None:
+    def __init__(self, node: ReplicaHost, group: Group, hooks: Hooks | None) -> None:
         self.saved = 0
         self.attempt = 1
         self.path = None if hooks is None else hooks.path
@@ -70,8 +70,8 @@ class ReplicaPast:
         return await asyncio.to_thread(read_snapshot, self.path, cluster, site, self._group)
 
     async def go_back(self, position: int, joined_at: int | None) -> int:
-        """Put a state in place that has nothing behind `position`; where it is of. `joined_at`: the
-        site came to the group behind there, and is given that state again when it reads on."""
+        """Restore a state that has nothing after `position`; returns the position of that state.
+        `joined_at`: where the site joined the group; reading on from there gives that state."""
         hooks = self._hooks
         if hooks is None:
             raise Error(
@@ -91,8 +91,8 @@ class ReplicaPast:
         return 0
 
     async def save(self, position: int, state: bytes) -> bool:
-        """The steps, one after the other: settled, written, renamed, confirmed. False: it was taken
-        back before it was settled."""
+        """Wait until the position is settled, write the snapshot, then confirm. False: the position
+        was taken back before it was settled."""
         node, path = self._node, self.path
         assert path is not None
         attempt = self.attempt
@@ -111,17 +111,18 @@ class ReplicaPast:
         if least > 0:
             try:
                 await node.confirm(least)
-            except Error as error:  # the next snapshot's will do
+            except Error as error:  # the next snapshot confirms it too
                 _log.warning("%s: position %d is not confirmed: %s", self, least, error)
         return True
 
     async def written(self) -> None:
-        """A thread that writes is not to meet our successor's at the file."""
+        """Wait for the thread that writes: the next replica may write the same file."""
         if self._writing is not None:
             await asyncio.gather(self._writing, return_exceptions=True)
 
     def needs_nothing_up_to(self, position: int) -> int:
-        """Up to where no replica of the node does."""
+        """This replica needs nothing up to the position; returns up to where none of the node's
+        replicas does."""
         saved = _saved.setdefault(self._node, {})
         saved[self._group, self.path] = position
         return min(saved.values())

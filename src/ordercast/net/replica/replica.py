@@ -6,13 +6,13 @@
 
 `apply` is called once for each command, in the group's order, and must be deterministic; then all
 replicas are equal at the same place of that order. A result is found by the name of its message
-(site, incarnation, seq), so commands travel as they are, and anybody may send some to the group.
+(site, incarnation, seq). So commands travel as they are, and anybody may send some to the group.
 
-The state is made anew from the site's first position at every start; or, with `snapshot`, `restore`
-and a `path`, from the last snapshot. With the two hooks a site that joins the group is given the
-state by another replica (`net.handover`). A snapshot is durable before its position is confirmed,
-and reading begins behind the snapshot, whatever is confirmed: a kill between any two steps only
-leaves more to be applied again.
+At every start the state is built again from the site's first position; or, with `snapshot`,
+`restore` and a `path`, from the last snapshot. With the two hooks, a site that joins the group is
+given the state by another replica. A snapshot is durable before its position is confirmed, and
+reading begins after the snapshot, whatever is confirmed: a kill between any two steps only leaves
+more commands to be applied again.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Delivery
-from ordercast.net.replica.membership import Face, ReplicaGroup
+from ordercast.net.replica.membership import ReplicaGroup, ReplicaHost
 from ordercast.net.replica.past import ReplicaPast, state_of
 from ordercast.net.site.gaps import Gap, GapBatch
 from ordercast.net.site.snapshot_file import Hooks, hooks_of
@@ -47,7 +47,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Outcome(NamedTuple):
+class Applied(NamedTuple):
     """What `apply` returned, or raised."""
 
     value: Any
@@ -58,12 +58,16 @@ _Name = tuple[int, int]  # incarnation and seq of a command sent from this site
 
 
 class Replica(Generic[R]):
-    """To be used with `async with`, once. `position`: the site's last position that is applied;
-    `saved`: that of the last snapshot."""
+    """To be used with `async with`, once. `position` is the site's last position that is applied.
+
+    Making one raises ConfigError for arguments that do not fit. Entering raises UnknownGroup,
+    ConfigError (the site is no member, or the snapshot is of another store), StoreCorrupt (the
+    snapshot is damaged), or Error (it was entered before). Leaving raises the Error for which the
+    replica had stopped."""
 
     def __init__(
         self,
-        node: Face,
+        node: ReplicaHost,
         group: Group,
         apply: Callable[[bytes, Delivery], R],
         *,
@@ -89,14 +93,14 @@ class Replica(Generic[R]):
         self._every_bytes = every_bytes
         self._on_other = on_other
         self._since = [0, 0]  # messages and bytes since the last snapshot was taken
-        self._waiting: dict[_Name, asyncio.Future[Outcome | None]] = {}
+        self._waiting: dict[_Name, asyncio.Future[Applied | None]] = {}
         self._reaching: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap, by position
         self._numbers = count()
-        # A daemon tells a command's seq only when it is accepted, perhaps after its delivery. Of
-        # the commands not named yet: the position at which each was sent; and the outcomes behind
-        # the first of those positions that may be theirs.
+        # A daemon tells a command's seq only when it is accepted, perhaps after its delivery. For
+        # commands without a seq yet: the position at which each was sent, and the outcomes since
+        # the first of these positions, which may be theirs.
         self._unnamed: OrderedDict[int, int] = OrderedDict()
-        self._early: OrderedDict[_Name, tuple[int, Outcome]] = OrderedDict()
+        self._early: OrderedDict[_Name, tuple[int, Applied]] = OrderedDict()
         self._reader: asyncio.Task[None] | None = None
         self._saver: asyncio.Task[None] | None = None
         self._one_save = asyncio.Lock()
@@ -105,6 +109,7 @@ class Replica(Generic[R]):
 
     @property
     def saved(self) -> int:
+        """The position of the last snapshot; 0 before there is any."""
         return self._past.saved
 
     # --- entering and leaving ---------------------------------------------------------------------
@@ -126,7 +131,7 @@ class Replica(Generic[R]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Without an error of the application's own, why the replica stopped before is one."""
+        """Raise why the replica had stopped, unless the application has an error of its own."""
         tasks = [task for task in (self._reader, self._saver) if task is not None]
         for task in tasks:
             task.cancel()
@@ -170,7 +175,8 @@ class Replica(Generic[R]):
         """Send a command to the group; what `apply` returns for it here, or the error it raises.
 
         Cancelled while the window is full, nothing is sent; later, the command takes effect and
-        only its result is lost. An `ordercast.Error` that says so leaves that open.
+        only its result is lost. Raises ConfigError for an empty command, as `Node.multicast` where
+        it cannot be sent, and Error where the replica stops first: the command may take effect.
         """
         if not command:
             raise ConfigError("an empty command cannot be submitted: those mark reads")
@@ -182,12 +188,13 @@ class Replica(Generic[R]):
 
     async def read(self, fn: Callable[[], T]) -> T:
         """What `fn` returns of a state that holds everything which any replica had finished when
-        this was called: an empty command is ordered, and awaited here."""
+        this was called: an empty command is ordered, and awaited here. Raises as `submit`."""
         await self._ordered(b"")
         return fn()
 
     async def reach(self, position: int) -> None:
-        """Wait until everything up to this position of the site is applied."""
+        """Wait until everything up to this position of the site is applied. Raises Error if the
+        replica stops first."""
         if self.position >= position:
             return
         if self._stopped is not None:
@@ -204,7 +211,7 @@ class Replica(Generic[R]):
         if self.position < position:
             raise self._told()
 
-    async def _ordered(self, payload: bytes) -> Outcome:
+    async def _ordered(self, payload: bytes) -> Applied:
         """Send, and wait until it is applied here."""
         if self._stopped is not None:
             raise self._told()
@@ -223,7 +230,7 @@ class Replica(Generic[R]):
             self._forget_early()
         if early is not None:
             return early[1]
-        outcome: Outcome | None = None
+        outcome: Applied | None = None
         if self._stopped is None:
             self._waiting[name] = waiter = asyncio.get_running_loop().create_future()
             outcome = await waiter
@@ -275,7 +282,7 @@ class Replica(Generic[R]):
             await batches.aclose()
 
     async def _roll_back(self, rolled: Rollback) -> bool:
-        """Whether reading begins anew, further back."""
+        """True: the state is of an earlier position, and reading begins there again."""
         self._past.attempt = max(self._past.attempt, rolled.attempt)
         if rolled.position >= self.position:
             return False
@@ -319,15 +326,15 @@ class Replica(Generic[R]):
             if ours:
                 self._settle(item, outcome)
 
-    def _applied(self, item: Delivery) -> Outcome:
+    def _applied(self, item: Delivery) -> Applied:
         if not item.payload:
-            return Outcome(None, None)  # somebody's read
+            return Applied(None, None)  # somebody's read
         try:
-            return Outcome(self._apply(item.payload, item), None)
-        except Exception as error:  # as every replica's: it is the command's result
-            return Outcome(None, error)
+            return Applied(self._apply(item.payload, item), None)
+        except Exception as error:  # it is the command's result, the same at every replica
+            return Applied(None, error)
 
-    def _settle(self, item: Delivery, outcome: Outcome) -> None:
+    def _settle(self, item: Delivery, outcome: Applied) -> None:
         name = (item.incarnation, item.seq)
         waiter = self._waiting.pop(name, None)
         if waiter is None:
@@ -346,7 +353,8 @@ class Replica(Generic[R]):
     # --- snapshots --------------------------------------------------------------------------------
 
     async def save(self) -> int:
-        """Write a snapshot now; returns its position when it is durable."""
+        """Write a snapshot now; returns its position when it is durable. Raises ConfigError without
+        snapshot hooks and a path, Error if the replica has stopped."""
         if self._hooks is None or self._past.path is None:
             raise ConfigError(f"{self} has no snapshot hooks, or no path to keep a snapshot at")
         if self._stopped is not None:
@@ -364,7 +372,7 @@ class Replica(Generic[R]):
 
     async def _save_quietly(self, hooks: Hooks) -> None:
         try:
-            while self._is_due():  # also when much came meanwhile, and then nothing
+            while self._is_due():  # much may have come meanwhile
                 await self._saved(hooks)
         except OSError as error:
             _log.warning("%s: no snapshot was written, and nothing confirmed: %s", self, error)
@@ -374,7 +382,7 @@ class Replica(Generic[R]):
                 self._reader.cancel()
 
     async def _saved(self, hooks: Hooks) -> int:
-        """Taken between two commands; another one, if it was taken back before it was durable."""
+        """Save a state between two commands; if it was taken back meanwhile, save another one."""
         async with self._one_save:
             while True:
                 self._since = [0, 0]

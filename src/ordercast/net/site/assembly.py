@@ -1,14 +1,14 @@
-"""What a node is made of: the store and the transport that its cluster file asks for."""
+"""The store and the transport that a cluster file asks for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from ordercast.core.dissemination.registry import TREE
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.link.combined_transport import CombinedTransport
+from ordercast.net.link.combined_transport import TransportHost, TransportListener
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.multicast_transport import MulticastTransport
@@ -20,9 +20,6 @@ from ordercast.net.link.tree_transport import TreeTransport
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
 from ordercast.wire.codec import WireFrame
-
-if TYPE_CHECKING:
-    from ordercast.net.site.node import Node
 
 AnyStore: TypeAlias = Store | MemoryStore
 
@@ -38,7 +35,25 @@ class AnyTransport(Protocol):
     async def close(self) -> None: ...
 
 
-MakeTransport: TypeAlias = "Callable[[Node], AnyTransport]"
+class TransportSite(TransportHost, Protocol):
+    """The site that a transport is made for."""
+
+    boot: int
+
+    def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
+
+    @property
+    def incarnation(self) -> int: ...
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where to listen."""
+
+    def terms(self) -> dict[str, str]:
+        """What other sites must agree on."""
+
+
+MakeTransport: TypeAlias = Callable[[TransportSite], AnyTransport]
 
 
 def open_store(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
@@ -67,14 +82,14 @@ def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
 def over_tcp(
     cluster: Cluster, addresses: Mapping[Site, tuple[str, int]] | None = None
 ) -> MakeTransport:
-    """Real connections; `addresses` where they differ from the file (ports that were free)."""
+    """Real connections. `addresses` replace those of the file, where ports were chosen freely."""
 
-    def make(node: "Node") -> AnyTransport:
-        def connect(told: "Node | CombinedTransport") -> Transport:
+    def make(host: TransportSite) -> AnyTransport:
+        def connect(told: TransportListener) -> Transport:
             return Transport(
-                node.site,
-                Identity(cluster.name, node.boot, node.incarnation, node.terms()),
-                {node.site: node.address, **(addresses or cluster.addresses())},
+                host.site,
+                Identity(cluster.name, host.boot, host.incarnation, host.terms()),
+                {host.site: host.address, **(addresses or cluster.addresses())},
                 TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
                 on_frames=told.frames,
                 on_connected=told.connected,
@@ -85,10 +100,10 @@ def over_tcp(
             )
 
         if cluster.dissemination == TREE:
-            return TreeTransport(node, connect)
+            return TreeTransport(host, connect)
         if cluster.multicast is None:
-            return connect(node)
+            return connect(host)
         seal = seal_for(secret=cluster.tls is not None)
-        return MulticastTransport(node, cluster.multicast, seal, connect)
+        return MulticastTransport(host, cluster.multicast, seal, connect)
 
     return make

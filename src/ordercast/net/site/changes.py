@@ -1,14 +1,15 @@
-"""Changes of a running cluster, asked for at any of its sites: one face for a node inside this
-process and for one in a daemon.
+"""Changes of a running cluster, asked for at any of its sites.
 
 A change closes the domains it touches and opens the next epochs (docs/epochs.md). `change` returns
-when the asking site has seen it done; a change that is impossible raises ConfigError, and nothing
+when the asked site has seen it done; a change that is impossible raises ConfigError, and nothing
 has happened then. Cancelled, or cut off, a change that was asked for may still be done.
 """
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from ordercast.model.epochs import (
     AddGroup,
@@ -23,7 +24,10 @@ from ordercast.model.epochs import (
     UseBuilder,
     UseProtocol,
 )
+from ordercast.model.errors import ConfigError, Error, FrameError, NotInMajority
 from ordercast.model.groups import Group, Site
+from ordercast.net.site.presence import Presence
+from ordercast.wire.epochs import check_change
 
 
 def new_change_name() -> str:
@@ -31,8 +35,9 @@ def new_change_name() -> str:
     return os.urandom(8).hex()
 
 
-class Changing(ABC):
-    """`site` is the site that is asked, and the one meant where none is named."""
+class ClusterChanges(ABC):
+    """The calls for changes that a node and a daemon's client have in common. `site` is the site
+    that is asked, and the one meant where none is named."""
 
     site: Site
 
@@ -42,36 +47,95 @@ class Changing(ABC):
         name, it is not done again."""
 
     async def join(self, group: Group, site: Site | None = None) -> None:
+        """Make a site, this one unless another is named, a member of the group. Raises as
+        `change`."""
         await self.change(JoinGroup(group, site or self.site))
 
     async def leave(self, group: Group, site: Site | None = None) -> None:
+        """End a site's membership of the group. Raises as `change`."""
         await self.change(LeaveGroup(group, site or self.site))
 
     async def add_group(self, group: Group, members: Iterable[Site]) -> None:
+        """Add a group of these sites. Raises as `change`."""
         await self.change(AddGroup(group, tuple(members)))
 
     async def remove_group(self, group: Group) -> None:
-        """What was sent to it and not yet ordered is refused: its receipts raise UnknownGroup."""
+        """Remove a group. Messages to it that are not ordered yet are refused: their receipts
+        raise UnknownGroup. Raises as `change`."""
         await self.change(RemoveGroup(group))
 
     async def add_site(self, site: Site, address: str) -> None:
-        """Admit a site that the cluster file does not have; it may then join groups."""
+        """Admit a site that the cluster file does not have, at HOST:PORT; it may then join groups.
+        Raises as `change`."""
         await self.change(AddSite(site, address))
 
     async def retire_site(self, site: Site) -> None:
-        """It leaves all its groups, and the cluster."""
+        """The site leaves all its groups, and the cluster. Raises as `change`."""
         await self.change(RetireSite(site))
 
     async def switch_protocol(self, protocol: str, site: Site = "") -> None:
-        """Of the domain that has the site; of all domains, if none is named."""
+        """Order by another protocol in the domain that has the site, or in all domains if none is
+        named. Raises as `change`."""
         await self.change(UseProtocol(protocol, site))
 
     async def use_builder(self, builder: str, site: Site = "") -> None:
+        """Build the forest by another builder in the domain that has the site, or in all domains
+        if none is named. Raises as `change`."""
         await self.change(UseBuilder(builder, site))
 
     async def add_voter(self, site: Site) -> None:
-        """Let a site decide changes with the others; done when it has all that was decided."""
+        """Let a site decide changes with the other voters; done when it has all that was decided.
+        Raises as `change`."""
         await self.change(AddVoter(site))
 
     async def remove_voter(self, site: Site) -> None:
+        """Let a site decide changes no longer. Raises as `change`."""
         await self.change(RemoveVoter(site))
+
+
+_ASKED = "the change was asked for, and may be done"
+
+
+class ChangeRequests:
+    """The changes that were asked for at this site, and those who wait for the outcome."""
+
+    def __init__(self, presence: Presence, ask: Callable[[str, tuple[Edit, ...]], None]) -> None:
+        self._presence = presence
+        self._ask = ask
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+
+    async def change(self, edits: tuple[Edit, ...], name: str) -> None:
+        try:
+            check_change(name, edits)
+        except FrameError as error:
+            raise ConfigError(str(error)) from None
+        if self._presence.hopeless:
+            raise NotInMajority(self._presence.why_not() or "")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, []).append(done)
+        self._ask(name, edits)
+        await done
+
+    def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
+        for name, why_not in outcomes:
+            for done in self._waiting.pop(name, ()):
+                if done.done():
+                    continue  # its waiter was cancelled
+                if why_not:
+                    done.set_exception(ConfigError(why_not))
+                else:
+                    done.set_result(None)
+
+    def look(self) -> None:
+        """Fail those who wait when no majority has been heard for too long."""
+        if self._waiting and self._presence.hopeless:
+            self._fail(NotInMajority(f"{_ASKED}: {self._presence.why_not()}"))
+
+    def close(self, why: str) -> None:
+        self._fail(Error(f"{_ASKED}: {why}"))
+
+    def _fail(self, error: Error) -> None:
+        for done in chain(*self._waiting.values()):
+            if not done.done():
+                done.set_exception(type(error)(str(error)))
+        self._waiting.clear()

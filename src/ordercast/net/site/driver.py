@@ -1,4 +1,4 @@
-"""Runs one site over real connections and a real store: the third of the three drivers (DESIGN §3).
+"""Runs one site over real connections and a real store.
 
 Frames and submissions of one turn of the event loop are fed to the site, which is then drained
 once; the outbox's duties are done as `core.outbox` lists them, with one write per peer. What must
@@ -34,8 +34,8 @@ from ordercast.wire.handover import HandoverFrame
 
 _log = logging.getLogger("ordercast.net.driver")
 
-_TIMER_S = 0.001  # how finely a loop keeps time: it may ring so much early, and then for nothing
-_TRY_AGAIN_S = 0.02  # after a submission that the site had no room for
+_TIMER_S = 0.001  # added to every alarm: a loop may ring so much too early, and for nothing
+_TRY_AGAIN_S = 0.02  # after a batch that the site had no room to place
 
 
 class Carrier(Protocol):
@@ -63,15 +63,15 @@ class Keeper(Protocol):
 
 
 class Application(Protocol):
-    """The node around the driver: what it wants to send, and what becomes of it."""
+    """The running site around the driver: what it sends, and what it is told."""
 
     def offer(self, now: int) -> bool:
-        """Submit what waits; False: the site had no room for some of it, ask again."""
+        """Hand over what is reserved. False: the site had no room for some of it, ask again."""
 
     def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None: ...
 
     def rolling_back(self, rolled: Rollback) -> None:
-        """It will be delivered when it is durable."""
+        """The rollback is being stored; it is delivered when it is durable."""
 
     def received(self, receipts: Sequence[Receipt]) -> None: ...
 
@@ -82,7 +82,7 @@ class Application(Protocol):
         """A frame that is for the application's state, not for the member."""
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
-        """Of changes that this site asked for: done (""), or why not."""
+        """The outcomes of changes that this site asked for: "" if done, else why not."""
 
     def annotate(self, written: StoreBox) -> None:
         """Add the application's own rows (requests, cursors, events) to a commit."""
@@ -101,12 +101,12 @@ P = ParamSpec("P")
 
 
 def _or_break(
-    call: Callable[Concatenate["Driver", P], None],
-) -> Callable[Concatenate["Driver", P], None]:
-    """A call into the core: nothing happens any more once the driver is closed, or one raised."""
+    call: Callable[Concatenate["NodeDriver", P], None],
+) -> Callable[Concatenate["NodeDriver", P], None]:
+    """For a call into the core: do nothing once the driver is closed; close it if one raises."""
 
     @wraps(call)
-    def guarded(self: "Driver", /, *args: P.args, **options: P.kwargs) -> None:
+    def guarded(self: "NodeDriver", /, *args: P.args, **options: P.kwargs) -> None:
         if self.closed:
             return
         try:
@@ -117,30 +117,27 @@ def _or_break(
     return guarded
 
 
-class Driver:
-    """`durable`: duty 3 waits for the store; without one (`memory`) it is done at once."""
+class NodeDriver:
+    """`durable`: duty 3 of an outbox waits for the store; without a store it is done at once."""
 
     def __init__(
         self,
         member: Member,
-        carrier: Carrier,
         store: Keeper,
         application: Application,
         *,
         durable: bool,
-        opened: int = 0,
     ) -> None:
         self.member = member
-        self.carrier = carrier
         self.store = store
         self.application = application
         self.durable = durable
-        self._last_opened = opened  # the last epoch of which the store has an event
+        self.last_opened = 0  # the last epoch of which the store has an event
         self._layout = member.layout
+        self._reserved = member.admission.queue  # what the application has to offer
         self.fed_at = 0  # when a manager, which a majority answers, was last heard or here
         self.turns = 0
         self.commits = 0
-        self._share = carrier.share if isinstance(carrier, Sharing) else None
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self.closed = False
@@ -150,6 +147,11 @@ class Driver:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
         self._again: asyncio.TimerHandle | None = None
+
+    def carry(self, carrier: Carrier) -> None:
+        """Frames leave by this transport. Before `start`."""
+        self.carrier = carrier
+        self._share = carrier.share if isinstance(carrier, Sharing) else None
 
     def start(self) -> None:
         self.fed_at = now = time.monotonic_ns()
@@ -182,22 +184,27 @@ class Driver:
             self._woken = True
             self._loop.call_soon(self._turn)
 
-    @_or_break
     def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
+        if self.closed:
+            return
         now = time.monotonic_ns()
         receive = self.member.receive
-        for frame in frames:
-            if type(frame) is InEpoch:
-                receive(now, peer, frame)
-            elif isinstance(frame, HandoverFrame):
-                self.application.handed(peer, frame)
-            elif type(frame) is Feed:
-                if self.member.believes(peer):
-                    self.fed_at = now
-                receive(now, peer, frame)
-            elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
-                receive(now, peer, frame)
-        self.wake()
+        try:
+            for frame in frames:
+                if type(frame) is InEpoch:
+                    receive(now, peer, frame)
+                elif isinstance(frame, HandoverFrame):
+                    self.application.handed(peer, frame)
+                elif type(frame) is Feed:
+                    if self.member.believes(peer):
+                        self.fed_at = now
+                    receive(now, peer, frame)
+                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
+                    receive(now, peer, frame)
+        except Exception as error:
+            self.break_off(error)
+        if not self._woken:
+            self.wake()
 
     @_or_break
     def connected(self, peer: SiteName) -> None:
@@ -231,28 +238,34 @@ class Driver:
 
     # --- the end of a turn ------------------------------------------------------------------------
 
-    @_or_break
     def _turn(self) -> None:
         self._woken = False
+        if self.closed:
+            return
         self.turns += 1
         now = time.monotonic_ns()
         member = self.member
-        if member.manager.leads:
-            self.fed_at = now
-        if member.layout is not self._layout:
-            self._look()
-        if not self.application.offer(now) and self._again is None:
-            self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
-        self._perform(now, member.drain())
-        if member.layout is not self._layout:
-            self._look()
+        try:
+            if member.manager.leads:
+                self.fed_at = now
+            if member.layout is not self._layout:
+                self._look()
+            if self._reserved and not self.application.offer(now) and self._again is None:
+                self._again = self._loop.call_later(_TRY_AGAIN_S, self._ask_again)
+            self._perform(now, member.drain())
+            if member.layout is not self._layout:
+                self._look()
+        except Exception as error:
+            self.break_off(error)
 
     def _look(self) -> None:
         self._layout = self.member.layout
         self.application.laid_out()
 
     def _perform(self, now: int, box: MemberBox) -> None:
-        self._arm(now, box.alarm)
+        alarm = box.alarm
+        if alarm is not None and (self._alarm is None or alarm < self._alarm_at):
+            self._arm(now, alarm)
         for peer, mistake in box.mistakes:
             self.carrier.refuse(peer, mistake)
         if not self.durable:
@@ -273,41 +286,41 @@ class Driver:
             self._reveal(box)
 
     def _commit(self, box: MemberBox) -> None:
-        # A checkpoint may go with the records it follows: what it lets be forgotten and is not
-        # told yet, positions above all, is in the store's log, where the node finds it again.
+        # A checkpoint may be written with the records before it. Deliveries that it lets the core
+        # forget, and that nobody was told yet, are in the store's log: a restart finds them there.
         written = StoreBox(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
         self.application.annotate(written)
         if box.receipts:
             written.refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
-        if box.forget is not None:  # so it is when an epoch opened, and no restart repeats that
+        if box.forget is not None:  # there is one when an epoch opened; no restart repeats that
             self._ended(written, box)
         self.commits += 1
         self.store.write(written, self._committed)
 
     def _ended(self, written: StoreBox, box: MemberBox) -> None:
-        """Rollbacks, and epochs that opened, as events of the store: durable with the records that
-        opened them. A restart may repeat some. What was fetched from others is in no record."""
+        """Write rollbacks, and epochs that opened, as events: durable with the records that caused
+        them. A restart may repeat some. Batches that were fetched from others are in no record."""
         events = [event for event in written.events if event[0] != RETURNED]
         returned = [event for event in written.events if event[0] == RETURNED]
         for item in box.deliver:
             if isinstance(item, Rollback):
                 events.append(rollback_event(item))
                 self.application.rolling_back(item)
-            elif isinstance(item, EpochOpened) and item.epoch > self._last_opened:
-                self._last_opened = item.epoch
+            elif isinstance(item, EpochOpened) and item.epoch > self.last_opened:
+                self.last_opened = item.epoch
                 events.append(opening_event(item))
         written.events = [*events, *returned]
         if _ends_an_epoch(box):
             written.caught, written.logged = box.deliver, self.member.logged
 
     def _note(self) -> None:
-        """The application's own rows, where nothing is durable."""
+        """Write the application's own rows where nothing is durable."""
         written = StoreBox(at_ns=time.time_ns())
         self.application.annotate(written)
         self.store.write(written, self.application.committed)
 
     def _committed(self) -> None:
-        """The oldest commit is durable: reveal it, and what waited behind it only."""
+        """The oldest commit is durable: reveal it, and the outboxes behind it without records."""
         unwritten = self._unwritten
         self.application.committed()
         self._reveal(unwritten.popleft()[0])
@@ -315,7 +328,8 @@ class Driver:
             self._reveal(unwritten.popleft()[0])
 
     def _reveal(self, box: MemberBox) -> None:
-        self._leave(box)
+        if box.then_send or box.counted:
+            self._leave(box)
         self._tell(box)
 
     @_or_break
@@ -350,13 +364,9 @@ class Driver:
         for peer, frames in by_peer.items():
             self.carrier.send(peer, frames)
 
-    def _arm(self, now: int, alarm: int | None) -> None:
+    def _arm(self, now: int, alarm: int) -> None:
         """One timer. It may ring early, after a later alarm was asked for: that does no harm."""
-        if alarm is None:
-            return
         if self._alarm is not None:
-            if self._alarm_at <= alarm:
-                return
             self._alarm.cancel()
         self._alarm_at = alarm
         delay_s = max(0, alarm - now) / 1e9 + _TIMER_S

@@ -1,8 +1,8 @@
 """What a site begins with: the cluster file, or the store that remembers what the file said once.
 
 A site of the file is one of the founders. Any other is a newcomer: it knows its address and whom to
-ask, and is told the rest once the others have admitted it. Whoever has begun goes by its store: the
-file may have been edited since, and founders that begin differently would disagree for ever.
+ask, and is told the rest once the others have admitted it. A site with a store goes by the store:
+the file may have been edited since, and founders that begin differently would disagree for ever.
 """
 
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger("ordercast.net.node")
 
 
 class _Founded(msgspec.Struct, frozen=True, array_like=True):
-    """As the store keeps it. The sites preferred in ties decide about every later forest too."""
+    """As the store keeps it. `tie`, the sites preferred in ties, also decides later forests."""
 
     layout: bytes
     tie: tuple[Site, ...]
@@ -39,7 +39,7 @@ class Beginning:
 
 
 def begin(cluster: Cluster, site: Site, store: AnyStore, address: str = "") -> Beginning:
-    """`address` is that of a newcomer; its store remembers it."""
+    """What the site starts with. `address` is a newcomer's; its store remembers it."""
     at = _address(cluster, site, address or store.address)
     if store.founded:
         return _again(cluster, site, store, at)
@@ -51,7 +51,7 @@ def begin(cluster: Cluster, site: Site, store: AnyStore, address: str = "") -> B
 def remember(
     store: AnyStore, cluster: Cluster, layout: Layout, address: tuple[str, int], founding: str = ""
 ) -> None:
-    """`founding`: of a newcomer, once it was told."""
+    """Keep it in the store. `founding`: of a newcomer, once it was told."""
     founded = msgspec.msgpack.encode(_Founded(pack_layout(layout), cluster.tie))
     host, port = address
     at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -62,7 +62,7 @@ def remember(
 
 
 def _require_as_before(cluster: Cluster, store: AnyStore) -> None:
-    """What was delivered and relayed by one level or policy does not keep another's promises."""
+    """Refuse another level or policy: the old one's deliveries do not keep its promises."""
     for field in ("deliver", "on_failure"):
         before, now = store.described.get(field), getattr(cluster, field)
         if before not in (None, now):

@@ -1,4 +1,4 @@
-"""What stands in a stream where a slow application was not given a message ([SWAP] §6.3)."""
+"""What stands in a stream in place of a message that was shed ([SWAP] §6.3)."""
 
 import json
 from typing import NamedTuple
@@ -21,6 +21,7 @@ class Gap(NamedTuple):
 
     @property
     def id(self) -> MessageId:
+        """Names the message: origin, incarnation, group and seq."""
         return MessageId(self.origin, self.incarnation, self.group, self.seq)
 
 
@@ -37,9 +38,11 @@ class GapBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def last(self) -> int:
+        """The position of the last message."""
         return self.position + self.count - 1
 
     def deliveries(self) -> list[Gap]:
+        """One gap for each message."""
         return [
             Gap(
                 self.position + n, self.epoch, self.group, self.origin, self.incarnation,
@@ -56,12 +59,12 @@ def without_body(batch: DeliveredBatch) -> GapBatch:
     )  # fmt: skip
 
 
-def tell_gap(gap: GapBatch) -> str:
-    """As the detail of an event in the store, which has the position."""
+def gap_to_json(gap: GapBatch) -> str:
+    """The detail of an event in the store; the event itself has the position."""
     told = msgspec.structs.asdict(gap)
     del told["position"]
     return json.dumps(told)
 
 
-def gap_told(position: int, detail: str) -> GapBatch:
+def gap_from_json(position: int, detail: str) -> GapBatch:
     return GapBatch(position, **json.loads(detail))

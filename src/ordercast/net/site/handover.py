@@ -1,11 +1,11 @@
-"""The application's state of a group, handed to a site that joins it (DESIGN §7, a joiner).
+"""The application's state of a group, handed to a site that joins it.
 
-The state is taken where the new epoch opens: a member's application has then applied everything of
-the group that the epochs before include, and nothing of the new one; a joiner takes it before its
-first delivery of that epoch. So the two together are the whole, whoever gives it and however late.
+A member takes its state where the new epoch opens: its application has then applied all messages of
+the group before that epoch, and none of it. A joiner restores the state before its first delivery
+of that epoch. So the joiner has everything, whoever gives the state and however late.
 
-Given and taken states are kept in `SITE.snapshots`, so a restart of either side repeats nothing
-that is gone. Nobody answers before its application has come to the place; a joiner asks again.
+Both sides keep the state in `SITE.snapshots`: after a restart it is given, or restored, again. A
+site does not answer before its application has come to the epoch; a joiner asks again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ STATE_BYTES = 1 << 30  # of one group
 AGAIN_S = 0.25  # without an answer
 PATIENCE_S = 5.0  # with nothing but refusals: applications may be just starting
 KEPT = 4  # epochs of a group
-_NOTHING = ""  # the reason of a refusal where there is nothing: the group began with the epoch
+_NOTHING = ""  # the reason where there is no state: the group began with the epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Handover:
     # --- the application has come to an epoch -----------------------------------------------------
 
     async def at(self, opened: EpochOpened) -> None:
-        """Everything before the epoch is applied, nothing of it: take and give what is due."""
+        """The application has applied everything before the epoch: give and take states."""
         hooks = self._hooks
         if hooks is None:
             return
@@ -87,11 +87,11 @@ class Handover:
                 await self.give(opened, group, hooks.snapshot(group))
 
     def gives(self, group: Group, *, more: int) -> None:
-        """So many more applications here will `give` the group's state when it is due."""
+        """Count the applications here that will `give` the group's state: so many more."""
         self._givers[group] = self._givers.get(group, 0) + more
 
     async def give(self, opened: EpochOpened, group: Group, state: bytes) -> None:
-        """Keep the state for who has joined; durable, where the store is, when this returns."""
+        """Keep the state for the joiners. It is durable when this returns, if the store is."""
         if not isinstance(state, bytes):
             raise ConfigError(f"snapshot: returned {type(state).__name__}, not bytes")
         if len(state) > STATE_BYTES:
@@ -99,7 +99,7 @@ class Handover:
         await self._keep(opened, group, state)
 
     async def fetch(self, opened: EpochOpened, group: Group) -> bytes | None:
-        """The group's state where the epoch opened; None: it had none, it began there."""
+        """The group's state where the epoch opened; None: the group began there."""
         others = dict(opened.members)[group]
         if group not in dict(opened.arrived) and opened.arrived:
             return None
@@ -226,7 +226,7 @@ class _Fetch:
                 self._done = True
                 self._news.set()
             else:
-                self._refusals[peer] = frame.why  # asked again after a while, as the others
+                self._refusals[peer] = frame.why  # it is asked again after a while
             return
         if not isinstance(frame, SnapshotPiece) or frame.total > STATE_BYTES:
             return
@@ -248,7 +248,7 @@ class _Fetch:
 
 
 def is_due(opened: EpochOpened, group: Group) -> bool:
-    """Whether somebody has joined the group who needs its state from here."""
+    """Whether a site has joined the group that needs its state from here."""
     return group not in opened.joined and group in dict(opened.arrived)
 
 

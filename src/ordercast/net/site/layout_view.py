@@ -21,7 +21,7 @@ from ordercast.model.groups import Group, Site
 
 
 def epochs_told(layout: Layout) -> list[dict[str, Any]]:
-    """Every open epoch; `closing` names the change that closes it, `extra` are relays."""
+    """Every open epoch. `closing` names the change that closes it; `extra` are its relays."""
     closing = {
         epoch: change for change, under_way in layout.closing.items() for epoch in under_way.epochs
     }
@@ -43,7 +43,7 @@ def _epoch(domain: Domain, change: str) -> dict[str, Any]:
 
 
 def groups_told(structure: Structure) -> dict[Group, dict[str, Any]]:
-    """Members, who orders, and the sites on the way to the members that are none."""
+    """The members of each group, the site that orders, and the relays that are no members."""
     return {
         group: {
             "members": list(structure.groups[group]),
@@ -66,7 +66,8 @@ def _extra(structure: Structure, group: Group) -> list[Site]:
 
 
 def changes_told(member: Member) -> list[dict[str, Any]]:
-    """Those under way. `waits_for`: who has not closed yet; only the manager knows, else None."""
+    """Changes under way. `waits_for`: the sites that have not closed yet; only the manager knows
+    them, others say None."""
     return [
         {
             "change": change,
@@ -79,8 +80,8 @@ def changes_told(member: Member) -> list[dict[str, Any]]:
 
 
 def absences_told(layout: Layout) -> dict[str, Any]:
-    """Under `exclude`: who is excluded, since the end of which epoch; groups that nobody who is
-    there was in, and who can settle them; the flush under way."""
+    """Under `exclude`: the excluded sites, each with the epoch that ended without it; the frozen
+    groups, each with the sites that can settle it; the flush under way."""
     flush = layout.flushing
     return {
         "excluded": dict(sorted(layout.absent.items())),

@@ -1,4 +1,4 @@
-"""`Node`: a site inside the application's process, and the face that an application uses.
+"""`Node`: a site inside the application's process, as the application sees it.
 
     async with Node.open("cluster.toml", site="a") as node:
         receipt = await node.multicast("alpha", b"payload")
@@ -8,173 +8,44 @@ Payloads sent to one group in one turn of the event loop travel as one batch. `m
 soon as the window has room; the receipt tells when the message is durable, ordered, stable.
 """
 
-import asyncio
-import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from itertools import chain
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from ordercast.core.epochs.member import Member
-from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.returning import Rollback
-from ordercast.core.outbox import Receipt as CoreReceipt
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
-from ordercast.model.messages import DeliveredBatch
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.site.asking import Asking
-from ordercast.net.site.assembly import AnyStore, MakeTransport
-from ordercast.net.site.changes import Changing, new_change_name
-from ordercast.net.site.driver import Driver
-from ordercast.net.site.founding import begin, remember
-from ordercast.net.site.gaps import GapBatch, gap_told, tell_gap
-from ordercast.net.site.handover import Handover, StateHooks, state_hooks
-from ordercast.net.site.leaving import unflushed_of
-from ordercast.net.site.meeting import Meeting
-from ordercast.net.site.opening import Opening
-from ordercast.net.site.outgoing import Outgoing
-from ordercast.net.site.receipts import Stages, Voucher
-from ordercast.net.site.sending import Sending
-from ordercast.net.site.standing import Standing
-from ordercast.net.site.stream import Lag, Stream, StreamBatch, StreamItem
-from ordercast.net.store.box import StoreBox
-from ordercast.wire.codec import WireFrame
-from ordercast.wire.handover import HandoverFrame
+from ordercast.net.cluster.file import read_cluster
+from ordercast.net.site.assembly import open_store, over_tcp
+from ordercast.net.site.changes import ClusterChanges
+from ordercast.net.site.founding import require_known
+from ordercast.net.site.handover import StateHooks, state_hooks
+from ordercast.net.site.receipts import Receipt
+from ordercast.net.site.running import CLOSE_S, RunningSite
+from ordercast.net.site.status import status_of
+from ordercast.net.site.stream import Batches, Deliveries
 
-CLOSE_S = 5.0  # how long leaving waits for what is under way
-REST_S = 0.25  # and then for silence
-LOOK_S = 0.1  # between looks at whether who waits still should
+_log = logging.getLogger("ordercast.net.node")
 
 
-class Node(Sending, Changing):
-    """Made by `Node.open`; also the driver's `Application`. `on_layout` is called after the site
-    has heard of a change of the cluster."""
+class Node(ClusterChanges):
+    """A running site. Made by `Node.open`, or by a `local_cluster`."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        site: SiteName,
-        store: AnyStore,
-        make_transport: MakeTransport,
-        *,
-        embedded: bool,
-        address: str = "",
-        hooks: StateHooks | None = None,
-    ) -> None:
-        begun = begin(cluster, site, store, address)
-        self.cluster = cluster = begun.cluster
-        self.site = site
-        self.boot = store.boot
-        self.store = store
-        self.started_ns = time.time_ns()
-        self.core = Member(
-            site,
-            begun.layout,
-            cluster.options(),
-            cluster.build,
-            boot=store.boot,
-            store=store.store_number,
-            times=cluster.voting_times(),
-            records=store.restored(),
-        )
-        durable = cluster.durability != "memory"
-        # What leaving waits for. Where nothing is stored, a site takes with it what others lack.
-        self._flushed = "ordered" if durable else "stable"
-        self._begun = begun
-        self.transport = make_transport(self)
-        self._meeting = Meeting(site, self.transport, cluster.sites, self.core.layout)
-        opened = store.opened()
-        self.driver = Driver(
-            self.core,
-            self.transport,
-            store,
-            self,
-            durable=durable,
-            opened=opened[-1].epoch if opened else 0,
-        )
-        self.standing = Standing(self.core, lambda: self.driver.fed_at)
-        limits = cluster.limits
-        shed = cluster.slow_member == "shed"
-        self.stream = Stream(
-            store if durable else None,
-            confirmed=store.confirmed,
-            # What the core has let go of it does not deliver again; the store has it.
-            delivered=max(store.delivered, store.confirmed, self.core.delivered),
-            lag=Lag(limits.unread_messages, limits.unread_bytes, shed),
-            embedded=embedded,
-            hold=self.driver.hold,
-            shed=self._was_shed,
-            gaps=[gap_told(position, detail) for position, detail in store.gaps()],
-            opened=opened,
-            rolled=store.rollbacks(),
-            confirmed_attempt=store.confirmed_attempt,
-            restored=store.logged,
-        )
-        self.handover = Handover(
-            cluster.name,
-            site,
-            lambda peer, frame: self.transport.send(peer, [frame]),
-            self.stream.opened_as,
-            folder=store.path.with_suffix(".snapshots") if store.path is not None else None,
-            hooks=hooks,
-        )
-        if hooks is not None:
-            self.stream.on_opened = self.handover.at
-        self.stages = Stages()
-        window = self.core.window
-        for group in window.groups():
-            self.stages.restored(group, window.stable_seq(group))
-            self.stages.update([CoreReceipt("accepted", group, 1, window.last_seq(group))])
-        self.voucher = Voucher(self.reached)
-        self.outgoing = Outgoing(self.core, self.standing, self.driver.wake)
-        self.on_layout: list[Callable[[], None]] = []
-        self.asking = Asking(self.standing, self.driver.ask)
-        self._requests: list[tuple[bytes, int, Group, int, int]] = []
-        self._answered: list[tuple[bytes, int]] = []
-        self._events: list[tuple[str, int, str]] = []
-        self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
-        self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
-        self._closed: str | None = None
-        self.failed = ""  # why it stopped by itself
-        self._failing: asyncio.Task[None] | None = None
-        self.on_failed: Callable[[], None] | None = None
-        self._looking: asyncio.TimerHandle | None = None
-
-    @property
-    def incarnation(self) -> int:
-        return self.core.incarnation
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Where the site listens; the true port once it does."""
-        transport = getattr(self, "transport", None)
-        found: tuple[str, int] = getattr(transport, "address", self._begun.address)
-        return found
-
-    @property
-    def admitted(self) -> bool:
-        """Whether the site is on the roster: a newcomer is not, before it was told so."""
-        return self.site in self.core.layout.roster
-
-    @property
-    def retired(self) -> bool:
-        """It knows the cluster, and is no part of it (any more)."""
-        return self.core.layout.count >= 0 and not self.admitted
-
-    def settled(self) -> int:
-        """Up to this position nothing will be taken back."""
-        return min(self.standing.settled(), *self.stream.rolling, self.stream.delivered)
-
-    def terms(self) -> dict[str, str]:
-        """What other sites must agree on."""
-        return {**self.cluster.terms(), "founding": self.core.layout.founding}
-
-    # --- opening and closing ----------------------------------------------------------------------
+    def __init__(self, running: RunningSite) -> None:
+        self._running = running
+        self._sender = running.sender
+        self._join = running.core.admission.join  # bound: most messages need nothing else
+        self.cluster = running.cluster
+        """The cluster file, as the site goes by it."""
+        self.site = running.site
+        """The name of the site."""
+        self.boot = running.boot
+        """How often the site has been started on its store."""
 
     @classmethod
     def open(
@@ -188,218 +59,213 @@ class Node(Sending, Changing):
         snapshot: Callable[[Group], bytes] | None = None,
         restore: Callable[[Group, bytes], object] | None = None,
     ) -> "AbstractAsyncContextManager[Node]":
-        """A running site. `dir` holds its store (default `.ordercast/NAME`). `embedded`: the
-        application reads here, and may hold others up; a daemon's readers come and go. `address`
+        """A running site, to be used with `async with`.
+
+        `dir` holds its store (default `.ordercast/NAME`). `embedded`: the application reads here,
+        and holds others up when it lags; False: readers come and go, as a daemon's. `address`
         (HOST:PORT): of a site that is not in the file, and is added while the cluster runs.
 
-        `snapshot` and `restore`: where an epoch opens in which another has joined a group of this
-        site, `snapshot(group)` gives the application's state of it; `restore(group, state)` takes
-        it at the joiner, before its first delivery of that epoch."""
-        hooks = state_hooks(snapshot, restore)
-        return Opening(cls, cluster, site, dir, embedded, address, hooks)
+        `snapshot` and `restore`: where an epoch opens in which another site has joined a group of
+        this one, `snapshot(group)` gives the application's state of the group. At the joiner
+        `restore(group, state)` takes it, before the first delivery of that epoch.
 
-    async def start(self) -> None:
-        await self.transport.start()
-        self.driver.start()
-        if self.standing.excludes:
-            self._look()
+        Entering raises ConfigError (the file, the site, an address that is taken, a store that
+        another process has open), StoreCorrupt, or PeerRefused. Leaving flushes, and raises an
+        Error that tells what was not flushed in time."""
+        hooks = state_hooks(snapshot, restore)
+        return _Opening(cls, cluster, site, dir, embedded, address, hooks)
 
     async def close(self, *, timeout_s: float = CLOSE_S) -> None:
-        """Flush, then stop. An Error tells what was not flushed in time."""
-        if self._failing is not None:
-            await self._failing
-            raise Error(self.failed)
-        unflushed: str | None = None
-        try:
-            await asyncio.wait_for(self.flush(self._flushed), timeout_s)
-            await self._rest()
-        except TimeoutError:
-            unflushed = unflushed_of(self, self._flushed)
-        finally:
-            await self.abandon()
-        if unflushed is not None:
-            raise Error(unflushed)
+        """Flush, then stop; leaving the block does the same. Raises an Error that tells what was
+        not flushed in time, or why the site had stopped by itself."""
+        await self._running.close(timeout_s=timeout_s)
 
-    async def _rest(self) -> None:
-        """Others may wait for a report from here: it is soon on its way."""
-        end = time.monotonic() + REST_S
-        while not self.core.quiet() and time.monotonic() < end:
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(0.005)
+    # --- what it is -------------------------------------------------------------------------------
 
-    async def abandon(self) -> None:
-        """Stop now: connections first, then the store."""
-        if self._failing is not None and self._failing is not asyncio.current_task():
-            await self._failing
-            return
-        self._closed = why = self.failed or f"site {self.site} is closed"
-        self.driver.close()
-        if self._looking is not None:
-            self._looking.cancel()
-        self._meeting.close()
-        await self.transport.close()
-        quiet = not self.failed and self.core.quiet() and not self.outgoing.waiting_messages
-        await self.store.close(quiet=quiet)
-        self.stages.close(why)
-        self.stream.close(why)
-        self.outgoing.close(why)
-        for done in chain(self._confirming, *self._committing):
-            if not done.done():
-                done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))
-        self.asking.close(why)
+    @property
+    def incarnation(self) -> int:
+        """How often the site has begun without its past; part of the id of its messages."""
+        return self._running.incarnation
 
-    # --- changes ----------------------------------------------------------------------------------
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the site listens: host and port."""
+        return self._running.address
 
-    async def change(self, *edits: Edit, name: str = "") -> None:
-        """Returns when this site has heard that it is done; waits for a majority of the voters, and
-        for the sites of the domains that it closes."""
-        if self._closed is not None:
-            raise Error(self._closed)
-        await self.asking.change(edits, name or new_change_name())
+    @property
+    def admitted(self) -> bool:
+        """Whether the cluster has this site; not before a newcomer was told so."""
+        return self._running.admitted
 
-    def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
-        self.asking.decided(outcomes)
+    @property
+    def retired(self) -> bool:
+        """Whether the site knows the cluster, and is no part of it (any more)."""
+        return self._running.retired
 
-    def _look(self) -> None:
-        """Who waits here is told when that is given up."""
-        self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
-        self._review()
-        self.asking.look()
+    # --- sending ----------------------------------------------------------------------------------
 
-    def laid_out(self) -> None:
-        layout = self.core.layout
-        self._follow()
-        news = self.standing.news()
-        if news is not None and self.driver.durable:
-            self._events.append(news)
-        self._meeting.follow(layout)
-        if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
-            begun = self._begun
-            remember(self.store, self.cluster, begun.layout, self.address, layout.founding)
-            self.transport.retell(self.terms())
-        for call in list(self.on_layout):
-            call()
+    async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
+        """Send to a group, or to all members of several groups as one message. Waits while the
+        window is full, and while the site cannot accept messages.
+
+        Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError
+        (what is no payload, or no name), NotInMajority (no majority of the voters was heard of for
+        long, or members are absent), or Error (the site is closed)."""
+        seq = self._join(group, payload)  # 0 for a list of groups
+        if seq:
+            return Receipt(self._sender.receipts, group, seq)  # type: ignore[arg-type]
+        return await self._sender.multicast(group, payload)
+
+    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
+        """Send as `multicast` does, but do not wait. Raises WindowFull where there is no room, and
+        otherwise as `multicast`; NotInMajority also while the site cannot accept messages."""
+        seq = self._join(group, payload)
+        if seq:
+            return Receipt(self._sender.receipts, group, seq)  # type: ignore[arg-type]
+        return self._sender.multicast_nowait(group, payload)
+
+    async def multicast_many(
+        self, group: Group | Sequence[Group], payloads: Sequence[bytes]
+    ) -> Receipt:
+        """Send a batch, which is ordered as one; the receipt is of its last message. Waits and
+        raises as `multicast`; TooLarge also for too many messages, ConfigError for none."""
+        return await self._sender.multicast_many(group, payloads)
+
+    async def multicast_to(
+        self, sites: Iterable[SiteName], payload: bytes | Sequence[bytes]
+    ) -> Receipt:
+        """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
+        `multicast`; ConfigError also for a site that there is not."""
+        return await self._sender.multicast_to(sites, payload)
+
+    async def flush(self, until: str = "ordered") -> None:
+        """Wait until everything sent so far is `accepted`, `ordered` or `stable`. Raises
+        UnknownGroup where a group was removed before, ConfigError for another stage, or Error (the
+        site is closed)."""
+        await self._sender.flush(until)
 
     # --- receiving --------------------------------------------------------------------------------
 
-    def deliveries(
-        self, start: int | None = None, attempt: int | None = None
-    ) -> AsyncIterator[StreamItem]:
+    def deliveries(self, start: int | None = None, attempt: int | None = None) -> Deliveries:
         """Every message for this site in order, from position `start`, or behind the last that was
-        confirmed. It never ends by itself; an Error when the site is closed. `attempt`: of the last
-        delivery that the application has; if that was taken back, it is told so first."""
-        return self.stream.deliveries(start, attempt)
+        confirmed. It never ends by itself. `attempt`: of the last delivery that the application
+        has; if that was taken back, the first item is the Rollback.
 
-    def batches(
-        self, start: int | None = None, attempt: int | None = None
-    ) -> AsyncIterator[StreamBatch]:
-        """The same by the batch: less work per message."""
-        return self.stream.batches(start, attempt)
+        Reading raises ConfigError (a position below 1, or one that is no longer kept), or Error
+        (the site is closed)."""
+        return self._running.stream.deliveries(start, attempt)
+
+    def batches(self, start: int | None = None, attempt: int | None = None) -> Batches:
+        """As `deliveries`, by the batch: less work per message. Reading raises the same."""
+        return self._running.stream.batches(start, attempt)
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
         """The application is done with everything up to this position, and will not see it again,
-        also after a restart: returns when that is durable. What was taken back since it was
-        delivered, in `attempt` or to the slowest reader, is not confirmed by that."""
-        news = self.stream.confirm(position, attempt)
-        if not self.driver.durable or (not news and position <= self.store.confirmed):
-            return
-        if self._closed is not None:
-            raise Error(f"position {position} cannot be confirmed: {self._closed}")
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._confirming.append(done)
-        self.driver.wake()
-        await done
+        also after a restart. Returns when that is durable. Deliveries that were taken back since,
+        in `attempt` or as far as the slowest reader knows, are not confirmed by this.
+
+        Raises ConfigError for a position that is not delivered yet, or Error (the site is closed).
+        """
+        await self._running.confirm(position, attempt)
+
+    # --- the cluster ------------------------------------------------------------------------------
+
+    async def change(self, *edits: Edit, name: str = "") -> None:
+        """Change the cluster: several edits (`ordercast.model.epochs`) at once, or none of them.
+        Waits for a majority of the voters and for the sites of the domains that are changed, and
+        returns when this site has seen it done. Asked again under the same `name`, it is not done
+        again.
+
+        Raises ConfigError (it is impossible, and nothing has happened), NotInMajority (it may
+        still be done), or Error (the site is closed; it may still be done)."""
+        await self._running.change(edits, name)
 
     async def status(self) -> dict[str, Any]:
-        from ordercast.net.site.status import status_of
+        """The object that `ordercast status --json` prints for this site. Raises nothing."""
+        return status_of(self._running)
 
-        return status_of(self)
 
-    # --- what the transport asks and tells --------------------------------------------------------
+def site_of(node: Node) -> RunningSite:
+    """The site behind a node, for rooms that do more than an application."""
+    return node._running
 
-    def members(self) -> tuple[int, tuple[SiteName, ...]]:
-        home = self.core.layout.home(self.site)
-        return (0, ()) if home is None else (home.epoch, tuple(sorted(home.sites)))
 
-    def epochs(self) -> Collection[int]:
-        return self.core.engines
+class _Opening:
+    """`async with Node.open(...)`: starts the site on entering, closes it on leaving."""
 
-    def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
-        self.driver.frames(peer, frames)
+    def __init__(
+        self,
+        kind: type[Node],
+        cluster: str | Path | Cluster,
+        site: SiteName,
+        directory: str | Path | None,
+        embedded: bool,
+        address: str,
+        hooks: StateHooks | None,
+    ) -> None:
+        self._kind = kind
+        self._cluster = cluster
+        self._site = site
+        self._directory = directory
+        self._embedded = embedded
+        self._address = address
+        self._hooks = hooks
+        self._running: RunningSite | None = None
 
-    def connected(self, peer: SiteName) -> None:
-        self.driver.connected(peer)
+    async def __aenter__(self) -> Node:
+        cluster = self._cluster
+        if not isinstance(cluster, Cluster):
+            cluster = read_cluster(cluster)
+        self._running = await open_site(
+            cluster,
+            self._site,
+            cluster.directory(self._directory),
+            embedded=self._embedded,
+            address=self._address,
+            hooks=self._hooks,
+        )
+        return self._kind(self._running)
 
-    def lost(self, peer: SiteName) -> None:
-        """What was under way is repeated when there is a connection again."""
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Without an error of the application's own, what was not flushed is one."""
+        assert self._running is not None
+        try:
+            await self._running.close()
+        except Error as unflushed:
+            if error is None:
+                raise
+            _log.warning("%s", unflushed)
 
-    def congested(self, peer: SiteName, congested: bool) -> None:
-        self.driver.congested(peer, congested)
 
-    def handed(self, peer: SiteName, frame: HandoverFrame) -> None:
-        self.handover.handed(peer, frame)
-
-    # --- the driver's Application -----------------------------------------------------------------
-
-    def offer(self, now: int) -> bool:
-        if not self.outgoing.waiting_messages:
-            return True
-        taken, all_taken = self.outgoing.submit(now)
-        for client, number, group, seq, count in taken:
-            self._requests.append((client, number, group, seq, count))
-        return all_taken
-
-    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
-        self.stream.add(batches)
-
-    def rolling_back(self, rolled: Rollback) -> None:
-        self.stream.rolling.append(rolled.position)
-
-    def received(self, receipts: Sequence[CoreReceipt]) -> None:
-        if self.stages.update(receipts):
-            self.outgoing.may_have_room()
-
-    def wants_commit(self) -> bool:
-        return bool(self._confirming or self._requests or self._events or self._answered)
-
-    def annotate(self, written: StoreBox) -> None:
-        written.after_position, written.after_attempt = self.stream.application_at()
-        written.delivered = self.stream.delivered
-        self._committing.append(self._confirming)
-        if self._confirming:
-            written.confirmed = self.stream.confirmed
-            written.confirmed_attempt = self.stream.confirmed_attempt
-            self._confirming = []
-        if self._requests:
-            written.requests, self._requests = self._requests, []
-        if self._answered:
-            written.answered, self._answered = self._answered, []
-        if self._events:
-            written.events, self._events = self._events, []
-
-    def broken(self, error: Exception) -> None:
-        if not self.failed:
-            self.failed = f"site {self.site} has failed, and must be restarted: {error!r}"
-            self._failing = asyncio.get_running_loop().create_task(self.abandon())
-            if self.on_failed is not None:
-                self.on_failed()
-
-    def committed(self) -> None:
-        for done in self._committing.popleft():
-            if not done.done():  # else its waiter was cancelled
-                done.set_result(None)
-
-    def _was_shed(self, gap: GapBatch) -> None:
-        if self.driver.durable:
-            self._events.append(("gap", gap.position, tell_gap(gap)))
-
-    # --- for daemons ------------------------------------------------------------------------------
-
-    def requested(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
-        """The group, first seq and count that a client's request became, or will, if it was taken:
-        also one that waits for the site, whose session may be gone."""
-        return self.outgoing.asked.get((client, number)) or self.store.request(client, number)
-
-    def answered(self, client: bytes, number: int) -> None:
-        """The client will not repeat requests up to this one."""
-        self._answered.append((client, number))
+async def open_site(
+    cluster: Cluster,
+    site: SiteName,
+    directory: Path,
+    *,
+    embedded: bool,
+    address: str = "",
+    hooks: StateHooks | None = None,
+) -> RunningSite:
+    """Start a site of the file, or one with an address, on its store in this directory."""
+    require_known(cluster, site, directory, address)
+    store = open_store(cluster, site, directory)
+    try:
+        running = RunningSite(
+            cluster,
+            site,
+            store,
+            over_tcp(cluster),
+            embedded=embedded,
+            address=address,
+            hooks=hooks,
+        )
+        await running.start()
+    except BaseException:
+        await store.close()
+        raise
+    return running

@@ -1,9 +1,9 @@
 """Receipts: how far a message has come, without any work per message.
 
-Per stage and group only the last seq that reached it is kept (stages are reached in seq order), and
-a future only for those receipts that somebody awaits. When a group is removed, what no epoch took
-is refused, and its seqs may be given again if there is such a group again: so receipts ask a
-`Voucher`, which knows what was refused since.
+Stages are reached in the order of seqs. So only the last seq is kept per stage and group, and a
+future only for receipts that somebody awaits. When a group is removed, messages that no epoch took
+are refused, and their seqs are given again if there is such a group again. So receipts ask a
+`ReceiptSource`, which knows what was refused since.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from ordercast.model.groups import Group
 STAGES = ("accepted", "ordered", "stable")
 
 
-class Progress(Protocol):
-    """Where a receipt asks: the node, or the client of a daemon."""
+class StageSource(Protocol):
+    """Where a receipt asks."""
 
     async def reached(self, stage: str, group: Group, seq: int) -> None: ...
 
 
 class Receipt(msgspec.Struct, frozen=True, eq=False):
-    """Of one message: `group` and `seq` name it, with the site it was sent from."""
+    """How far one message has come. `group` and `seq` name it, with the site it was sent from."""
 
-    _progress: Progress
+    _source: StageSource
     group: Group
     seq: int
 
@@ -38,36 +38,39 @@ class Receipt(msgspec.Struct, frozen=True, eq=False):
         return f"Receipt(group={self.group!r}, seq={self.seq})"
 
     async def accepted(self) -> None:
-        """It is durable here: a restart of this site goes on with it."""
-        await self._progress.reached("accepted", self.group, self.seq)
+        """Wait until it is durable here: a restart of this site goes on with it. Raises
+        UnknownGroup (its group was removed before it had its place), or Error (the site is closed).
+        """
+        await self._source.reached("accepted", self.group, self.seq)
 
     async def ordered(self) -> None:
-        """It has its place in the order."""
-        await self._progress.reached("ordered", self.group, self.seq)
+        """Wait until it has its place in the order. Raises as `accepted`."""
+        await self._source.reached("ordered", self.group, self.seq)
 
     async def stable(self) -> None:
-        """Every member has it durably, and all that was ordered before it."""
-        await self._progress.reached("stable", self.group, self.seq)
+        """Wait until every member has it durably, and all that was ordered before it. Raises as
+        `accepted`."""
+        await self._source.reached("stable", self.group, self.seq)
 
 
-class Voucher:
-    """The word of a node for messages sent between two refusals."""
+class ReceiptSource:
+    """Answers the receipts of messages that were sent between two refusals."""
 
     __slots__ = ("_later", "_reached", "_refused")
 
     def __init__(self, reached: "Callable[[str, Group, int], Awaitable[None]]") -> None:
         self._reached = reached
         self._refused: dict[Group, int] = {}  # the first seq, when its time was over
-        self._later: Voucher | None = None
+        self._later: ReceiptSource | None = None
 
-    def refuse(self, refused: Mapping[Group, int]) -> "Voucher":
-        """The messages from these seqs on will never be ordered; the voucher for later ones."""
+    def refuse(self, refused: Mapping[Group, int]) -> "ReceiptSource":
+        """The messages from these seqs on will never be ordered; the source for later receipts."""
         self._refused = dict(refused)
-        self._later = Voucher(self._reached)
+        self._later = ReceiptSource(self._reached)
         return self._later
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
-        at: Voucher | None = self
+        at: ReceiptSource | None = self
         while at is not None:
             if at._refused.get(group, seq + 1) <= seq:
                 raise refusal(group, seq)
@@ -86,7 +89,7 @@ class Stages:
         self._last: dict[str, dict[Group, int]] = {stage: {} for stage in STAGES}
         self._waiting: dict[tuple[str, Group], deque[tuple[int, asyncio.Future[None]]]] = {}
         self._why_not: str | None = None
-        self.doubted: dict[Group, None] = {}  # whether what is awaited was sent is not known yet
+        self.doubted: dict[Group, None] = {}  # it is not known yet whether what is awaited was sent
 
     def reached(self, stage: str, group: Group, seq: int) -> bool:
         return self._last[stage].get(group, 0) >= seq
@@ -95,7 +98,7 @@ class Stages:
         return self._last[stage].get(group, 0)
 
     def restored(self, group: Group, seq: int) -> None:
-        """What earlier runs of this site accepted and had stable."""
+        """Messages of earlier runs up to this seq have reached all stages."""
         for stage in STAGES:
             self._last[stage][group] = seq
 
@@ -122,7 +125,7 @@ class Stages:
             raise
 
     def update(self, receipts: Sequence[CoreReceipt]) -> bool:
-        """Take the core's receipts; whether some message has become stable, or never will."""
+        """Take the core's receipts. True: some message has become stable, or never will."""
         stable = False
         for receipt in receipts:
             stage, group = receipt.stage, receipt.group
@@ -142,7 +145,7 @@ class Stages:
         return stable
 
     def refuse(self, group: Group, first: int) -> None:
-        """What was sent to the group from this seq on will never be ordered."""
+        """Messages to the group from this seq on will never be ordered."""
         for stage in STAGES:
             last = self._last[stage]
             if last.get(group, 0) >= first:

@@ -1,4 +1,4 @@
-"""The file of a replica's snapshot: whole or not there, whenever the process or machine stops.
+"""The file of a snapshot: whole or not there, whenever the process or the machine stops.
 
     ordercast snapshot 1
     {"cluster": …, "site": …, "group": …, "position": …, "bytes": …, "sha256": …}
@@ -24,7 +24,7 @@ _FIRST_LINE = b"ordercast snapshot 1\n"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`state` is what the group's commands up to the site's `position` have made."""
+    """`state`: after all messages of the group up to the site's `position`."""
 
     cluster: str
     site: Site

@@ -2,49 +2,47 @@
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.observation import holders, untold
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
-
-if TYPE_CHECKING:
-    from ordercast.net.site.node import Node
+from ordercast.net.site.running import RunningSite
 
 _NOT_THERE = ("no majority", "excluded", "returning")
 _UNFED = "no manager has been heard lately"
 
 
-def status_of(node: "Node") -> dict[str, Any]:
+def status_of(site: RunningSite) -> dict[str, Any]:
     """Plain data; see docs/operations.md for every field."""
-    core, stream, cluster = node.core, node.stream, node.cluster
+    core, stream, cluster = site.core, site.stream, site.cluster
     own, limits, layout = core.window, core.options.limits, core.layout
-    home = layout.home(node.site)
+    home = layout.home(site.site)
     return {
-        "site": node.site,
+        "site": site.site,
         "cluster": cluster.name,
-        "boot": node.boot,
-        "incarnation": node.incarnation,
-        "admitted": node.admitted,
+        "boot": site.boot,
+        "incarnation": site.incarnation,
+        "admitted": site.admitted,
         "epoch": 0 if home is None else home.epoch,
         "protocol": cluster.protocol if home is None else home.protocol,
         "deliver": cluster.deliver,
         "on_failure": cluster.on_failure,
         "durability": cluster.durability,
-        "standing": node.standing.state(),
-        "why_not": node.standing.why_not(),
+        "standing": site.presence.state(),
+        "why_not": site.presence.why_not(),
         "attempt": stream.attempt,
         "rolled_back": stream.rolled_back(),
         "position": stream.delivered,
         "logged": core.logged,
-        "settled": node.settled(),
+        "settled": site.settled(),
         "confirmed": stream.confirmed,
         "lag": stream.lag,
         "window": {
-            "messages": own.unstable + node.outgoing.waiting_messages,
-            "bytes": own.unstable_bytes + node.outgoing.waiting_bytes,
+            "messages": own.unstable + core.admission.messages,
+            "bytes": own.unstable_bytes + core.admission.bytes,
             "limit_messages": limits.window_messages,
             "limit_bytes": limits.window_bytes,
             "held_by": held_by(core),
@@ -53,36 +51,36 @@ def status_of(node: "Node") -> dict[str, Any]:
         "epochs": epochs_told(layout),
         "records": layout.count,
         "voters": list(layout.voters),
-        "manager": manager_of(core) if node.standing.in_majority else None,
+        "manager": manager_of(core) if site.presence.in_majority else None,
         "changes": changes_told(core),
         **absences_told(layout),
         "suspects": core.manager.suspects(time.monotonic_ns()),
         "queues": _queues(core),
-        "links": [asdict(link) for link in node.transport.links()],
-        "dissemination": _dissemination(node),
+        "links": [asdict(link) for link in site.transport.links()],
+        "dissemination": _dissemination(site),
         "store": {
-            "path": str(getattr(node.store, "path", "")),
-            "bytes": node.store.bytes(),
-            "failed": _failure(node),
+            "path": str(getattr(site.store, "path", "")),
+            "bytes": site.store.bytes(),
+            "failed": _failure(site),
         },
-        "quiet": core.quiet() and not node.outgoing.waiting_messages,
-        "holds_others": stream.holding or _failure(node) is not None,
-        "uptime_s": round((time.time_ns() - node.started_ns) / 1e9, 3),
+        "quiet": site.quiet(),
+        "holds_others": stream.holding or _failure(site) is not None,
+        "uptime_s": round((time.time_ns() - site.started_ns) / 1e9, 3),
     }
 
 
 def manager_of(core: Member) -> str | None:
-    """The site that led the voters when one was last heard of."""
+    """The manager that was heard last."""
     return core.name if core.manager.leads else core.manager_at
 
 
 def held_by(core: Member) -> list[str]:
-    """Whose silence keeps this site's own messages from being stable."""
+    """The sites that this site's own messages wait for, to be stable."""
     return sorted({site for engine in core.engines.values() for site in holders(engine)})
 
 
 def stability_told(core: Member) -> dict[str, Any]:
-    """How tracking gets on in the site's own domain."""
+    """What the stability tracker of the site's own domain measures."""
     home = core.layout.home(core.name)
     found: dict[str, Any] = {"tracker": core.options.stability}
     if home is None:
@@ -104,7 +102,7 @@ def stability_told(core: Member) -> dict[str, Any]:
 
 
 def _queues(core: Member) -> list[dict[str, Any]]:
-    """Of the site's own domain as they are; of another, to which it sends, with its epoch."""
+    """The queues of the site's domain; those of a domain that it only sends to name the epoch."""
     home = core.layout.home(core.name)
     found: list[dict[str, Any]] = []
     for epoch, engine in core.engines.items():
@@ -116,18 +114,18 @@ def _queues(core: Member) -> list[dict[str, Any]]:
     return found
 
 
-def _dissemination(node: "Node") -> dict[str, Any]:
-    transport = node.transport
+def _dissemination(site: RunningSite) -> dict[str, Any]:
+    transport = site.transport
     return transport.status() if isinstance(transport, CombinedTransport) else {"chosen": UNICAST}
 
 
-def _failure(node: "Node") -> str | None:
-    failed = node.store.failed
+def _failure(site: RunningSite) -> str | None:
+    failed = site.store.failed
     return None if failed is None else " ".join(str(failed).split())
 
 
 def troubles(status: dict[str, Any]) -> list[str]:
-    """Why the site is not healthy; empty when it is. It goes on without those that are excluded."""
+    """Why the site is not healthy; empty when it is. Links to excluded sites do not count."""
     found = []
     if status["store"]["failed"]:
         found.append(f"store: {status['store']['failed']}")

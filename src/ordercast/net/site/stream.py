@@ -1,31 +1,36 @@
 """From the site's deliveries to the application's `async for`: readers, lag, what is shed.
 
 Recent batches are kept in memory; a reader that is further behind reads the store. Each reader has
-its own cursor. The slowest one, or before there is any the last confirmed position, is how far the
-application has come: its lag behind what is delivered is bounded. At the bound a slow application
+its own cursor. The slowest reader shows how far the application has come; without any reader the
+last confirmed position does. The lag of the application is bounded. At the bound a slow application
 holds the site up (`wait`), or batches are shed: the application finds a gap in their place.
 
 One future wakes a reader for all that a turn of the loop delivered, never one per message. An epoch
-that opened stands between two positions, and takes none itself; so does a rollback, behind which
-positions are given again.
+that opened stands between two positions and takes none itself. So does a rollback; the positions
+after it are given again.
+
+Readers are no async generators: those end when an `anext` is cancelled (a timeout), or lose their
+place. Here a cancelled `anext` has taken nothing, and the next one goes on with the same item.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import NamedTuple, Protocol, TypeAlias
+from operator import length_hint
+from typing import Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from ordercast.core.epochs.records import EpochOpened as EpochOpened
 from ordercast.core.epochs.returning import Rollback as Rollback
 from ordercast.model.errors import ConfigError, Error
-from ordercast.model.messages import DeliveredBatch, Delivery
+from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
 from ordercast.net.site.gaps import Gap as Gap
 from ordercast.net.site.gaps import GapBatch as GapBatch
 from ordercast.net.site.gaps import without_body
-from ordercast.net.site.pieces import is_above, is_of, merged, size_of
-from ordercast.net.site.readers import Batches, Cursor, Deliveries
 from ordercast.net.store.events import OpenedEpochs, RollbackLog
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
@@ -37,6 +42,8 @@ StreamItem: TypeAlias = Delivery | Gap | EpochOpened | Rollback
 StreamBatch: TypeAlias = DeliveredBatch | GapBatch | EpochOpened | Rollback
 _Kept: TypeAlias = DeliveredBatch | GapBatch
 
+I = TypeVar("I")  # noqa: E741 - of items
+
 
 class Log(Protocol):
     """Where earlier deliveries can be read again."""
@@ -45,11 +52,44 @@ class Log(Protocol):
 
 
 class Lag(NamedTuple):
-    """When the application is too far behind; `shed`: then drop for it, do not wait."""
+    """How far the application may be behind; `shed`: beyond that, drop batches and do not wait."""
 
     messages: int
     size: int
     shed: bool
+
+
+class Cursor:
+    """How far a reader has come: up to `last`, without what is left of `items`. This is worked out
+    when somebody asks: once per turn of the loop, while reading is once per message. `epoch` and
+    `attempt`: the last opening and the last rollback that the reader knows of."""
+
+    __slots__ = ("_entered", "attempt", "epoch", "items", "last", "waiter")
+
+    def __init__(self, read: int, epoch: int = 0, attempt: int = 1) -> None:
+        self._entered = read
+        self.last = read
+        self.epoch = epoch
+        self.attempt = attempt
+        self.items: Iterator[Delivery | Gap] = iter(())
+        self.waiter: asyncio.Future[None] | None = None
+
+    @property
+    def read(self) -> int:
+        """The last position handed over, or the one before the first to be."""
+        return self.last - length_hint(self.items)
+
+    @property
+    def handed(self) -> int:
+        """The same, or 0 before anything was handed over."""
+        read = self.read
+        return read if read > self._entered else 0
+
+    def roll_back(self, rolled: Rollback) -> None:
+        """The reader was told that the positions after this one are given again."""
+        self.items = iter(())
+        self.last = rolled.position
+        self.attempt = rolled.attempt
 
 
 class Stream:
@@ -81,7 +121,7 @@ class Stream:
         self.holding = False
         self._hold = hold
         self._shed = shed
-        self._restored = restored  # in the log at the start: maybe seen before, so never shed now
+        self._restored = restored  # the end of the log at the start: maybe seen, so never shed
         self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
         self._openings = OpenedEpochs(opened)
         self._rollbacks = RollbackLog(rolled)
@@ -128,7 +168,7 @@ class Stream:
             self._bytes += size
             self._messages += count
         if self.log is not None or not self._readers:
-            self._trim()  # a reader does that by itself when it asks for more
+            self._trim()  # otherwise a reader does it when it asks for more
         for reader in self._readers:
             waiter = reader.waiter
             if waiter is not None and not waiter.done():
@@ -138,7 +178,7 @@ class Stream:
             self._hold(True)
 
     def _roll_back(self, rolled: Rollback) -> None:
-        """Readers notice by themselves: what they were given, and hold, they may still read."""
+        """Readers notice by themselves. They may still read the batches that they hold."""
         if self.rolling:
             self.rolling.popleft()
         if not self._rollbacks.add(rolled):
@@ -152,7 +192,7 @@ class Stream:
         while self._recent and self._recent[-1].position > position:
             gone = self._recent.pop()
             self._recent_messages -= gone.count
-            self._recent_bytes -= size_of(gone)
+            self._recent_bytes -= _size_of(gone)
         for gone_at in [at for at in self._gaps if at > position]:
             del self._gaps[gone_at]
 
@@ -168,8 +208,8 @@ class Stream:
         return self._openings.of(epoch)
 
     def _trim(self) -> None:
-        """Drop from memory what the store has, or, where there is none, what has been read; the
-        oldest, where nobody has read for long and nobody is waited for."""
+        """Drop batches from memory: those that the store has, or, without a store, those that were
+        read. Where nobody reads and nobody is waited for, drop the oldest."""
         recent = self._recent
         if self.log is None and self._counts():
             read = self.progress() if recent else 0
@@ -185,7 +225,7 @@ class Stream:
         gone = self._recent.popleft()
         self._dropped = gone.last
         self._recent_messages -= gone.count
-        self._recent_bytes -= size_of(gone)
+        self._recent_bytes -= _size_of(gone)
 
     # --- lag --------------------------------------------------------------------------------------
 
@@ -209,20 +249,21 @@ class Stream:
 
     @property
     def heard(self) -> int:
-        """The attempt that the application knows of: of its slowest reader, or of the last one."""
+        """The attempt that the application knows of: its slowest reader's, or the last reader's."""
         return min((reader.attempt for reader in self._readers), default=self._told)
 
     def application_at(self) -> tuple[int, int]:
-        """What the application was handed last, of what still stands, and the attempt."""
+        """The last position that the application was handed and that stands, and the attempt."""
         limit = self._rollbacks.limit(self.heard)
         return (self.handed if limit is None else min(self.handed, limit)), self.attempt
 
     @property
     def lag(self) -> int:
-        return max(0, self.delivered - self.progress())  # one may be beyond, until it is told
+        # A reader may be beyond the end until it is told of a rollback.
+        return max(0, self.delivered - self.progress())
 
     def _counts(self) -> bool:
-        """Not with a daemon that nobody reads: its store, if it has one, keeps everything."""
+        """Whether lag matters. Not in a daemon that nobody reads: its store keeps everything."""
         return bool(self._readers) or self.embedded
 
     def _too_far(self) -> bool:
@@ -247,8 +288,8 @@ class Stream:
     # --- to the application -----------------------------------------------------------------------
 
     def confirm(self, position: int, attempt: int | None = None) -> bool:
-        """Whether that is news. Of what was taken back since the application saw it, in `attempt`
-        or as far as its readers have come, nothing is confirmed."""
+        """Whether this confirms anything new. Deliveries that were taken back since the application
+        saw them, in `attempt` or as far as its readers know, are not confirmed."""
         attempt = self.heard if attempt is None else attempt
         limit = self._rollbacks.limit(attempt)
         for cut in (*self.rolling, *(() if limit is None else (limit,))):
@@ -268,23 +309,24 @@ class Stream:
         self.advanced()
         return True
 
-    def batches(self, start: int | None, attempt: int | None = None) -> Batches:
+    def batches(self, start: int | None, attempt: int | None = None) -> "Batches":
         """From position `start`, or behind the last confirmed; without end."""
         return Batches(self, start, attempt)
 
-    def deliveries(self, start: int | None, attempt: int | None = None) -> Deliveries:
+    def deliveries(self, start: int | None, attempt: int | None = None) -> "Deliveries":
         return Deliveries(self, start, attempt)
 
     def enter(self, start: int | None, attempt: int | None = None) -> Cursor:
         cursor = self.cursor(start, attempt)
         self._readers.append(cursor)
         self._loop = asyncio.get_running_loop()
-        self.advanced()  # it may begin at the end, where nobody had come
+        self.advanced()  # it may begin further on than the application had come
         return cursor
 
     def cursor(self, start: int | None, attempt: int | None = None) -> Cursor:
-        """A place in the stream; nobody waits for who has it and did not `enter`. `attempt`: that
-        of what the reader had before; else it is taken to know what stands there now."""
+        """A place in the stream. A cursor that was made but never entered holds nobody back.
+        `attempt`: of the last delivery that the reader had; without it, the reader is taken to know
+        of all rollbacks."""
         read = self._begin(start)
         known = self._rollbacks.seen_by(read) if attempt is None else attempt
         if start is None:
@@ -292,7 +334,7 @@ class Stream:
         return Cursor(read, self._openings.seen_by(read), known)
 
     def leave(self, cursor: Cursor) -> None:
-        """Nobody waits for it any more; it may have been the slowest."""
+        """The reader is gone, and holds nobody back any more; it may have been the slowest."""
         if cursor in self._readers:
             self._readers.remove(cursor)
             self._handed = max(self._handed, cursor.handed)
@@ -300,7 +342,7 @@ class Stream:
             self.advanced()
 
     def leave_soon(self, cursor: Cursor) -> None:
-        """The same from any thread: a forgotten reader is found by the garbage collector."""
+        """The same from any thread: the garbage collector finds forgotten readers."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.leave, cursor)
 
@@ -310,7 +352,7 @@ class Stream:
             if start < 1:
                 raise ConfigError(f"start: {start} is too small (positions begin at 1)")
             return start - 1
-        if self.log is None:  # a reader that began further on has skipped what is dropped
+        if self.log is None:  # what is dropped was read, or skipped by a reader further on
             return max(self.confirmed, self.handed, self._dropped)
         return self.confirmed
 
@@ -329,12 +371,12 @@ class Stream:
                 found = self._from_memory(read)
                 if news or not found:
                     found = found or await self._from_log(read + 1)
-                    found = list(takewhile(partial(is_of, reader.attempt), found))
+                    found = list(takewhile(partial(_is_of, reader.attempt), found))
                 if found:
                     if reader.epoch == self._openings.last:  # the common case
                         return found
                     openings = self._openings.after(reader.epoch, read)
-                    return merged(found, openings) if openings else found
+                    return _merged(found, openings) if openings else found
             elif openings := self._pending(reader):
                 return openings
             if rollbacks.due(reader.attempt, read) is not None:
@@ -352,7 +394,7 @@ class Stream:
         recent = self._recent
         if recent and recent[0].position == read + 1:
             return list(recent)  # the common case
-        found = list(takewhile(partial(is_above, read), reversed(recent)))
+        found = list(takewhile(partial(_is_above, read), reversed(recent)))
         if found and found[-1].position <= read + 1:
             found.reverse()
             return found
@@ -387,3 +429,174 @@ class Stream:
         for reader in self._readers:
             if reader.waiter is not None and not reader.waiter.done():
                 reader.waiter.set_result(None)
+
+
+class StreamReader(ABC, Generic[I]):
+    """A reader. If it lags, it holds the site up, from its first `anext` until it is closed."""
+
+    def __init__(self, stream: Stream, start: int | None, attempt: int | None = None) -> None:
+        self._stream = stream
+        self._start = start
+        self._attempt = attempt
+        self._cursor: Cursor | None = None
+        self._batches: Iterator[DeliveredBatch | GapBatch | EpochOpened | Rollback] = iter(())
+        self._busy = False
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    async def __anext__(self) -> I:
+        """The next item."""
+
+    async def _refill(self) -> Cursor:
+        """Fetch more batches. Only this reader moves its cursor."""
+        if self._closed:
+            raise StopAsyncIteration
+        if self._busy:
+            raise Error("one reader is waited for twice at a time; open another one")
+        stream = self._stream
+        if self._cursor is None:
+            self._cursor = stream.enter(self._start, self._attempt)
+        else:
+            stream.advanced()
+        self._busy = True
+        try:
+            self._batches = iter(await stream.after(self._cursor))
+        finally:
+            self._busy = False
+        return self._cursor
+
+    async def _arrive(self, opened: EpochOpened) -> EpochOpened:
+        """The application has everything before the epoch: here its state is given or taken."""
+        assert self._cursor is not None
+        if self._stream.on_opened is not None:
+            rest, self._batches = self._batches, iter(())  # a cancelled wait comes here again
+            await self._stream.on_opened(opened)
+            self._batches = rest
+        self._cursor.epoch = opened.epoch
+        return opened
+
+    def _rolled(self, rolled: Rollback) -> Rollback:
+        assert self._cursor is not None
+        self._cursor.roll_back(rolled)
+        return rolled
+
+    async def aclose(self) -> None:
+        """Stop reading: nobody waits for this reader any more. Raises nothing."""
+        self._closed = True
+        self._batches = iter(())
+        if self._cursor is not None:
+            self._stream.leave(self._cursor)
+
+    def __del__(self) -> None:
+        if self._cursor is not None:
+            self._stream.leave_soon(self._cursor)
+
+
+class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
+    """What `Node.deliveries` iterates over: one message at a time. A reader that stops within a
+    batch has had no more of it."""
+
+    def __init__(self, stream: Stream, start: int | None, attempt: int | None = None) -> None:
+        super().__init__(stream, start, attempt)
+        self._items: Iterator[Delivery | Gap] = iter(())
+
+    async def __anext__(self) -> Delivery | Gap | EpochOpened | Rollback:
+        for item in self._items:
+            return item
+        while True:
+            for batch in self._batches:
+                if isinstance(batch, EpochOpened):
+                    return await self._arrive(batch)
+                if isinstance(batch, Rollback):
+                    return self._rolled(batch)
+                return self._first(batch)
+            await self._refill()
+
+    def ready(self) -> Iterator[Delivery | Gap]:
+        """The rest of the batch that was begun, without a way through the event loop. What is taken
+        from it counts as read. Raises nothing."""
+        return self._items
+
+    def _first(self, batch: DeliveredBatch | GapBatch) -> Delivery | Gap:
+        cursor = self._cursor
+        assert cursor is not None
+        items: Sequence[Delivery | Gap] = batch.deliveries()
+        if batch.position <= cursor.last:  # all before it was handed over
+            items = items[cursor.last + 1 - batch.position :]
+        self._items = cursor.items = iter(items)
+        cursor.last = batch.last
+        return next(self._items)
+
+    async def aclose(self) -> None:
+        """Stop reading: nobody waits for this reader any more. Raises nothing."""
+        self._items = iter(())
+        await super().aclose()
+
+
+class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
+    """What `Node.batches` iterates over."""
+
+    async def __anext__(self) -> DeliveredBatch | GapBatch | EpochOpened | Rollback:
+        cursor = self._cursor
+        while True:
+            for batch in self._batches:
+                assert cursor is not None
+                if isinstance(batch, EpochOpened):
+                    return await self._arrive(batch)
+                if isinstance(batch, Rollback):
+                    return self._rolled(batch)
+                handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
+                cursor.last = batch.last
+                return handed
+            cursor = await self._refill()
+
+
+def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | GapBatch:
+    """The part of a batch from a position on; the reader has, or did not ask for, the rest."""
+    skipped = position - batch.position
+    if isinstance(batch, GapBatch):
+        return replace(
+            batch, position=position, seq=batch.seq + skipped, count=batch.count - skipped
+        )
+    placed = batch.placed
+    whole = placed.batch
+    rest = replace(
+        whole,
+        seq=whole.seq + skipped,
+        count=whole.count - skipped,
+        body=pack_payloads(batch.payloads[skipped:]),
+    )
+    return DeliveredBatch(
+        position,
+        batch.epoch,
+        replace(placed, number=placed.number + skipped, batch=rest),
+        batch.attempt,
+    )
+
+
+def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[_Kept | EpochOpened]:
+    """Put each opening at its place between two batches; no batch is of two epochs."""
+    merged: list[_Kept | EpochOpened] = []
+    for batch in batches:
+        while openings and openings[0].position < batch.position:
+            merged.append(openings.pop(0))
+        merged.append(batch)
+    last = batches[-1].last
+    merged.extend(takewhile(lambda opened: opened.position <= last, openings))
+    return merged
+
+
+def _is_of(attempt: int, batch: _Kept) -> bool:
+    """Whether a reader at this attempt may have the batch: before later ones comes a rollback."""
+    return isinstance(batch, GapBatch) or batch.attempt <= attempt
+
+
+def _is_above(position: int, batch: _Kept) -> bool:
+    return batch.last > position
+
+
+def _size_of(batch: _Kept) -> int:
+    return 0 if isinstance(batch, GapBatch) else len(batch.placed.batch.body)

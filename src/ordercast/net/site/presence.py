@@ -1,8 +1,8 @@
-"""Whether a site takes messages of its application now, and what its callers get where it does not.
+"""Whether this site is present in its groups, as callers and operators are told it.
 
-Under `exclude` a site takes nothing while it is absent from its groups, before the voters know its
-store, and after a restart until the next epoch opens. All of this passes where a majority of the
-voters answers: so callers wait. Who has heard of no majority for long raises `NotInMajority`.
+Under `exclude` a site accepts nothing while it is absent from its groups, before the voters know
+its store, and after a restart until the next epoch opens. All of this ends when a majority of the
+voters answers: so callers wait. They give up (`NotInMajority`) when none was heard of for long.
 """
 
 import json
@@ -17,8 +17,8 @@ PATIENCE = 10  # times the timeout of a silent site
 _LEAST = 3_000_000_000  # nanoseconds: processes that start together are not there together
 
 
-class Standing:
-    """`fed_at` tells when a manager was last heard; one has a majority behind it, or steps down."""
+class Presence:
+    """`fed_at` tells when a manager was last heard. A manager has a majority, or steps down."""
 
     def __init__(self, core: Member, fed_at: Callable[[], int]) -> None:
         self._core = core
@@ -32,24 +32,18 @@ class Standing:
         return self._core.flush.excludes
 
     def takes(self) -> bool:
-        return not self.excludes or self._closed() is None
-
-    def open(self) -> bool:
-        """The same for a caller that can wait; NotInMajority where waiting is given up."""
-        if not self.excludes:
-            return True
-        if self.hopeless:
-            raise NotInMajority(self._lonely())
-        return self._closed() is None
+        """Whether the site accepts messages now."""
+        return self._core.admission.open()
 
     def why_not(self) -> str | None:
-        """Why nothing is taken now."""
+        """Why the site accepts nothing now."""
         if not self.excludes:
             return None
         return self._lonely() if self.hopeless else self._closed()
 
     @property
     def hopeless(self) -> bool:
+        """Whether callers wait no longer: no majority was heard of for too long."""
         return self.excludes and self._alone() > self._patience
 
     @property

@@ -1,4 +1,4 @@
-"""What the verbs share that ask a running cluster for a change: through which site, for how long.
+"""Requests to a running cluster: for a site's status, or for a change, and through which site.
 
 A change is done (0), not done in time (1, with what it waits for), or refused (2, in one line).
 """
@@ -23,7 +23,7 @@ PATIENCE_S = 30.0
 ANSWER_S = 2.0
 
 
-def asking_arguments(parser: argparse.ArgumentParser) -> None:
+def request_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--via", metavar="SITE", help="ask this running site (default: one that answers here)"
     )
@@ -60,7 +60,7 @@ def site_to_ask(cluster: "Cluster", directory: Path, via: str | None) -> str:
 
 
 def any_site(cluster: "Cluster", directory: Path, prefer: Sequence[str] = ()) -> str:
-    """One that runs here; a preferred one if there is."""
+    """A site that runs here, a preferred one if there is one."""
     found = site_that_answers(cluster, directory, prefer)
     if found is None:
         raise ConfigError(
@@ -91,34 +91,34 @@ async def status_of(cluster: "Cluster", site: str, directory: Path) -> dict[str,
         asyncio.timeout(ANSWER_S),
         connect(cluster, site, directory, start_s=ANSWER_S, flush_s=0.1) as client,
     ):
-        return {**await client.status(), "sites": list(client.targets.sites)}
+        return {**await client.status(), "sites": list(client.sites)}
 
 
-async def managers_word(
+async def with_managers_view(
     cluster: "Cluster", directory: Path, status: dict[str, Any]
 ) -> dict[str, Any]:
-    """The status with what only the manager knows: who has not closed, who is suspected. As it is,
-    where the manager runs elsewhere."""
+    """The status with what only the manager knows: who has not closed an epoch, who is suspected.
+    Unchanged where the manager runs elsewhere."""
     manager = status["manager"]
     if manager is None or manager == status["site"]:
         return status
     try:
-        asked = await status_of(cluster, manager, directory)
+        view = await status_of(cluster, manager, directory)
     except (Error, TimeoutError):
         return status
-    known = {change["change"]: change["waits_for"] for change in asked["changes"]}
+    known = {change["change"]: change["waits_for"] for change in view["changes"]}
     changes = [
         {**change, "waits_for": known.get(change["change"], change["waits_for"])}
         for change in status["changes"]
     ]
-    return {**status, "changes": changes, "suspects": asked["suspects"]}
+    return {**status, "changes": changes, "suspects": view["suspects"]}
 
 
 # --- a change -------------------------------------------------------------------------------------
 
 
 @dataclass
-class _Asked:
+class _Outcome:
     done: bool = False
     manager: str | None = None
     epochs: list[int] = field(default_factory=list)
@@ -126,7 +126,7 @@ class _Asked:
     why: str = ""
 
 
-def ask_for(
+def request_change(
     args: argparse.Namespace, cluster: "Cluster", directory: Path, edits: Sequence["Edit"]
 ) -> int:
     """Ask for one change of all the edits, wait for it, and print what became of it."""
@@ -136,86 +136,86 @@ def ask_for(
     via = site_to_ask(cluster, directory, args.via)
     name = new_change_name()
     begun = time.monotonic()
-    asked = asyncio.run(_ask_for(cluster, directory, via, args.timeout, name, edits))
+    outcome = asyncio.run(_request(cluster, directory, via, args.timeout, name, edits))
     took = time.monotonic() - begun
-    told = [edit_told(edit) for edit in edits]
+    words = [edit_told(edit) for edit in edits]
     if args.json:
         print_json(
             {
                 "cluster": cluster.name,
                 "change": name,
-                "edits": told,
+                "edits": words,
                 "via": via,
-                "done": asked.done,
-                "manager": asked.manager,
-                "epochs": asked.epochs,
-                "waits_for": asked.waits_for,
-                "why": asked.why,
+                "done": outcome.done,
+                "manager": outcome.manager,
+                "epochs": outcome.epochs,
+                "waits_for": outcome.waits_for,
+                "why": outcome.why,
                 "seconds": round(took, 6),
             }
         )
-    elif asked.done:
-        print(f"done in {took:.3f} s: {'; '.join(told)}")
-    if not asked.done:
+    elif outcome.done:
+        print(f"done in {took:.3f} s: {'; '.join(words)}")
+    if not outcome.done:
         complain(
-            f"not done after {took:.1f} s: {asked.why}; it may still be done:"
+            f"not done after {took:.1f} s: {outcome.why}; it may still be done:"
             f" 'ordercast epoch {cluster.source}'"
         )
-    return GOOD if asked.done else INCOMPLETE
+    return GOOD if outcome.done else INCOMPLETE
 
 
-async def _ask_for(
+async def _request(
     cluster: "Cluster",
     directory: Path,
     via: str,
     patience_s: float,
     name: str,
     edits: Sequence["Edit"],
-) -> _Asked:
+) -> _Outcome:
     from ordercast.net.client.client import connect
 
-    asked = _Asked()
+    outcome = _Outcome()
     try:
         async with connect(
             cluster, via, directory, start_s=patience_s, patience_s=patience_s, flush_s=0.1
         ) as client:
             try:
                 await asyncio.wait_for(client.change(*edits, name=name), patience_s)
-                asked.done = True
+                outcome.done = True
             except TimeoutError:
-                await _find_out(asked, client, cluster, directory, name)
+                await _find_out(outcome, client, cluster, directory, name)
             else:
                 async with asyncio.timeout(ANSWER_S):
                     status = await client.status()
-                asked.manager = status["manager"]
-                asked.epochs = [epoch["epoch"] for epoch in status["epochs"]]
+                outcome.manager = status["manager"]
+                outcome.epochs = [epoch["epoch"] for epoch in status["epochs"]]
     except ConfigError:
         raise
     except (Error, TimeoutError) as error:
-        asked.why = str(error) or f"site {via} does not answer"
-    return asked
+        outcome.why = str(error) or f"site {via} does not answer"
+    return outcome
 
 
 async def _find_out(
-    asked: _Asked, client: "Client", cluster: "Cluster", directory: Path, name: str
+    outcome: _Outcome, client: "Client", cluster: "Cluster", directory: Path, name: str
 ) -> None:
-    """What a change waits for, as far as this machine can know."""
+    """Say what a change waits for, as far as this machine can know."""
     async with asyncio.timeout(ANSWER_S):
         status = await client.status()
-    status = await managers_word(cluster, directory, status)
-    asked.manager = manager = status["manager"]
-    asked.epochs = [epoch["epoch"] for epoch in status["epochs"]]
+    status = await with_managers_view(cluster, directory, status)
+    outcome.manager = manager = status["manager"]
+    outcome.epochs = [epoch["epoch"] for epoch in status["epochs"]]
     under_way = {change["change"]: change for change in status["changes"]}
     mine = under_way.get(name)
     if mine is not None:
         closes = "epochs" if len(mine["closes"]) > 1 else "epoch"
         numbers = ", ".join(map(str, mine["closes"]))
-        asked.waits_for = mine["waits_for"] or []
-        who = ", ".join(asked.waits_for) or f"sites that the manager ({manager}) knows"
-        asked.why = f"{closes} {numbers} must be closed by {who}" if numbers else "it has begun"
+        outcome.waits_for = mine["waits_for"] or []
+        who = ", ".join(outcome.waits_for) or f"sites that the manager ({manager}) knows"
+        outcome.why = f"{closes} {numbers} must be closed by {who}" if numbers else "it has begun"
     elif under_way:
         others = "; ".join(", ".join(change["edits"]) for change in under_way.values())
-        asked.why = f"another change is under way ({others})"
+        outcome.why = f"another change is under way ({others})"
     else:
         voters = ", ".join(status["voters"])
-        asked.why = f"no manager has taken it: a majority of the voters ({voters}) must run"
+        outcome.why = f"no manager has taken it: a majority of the voters ({voters}) must run"

@@ -1,6 +1,6 @@
-"""The transport's peers follow the layout: sites that were added are met, retired ones parted with.
+"""The transport's peers, which follow the layout: added sites are met, retired ones parted with.
 
-A retired site is kept as a peer for a while: the manager has to tell it that it is retired.
+A retired site stays a peer for a while: the manager has to tell it that it is retired.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ _log = logging.getLogger("ordercast.net.node")
 PART_S = 3.0
 
 
-class Meeting:
-    """`peers`: whom the transport was made with."""
+class PeerList:
+    """`peers`: those that the transport was made with."""
 
     def __init__(
         self, site: Site, transport: AnyTransport, peers: Mapping[Site, object], layout: Layout

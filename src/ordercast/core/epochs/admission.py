@@ -1,0 +1,518 @@
+"""Room and seqs for this site's own messages: asked for once, when the application sends.
+
+A reservation is a batch whose messages have their seqs and their room in the window. Reservations
+stand in one queue, in the order in which they were made. `hand_over` accepts them in that order at
+the end of the burst, and asks for neither room nor seq again (docs/core.md, "Admission").
+
+Small messages to one group gather in one reservation of up to `BATCH_BYTES`. In causal order a
+message to another group ends it: the order of sending is then the order of accepting.
+
+A sender that finds no room may stand in line. The first in line is given room as soon as there is
+enough for it, and nobody overtakes it: so a large batch does not wait for ever behind small ones.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from ordercast.core.batches import PER_MESSAGE, batch_bytes, require_message
+from ordercast.core.epochs.layout import Domain, Layout
+from ordercast.core.epochs.window import Window
+from ordercast.model.errors import Error, NotInMajority, WindowFull
+from ordercast.model.groups import Group, Site
+from ordercast.model.implicit import implicit_group
+from ordercast.model.messages import Requests, pack_payloads
+from ordercast.model.options import Options
+
+BATCH_BYTES = 65_536  # of payloads that gather
+
+RequestName: TypeAlias = tuple[bytes, int]
+"""A client's id and the number it gave to what it sends: the same one is taken once."""
+
+SeqRange: TypeAlias = tuple[Group, int, int]
+"""The group, first seq and count of a batch."""
+
+AdmittedRequest: TypeAlias = tuple[bytes, int, Group, int, int]
+"""A request, and the group, first seq and count that it became."""
+
+
+class Reservation:
+    """A batch with its seqs and its room, not accepted yet; more messages may still join it."""
+
+    __slots__ = ("group", "members", "payloads", "request", "seq", "size")
+
+    def __init__(
+        self,
+        group: Group,
+        members: tuple[Site, ...],
+        seq: int,
+        payloads: list[bytes],
+        size: int,
+        request: RequestName | None = None,
+    ) -> None:
+        self.group = group
+        self.members = members  # of an implicit group
+        self.seq = seq  # of the first message
+        self.payloads = payloads
+        self.size = size
+        self.request = request
+
+    def body(self) -> bytes:
+        return pack_payloads(self.payloads)
+
+    def requests(self) -> Requests | None:
+        """The client's request that the batch is, as the batch tells it."""
+        if self.request is None:
+            return None
+        client, number = self.request
+        return Requests(client, ((number, len(self.payloads)),))
+
+
+class _Packed(Reservation):
+    """A batch that nothing joins any more: its size is known exactly."""
+
+    __slots__ = ("_body",)
+
+    def __init__(
+        self,
+        group: Group,
+        members: tuple[Site, ...],
+        seq: int,
+        payloads: list[bytes],
+        request: RequestName | None,
+    ) -> None:
+        self._body = pack_payloads(payloads)
+        super().__init__(group, members, seq, payloads, len(self._body), request)
+
+    def body(self) -> bytes:
+        return self._body
+
+
+class Turn:
+    """A place in line for so many messages and bytes. Once `granted`, the room is the holder's
+    until it leaves the line."""
+
+    __slots__ = ("granted", "messages", "size")
+
+    def __init__(self, messages: int, size: int) -> None:
+        self.messages = messages
+        self.size = size
+        self.granted = False
+
+
+class _Quick:
+    """Messages that join a reservation without a look at anything else: up to so many bytes and up
+    to this seq. They are counted later, all at once."""
+
+    __slots__ = ("append", "began", "group", "left", "seq", "upto")
+
+    def __init__(self, batch: Reservation, group: Group, left: int, seq: int, upto: int) -> None:
+        self.group = group  # the very string that the caller has
+        self.append: Callable[[bytes], None] = batch.payloads.append
+        self.left = self.began = left
+        self.seq = seq  # of the last message
+        self.upto = upto
+
+
+class Origin(Protocol):
+    """The member whose messages these are."""
+
+    name: Site
+    layout: Layout
+    options: Options
+    window: Window
+
+    def require_open(self) -> None:
+        """NotInMajority while the site may accept nothing."""
+
+    def domain(self, group: Group, members: Sequence[Site]) -> Domain:
+        """Where a batch goes; an Error says why it goes nowhere."""
+
+    def accept(self, now: int, batch: Reservation) -> bool:
+        """Make it this site's own batch. False: this site orders it, and has no room for that."""
+
+
+class Admission:
+    """State: the queue of reservations, the last seq reserved per group, and the line."""
+
+    def __init__(self, origin: Origin) -> None:
+        options = origin.options
+        limits = options.limits
+        self._origin = origin
+        self._window = origin.window
+        self._most_messages = limits.window_messages
+        self._most_bytes = limits.window_bytes
+        self._message_bytes = limits.message_bytes
+        self._causal = options.causal
+        self.queue: deque[Reservation] = deque()  # in the order in which they were made
+        self._filling: dict[Group, Reservation] = {}  # those that messages may join
+        self._last: dict[Group, int] = {}  # the last seq reserved, of a named group
+        self._last_listed: dict[Group, int] = {}  # and of an implicit one
+        self._lists: dict[Group, tuple[Site, ...]] = {}  # the members of those
+        self.requested: dict[RequestName, SeqRange] = {}  # clients' requests in the queue
+        self._messages = self._bytes = 0  # reserved
+        self._granted_messages = self._granted_bytes = 0  # to those in line
+        self._line: deque[Turn] = deque()
+        self._quick: _Quick | None = None
+        self._is_quick = limits.message_bytes >= BATCH_BYTES  # else every size is looked at
+        self._followed = origin.layout.lasts  # as `follow` has seen them
+        self._frozen: dict[Group, None] = {}  # groups whose members are all absent
+
+    # --- reserving --------------------------------------------------------------------------------
+
+    def join(self, group: object, payload: bytes) -> int:
+        """The seq of a message that joins the reservation of the one before it, to the very same
+        group; 0: `reserve` it."""
+        quick = self._quick
+        if quick is None or group is not quick.group or type(payload) is not bytes:
+            return 0
+        left, seq = quick.left - len(payload) - PER_MESSAGE, quick.seq + 1
+        if left < 0 or seq > quick.upto:
+            return 0
+        quick.left, quick.seq = left, seq
+        quick.append(payload)
+        return seq
+
+    def settle(self) -> None:
+        """Count the messages that have joined. The next one is looked at again."""
+        quick = self._quick
+        if quick is not None:
+            self._quick = None
+            size = quick.began - quick.left
+            self._filling[quick.group].size += size
+            self._bytes += size
+            self._messages += quick.seq - self._last[quick.group]
+            self._last[quick.group] = quick.seq
+
+    def reserve(self, group: Group, payload: bytes, *, turn: Turn | None = None) -> int:
+        """The seq of a message to a named group; 0: there is no room now, or others wait for it.
+        `turn`: the sender was granted this room in line; with 0 it goes on waiting there. Raises
+        why the message goes nowhere."""
+        self.settle()
+        if group not in self._last:
+            self._begin(self._last, group, ())
+        if type(payload) is not bytes or len(payload) > self._message_bytes:
+            payload = require_message(payload, self._message_bytes)
+        if group in self._frozen:
+            self._origin.domain(group, ())  # says why not
+        size = len(payload) + PER_MESSAGE
+        if not self._admits(1, size, turn):
+            return 0
+        seq = self._last[group] = self._last[group] + 1
+        batch = self._filling.get(group)
+        if batch is None or batch.size + size > BATCH_BYTES:
+            batch = Reservation(group, (), seq, [payload], size)
+            self.queue.append(batch)
+            if self._causal:
+                self._filling.clear()
+            self._filling[group] = batch
+        else:
+            batch.payloads.append(payload)
+            batch.size += size
+        self._messages += 1
+        self._bytes += size
+        if self._is_quick and not self._line:
+            self._quicken(batch, group, seq)
+        return seq
+
+    def _quicken(self, batch: Reservation, group: Group, seq: int) -> None:
+        """How many messages may still join this batch. The number only shrinks when a waiting
+        sender is given room, and then `settle` has ended this."""
+        unstable, unstable_bytes = self._window.unstable_both()
+        messages = self._most_messages - unstable - self._granted_messages - self._messages
+        size = self._most_bytes - unstable_bytes - self._granted_bytes - self._bytes
+        self._quick = _Quick(batch, group, min(size, BATCH_BYTES - batch.size), seq, seq + messages)
+
+    def reserve_batch(
+        self,
+        group: Group,
+        payloads: list[bytes],
+        request: RequestName | None = None,
+        *,
+        turn: Turn | None = None,
+    ) -> int:
+        """The last seq of a batch, which is ordered as one; otherwise as `reserve`."""
+        self.settle()
+        size = batch_bytes(payloads, self._message_bytes)
+        if group not in self._last:
+            self._begin(self._last, group, ())
+        if group in self._frozen:
+            self._origin.domain(group, ())  # says why not
+        return self._reserve(self._last, group, (), payloads, size, request, turn)
+
+    def reserve_listed(
+        self,
+        sites: Sequence[Site],
+        payloads: list[bytes],
+        request: RequestName | None = None,
+        *,
+        turn: Turn | None = None,
+    ) -> tuple[Group, int]:
+        """The same for listed sites: the name of their group, and the last seq."""
+        self.settle()
+        size = batch_bytes(payloads, self._message_bytes)
+        members = self._origin.layout.listed(sites)
+        group = implicit_group(members)
+        if group not in self._last_listed:
+            self._begin(self._last_listed, group, members)
+            self._lists[group] = members
+        else:
+            self._origin.domain(group, members)  # says why not
+        last = self._last_listed
+        return group, self._reserve(last, group, members, payloads, size, request, turn)
+
+    def _begin(self, last: dict[Group, int], group: Group, members: tuple[Site, ...]) -> None:
+        """The first message of this run to a group."""
+        self._origin.domain(group, members)  # says why not
+        last[group] = self._window.next_seq(group) - 1
+
+    def _reserve(
+        self,
+        last: dict[Group, int],
+        group: Group,
+        members: tuple[Site, ...],
+        payloads: list[bytes],
+        size: int,
+        request: RequestName | None,
+        turn: Turn | None,
+    ) -> int:
+        count = len(payloads)
+        if not self._admits(count, size, turn):
+            return 0
+        if self._causal:
+            self._filling.clear()
+        self._filling.pop(group, None)
+        first = last[group] + 1
+        self.queue.append(Reservation(group, members, first, payloads, size, request))
+        self._messages += count
+        self._bytes += size
+        if request is not None:
+            self.requested[request] = (group, first, count)
+        last[group] += count
+        return last[group]
+
+    def _admits(self, messages: int, size: int, turn: Turn | None) -> bool:
+        """Room, and nobody in line before; or room that was granted in line. Before `follow` has
+        looked at a new layout nothing is numbered."""
+        if turn is None:
+            return (
+                not self._line
+                and self._is_current()
+                and self.open()
+                and self._has_room(messages, size)
+            )
+        if not self._is_current():
+            self._take_back(turn)
+        return turn.granted
+
+    def _is_current(self) -> bool:
+        """Whether `follow` has looked at this layout."""
+        return self._followed is self._origin.layout.lasts
+
+    def open(self) -> bool:
+        """Whether the site accepts messages at all, as things stand."""
+        try:
+            self._origin.require_open()
+        except NotInMajority:
+            return False
+        return True
+
+    def _has_room(self, messages: int, size: int) -> bool:
+        """One batch is always let in, so that a batch larger than the window can go."""
+        unstable, unstable_bytes = self._window.unstable_both()
+        under_way = unstable + self._messages + self._granted_messages
+        if not under_way:
+            return True
+        if under_way + messages > self._most_messages:
+            return False
+        under_way_bytes = unstable_bytes + self._bytes + self._granted_bytes
+        return under_way_bytes + size <= self._most_bytes
+
+    def window_full(self) -> WindowFull:
+        unstable, unstable_bytes = self._window.unstable_both()
+        return WindowFull(
+            f"{unstable + self.messages} messages"
+            f" ({unstable_bytes + self._bytes} bytes) are accepted and not yet"
+            f" stable; the window is {self._most_messages} messages or {self._most_bytes} bytes"
+        )
+
+    # --- the line ---------------------------------------------------------------------------------
+
+    def stand_in_line(self, messages: int, size: int) -> Turn:
+        """Wait for so much room. `grant` says when it is there."""
+        self.settle()  # nobody overtakes it
+        turn = Turn(messages, size)
+        self._line.append(turn)
+        return turn
+
+    def leave_line(self, turn: Turn) -> None:
+        """The room that was granted is reserved now, or not needed any more."""
+        self._line.remove(turn)
+        self._take_back(turn)
+
+    def _take_back(self, turn: Turn) -> None:
+        if turn.granted:
+            turn.granted = False
+            self._granted_messages -= turn.messages
+            self._granted_bytes -= turn.size
+
+    def grant(self) -> list[Turn]:
+        """Those in line that have room from now on, the first ones first."""
+        granted: list[Turn] = []
+        if not self._line or not self._is_current() or not self.open():
+            return granted
+        for turn in self._line:
+            if turn.granted:
+                continue  # and about to leave
+            if not self._has_room(turn.messages, turn.size):
+                break
+            turn.granted = True
+            granted.append(turn)
+            self._granted_messages += turn.messages
+            self._granted_bytes += turn.size
+        return granted
+
+    # --- accepting --------------------------------------------------------------------------------
+
+    def hand_over(self, now: int) -> tuple[list[AdmittedRequest], bool]:
+        """Accept what is reserved: the clients' requests in it, and whether nothing is left for
+        which this site has no room to order it (ask again soon)."""
+        self.settle()
+        admitted: list[AdmittedRequest] = []
+        if not self.queue:
+            return admitted, True
+        self._filling.clear()
+        if not self._is_current() or not self.open():
+            return admitted, True  # asked again when that has changed
+        queue = self.queue
+        frozen: deque[Reservation] = deque()
+        while queue:
+            batch = queue[0]
+            try:
+                accepted = self._origin.accept(now, batch)
+            except NotInMajority:  # its members are absent: it stays, and others pass it
+                if self._causal:
+                    return admitted, True
+                frozen.append(queue.popleft())
+                continue
+            if not accepted:
+                queue.extendleft(reversed(frozen))
+                return admitted, False
+            queue.popleft()
+            self._let_go(batch)
+            if batch.request is not None:
+                admitted.append((*batch.request, batch.group, batch.seq, len(batch.payloads)))
+        queue.extend(frozen)
+        return admitted, True
+
+    def _let_go(self, batch: Reservation) -> None:
+        self._messages -= len(batch.payloads)
+        self._bytes -= batch.size
+        if batch.request is not None:
+            self.requested.pop(batch.request, None)
+
+    def submit(
+        self,
+        now: int,
+        group: Group,
+        members: tuple[Site, ...],
+        payloads: list[bytes],
+        request: RequestName | None = None,
+    ) -> int:
+        """Reserve and accept at once, for a driver that does not gather: the first seq. The site
+        is open, and there is a domain for the batch. Nothing is changed when this raises."""
+        batch_bytes(payloads, self._message_bytes)
+        batch = _Packed(group, members, self._window.next_seq(group), payloads, request)
+        if not self._has_room(len(payloads), batch.size):
+            raise self.window_full()
+        if not self._origin.accept(now, batch):
+            raise WindowFull(
+                f"{self._origin.name} has no room to place more: another site lags behind"
+            )
+        return batch.seq
+
+    # --- changes of the layout --------------------------------------------------------------------
+
+    def follow(self) -> dict[Group, int]:
+        """The layout has changed: of each group that is gone, or was in between, the first seq that
+        no epoch takes. The reservations of such a group are dropped."""
+        self.settle()
+        layout = self._origin.layout
+        self._followed = layout.lasts
+        reserved = Counter[Group]()
+        apart: dict[Group, None] = {}
+        for batch in self.queue:
+            reserved[batch.group] += len(batch.payloads)
+            if batch.group not in apart and self._goes_on(batch.group, batch.members) is False:
+                apart[batch.group] = None
+        self._frozen = dict.fromkeys(g for g in layout.groups if layout.domain_of([g]) is None)
+        if self._frozen:
+            self._filling.clear()
+        groups = layout.groups if self._origin.name in layout.roster else {}
+        refused = dict[Group, int]()
+        for last in (self._last, self._last_listed):
+            for group, seq in list(last.items()):
+                if self._goes_on(group, self._lists.get(group, ())) is None:
+                    continue  # its past, which tells the last that was taken, is yet to come
+                taken = self._window.next_seq(group) - 1  # the last sent that was not refused
+                if group in apart or taken + reserved[group] != seq:
+                    refused[group] = taken + 1
+                if group in refused or (last is self._last and group not in groups):
+                    del last[group]
+        if refused:
+            self._drop(refused)
+        return refused
+
+    def _goes_on(self, group: Group, members: tuple[Site, ...]) -> bool | None:
+        """Whether there is an epoch for it; None: not while sites, or this one, are absent."""
+        if self._origin.name in self._origin.layout.roster and not self.open():
+            return None
+        try:
+            self._origin.domain(group, members)
+        except NotInMajority:
+            return None
+        except Error:
+            return False
+        return True
+
+    def _drop(self, groups: Mapping[Group, int]) -> None:
+        self._filling.clear()
+        kept = [batch for batch in self.queue if batch.group not in groups]
+        for batch in self.queue:
+            if batch.group in groups:
+                self._let_go(batch)
+        self.queue.clear()
+        self.queue.extend(kept)
+
+    # --- what is reserved -------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> int:
+        """Reserved and not accepted."""
+        self.settle()
+        return self._messages
+
+    @property
+    def bytes(self) -> int:
+        self.settle()
+        return self._bytes
+
+    def last_seq(self, group: Group) -> int | None:
+        """Of the last message to the group: later ones were refused, perhaps in an earlier run.
+        None: not known yet."""
+        self.settle()
+        if self._goes_on(group, self._lists.get(group, ())) is None:
+            return None
+        return self._last_of(group, self._last.get(group) or self._last_listed.get(group, 0))
+
+    def last_seqs(self) -> dict[Group, int]:
+        """Of the last message to each group that was sent to in this run."""
+        self.settle()
+        last = {**self._last, **self._last_listed}
+        return {group: self._last_of(group, seq) for group, seq in last.items()}
+
+    def _last_of(self, group: Group, reserved: int) -> int:
+        """While nothing is reserved, seqs up to `reserved` may be nobody's (skipped)."""
+        if reserved >= self._window.next_seq(group):
+            return reserved
+        return self._window.last_seq(group)

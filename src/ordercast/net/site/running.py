@@ -1,0 +1,358 @@
+"""A running site: the core, its driver, store and transport, and what its application waits for.
+
+A `RunningSite` is the driver's `Application` and the transport's host. An application does not see
+it: it has the `Node` of the site. Daemons and the tools of an operator use it directly.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
+
+from ordercast.core.epochs.admission import SeqRange
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.returning import Rollback
+from ordercast.core.outbox import Receipt as CoreReceipt
+from ordercast.model.epochs import Edit
+from ordercast.model.errors import Error
+from ordercast.model.groups import Site as SiteName
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.site.assembly import AnyStore, MakeTransport
+from ordercast.net.site.changes import ChangeRequests, new_change_name
+from ordercast.net.site.driver import NodeDriver
+from ordercast.net.site.founding import begin, remember
+from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
+from ordercast.net.site.handover import Handover, StateHooks
+from ordercast.net.site.peer_list import PeerList
+from ordercast.net.site.presence import Presence
+from ordercast.net.site.receipts import Stages
+from ordercast.net.site.sender import SiteSender
+from ordercast.net.site.stream import Lag, Stream
+from ordercast.net.store.box import StoreBox
+from ordercast.wire.handover import HandoverFrame
+
+CLOSE_S = 5.0  # how long closing waits until all is flushed
+REST_S = 0.25  # and then for silence
+LOOK_S = 0.1  # between looks at whether those who wait still should
+
+
+class RunningSite:
+    """`embedded`: the application reads in this process, and holds others up when it lags."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        site: SiteName,
+        store: AnyStore,
+        make_transport: MakeTransport,
+        *,
+        embedded: bool,
+        address: str = "",
+        hooks: StateHooks | None = None,
+    ) -> None:
+        self._begun = begun = begin(cluster, site, store, address)
+        self.cluster = cluster = begun.cluster
+        self.site = site
+        self.boot = store.boot
+        self.store = store
+        self.started_ns = time.time_ns()
+        self.core = Member(
+            site,
+            begun.layout,
+            cluster.options(),
+            cluster.build,
+            boot=store.boot,
+            store=store.store_number,
+            times=cluster.voting_times(),
+            records=store.restored(),
+        )
+        self.durable = cluster.durability != "memory"
+        self.on_layout: list[Callable[[], None]] = []
+        """Called after the site has heard of a change of the cluster."""
+        self.driver = NodeDriver(self.core, store, self, durable=self.durable)
+        self.frames = self.driver.frames  # what the transport tells goes straight there
+        self.connected = self.driver.connected
+        self.congested = self.driver.congested
+        self.transport = make_transport(self)
+        self.driver.carry(self.transport)
+        self._peers = PeerList(site, self.transport, cluster.sites, self.core.layout)
+        self.presence = Presence(self.core, lambda: self.driver.fed_at)
+        self.stream = self._open_stream(embedded)
+        self.delivered = self.stream.add  # the driver's deliveries go straight there
+        self.handover = self._open_handover(hooks)
+        self.stages = Stages()
+        window = self.core.window
+        for group in window.groups():
+            self.stages.restored(group, window.stable_seq(group))
+            self.stages.update([CoreReceipt("accepted", group, 1, window.last_seq(group))])
+        self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
+        self.changes = ChangeRequests(self.presence, self.driver.ask)
+        self._requests: list[tuple[bytes, int, str, int, int]] = []
+        self._answered: list[tuple[bytes, int]] = []
+        self._events: list[tuple[str, int, str]] = []
+        self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
+        self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
+        self._closed: str | None = None
+        self.failed = ""  # why it stopped by itself
+        self._failing: asyncio.Task[None] | None = None
+        self.on_failed: Callable[[], None] | None = None
+        self._looking: asyncio.TimerHandle | None = None
+
+    def _open_stream(self, embedded: bool) -> Stream:
+        store, limits, opened = self.store, self.cluster.limits, self.store.opened()
+        self.driver.last_opened = opened[-1].epoch if opened else 0
+        return Stream(
+            store if self.durable else None,
+            confirmed=store.confirmed,
+            # What the core has let go of it does not deliver again; the store has it.
+            delivered=max(store.delivered, store.confirmed, self.core.delivered),
+            lag=Lag(
+                limits.unread_messages, limits.unread_bytes, self.cluster.slow_member == "shed"
+            ),
+            embedded=embedded,
+            hold=self.driver.hold,
+            shed=self._was_shed,
+            gaps=[gap_from_json(position, detail) for position, detail in store.gaps()],
+            opened=opened,
+            rolled=store.rollbacks(),
+            confirmed_attempt=store.confirmed_attempt,
+            restored=store.logged,
+        )
+
+    def _open_handover(self, hooks: StateHooks | None) -> Handover:
+        path = self.store.path
+        handover = Handover(
+            self.cluster.name,
+            self.site,
+            lambda peer, frame: self.transport.send(peer, [frame]),
+            self.stream.opened_as,
+            folder=None if path is None else path.with_suffix(".snapshots"),
+            hooks=hooks,
+        )
+        if hooks is not None:
+            self.stream.on_opened = handover.at
+        return handover
+
+    # --- what it is -------------------------------------------------------------------------------
+
+    @property
+    def incarnation(self) -> int:
+        return self.core.incarnation
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the site listens; the true port once it does."""
+        transport = getattr(self, "transport", None)
+        found: tuple[str, int] = getattr(transport, "address", self._begun.address)
+        return found
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the site is on the roster: a newcomer is not, before it was told so."""
+        return self.site in self.core.layout.roster
+
+    @property
+    def retired(self) -> bool:
+        """Whether it knows the cluster, and is no part of it (any more)."""
+        return self.core.layout.count >= 0 and not self.admitted
+
+    def settled(self) -> int:
+        """Up to this position nothing will be taken back."""
+        return min(self.presence.settled(), *self.stream.rolling, self.stream.delivered)
+
+    def terms(self) -> dict[str, str]:
+        """What other sites must agree on."""
+        return {**self.cluster.terms(), "founding": self.core.layout.founding}
+
+    def members(self) -> tuple[int, tuple[SiteName, ...]]:
+        """The epoch of the site's domain, and all sites of that domain."""
+        home = self.core.layout.home(self.site)
+        return (0, ()) if home is None else (home.epoch, tuple(sorted(home.sites)))
+
+    def epochs(self) -> Collection[int]:
+        """The epochs in which the site has a part."""
+        return self.core.engines
+
+    # --- starting and closing ---------------------------------------------------------------------
+
+    async def start(self) -> None:
+        await self.transport.start()
+        self.driver.start()
+        if self.presence.excludes:
+            self._look()
+
+    async def close(self, *, timeout_s: float = CLOSE_S) -> None:
+        """Flush, then stop. An Error tells what was not flushed in time."""
+        if self._failing is not None:
+            await self._failing
+            raise Error(self.failed)
+        unflushed: str | None = None
+        # Where nothing is stored, a site takes with it what others lack.
+        stage = "ordered" if self.durable else "stable"
+        try:
+            await asyncio.wait_for(self.sender.flush(stage), timeout_s)
+            await self._rest()
+        except TimeoutError:
+            unflushed = self._unflushed(stage)
+        finally:
+            await self.abandon()
+        if unflushed is not None:
+            raise Error(unflushed)
+
+    async def _rest(self) -> None:
+        """Others may wait for a report from here: it is soon on its way."""
+        end = time.monotonic() + REST_S
+        while not self.core.quiet() and time.monotonic() < end:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)
+
+    def _unflushed(self, stage: str) -> str:
+        """One line about the messages that are not at this stage."""
+        left, window, stages = self.core.admission.messages, self.core.window, self.stages
+        behind = {
+            group: last - stages.last(stage, group)
+            for group in window.groups()
+            if (last := window.last_seq(group)) > stages.last(stage, group)
+        }
+        told = ", ".join(f"{count} to {group}" for group, count in sorted(behind.items()))
+        parts = []
+        if left:
+            parts.append(f"{left} messages were never taken into the window and are dropped")
+        if behind:
+            lost = stage == "stable"
+            fate = "may be lost" if lost else "are stored, and the next start sends them"
+            parts.append(f"messages not {stage} yet: {told}; they {fate}")
+        return f"site {self.site} closed before all was flushed: {'; '.join(parts) or 'unknown'}"
+
+    async def abandon(self) -> None:
+        """Stop now: connections first, then the store."""
+        if self._failing is not None and self._failing is not asyncio.current_task():
+            await self._failing
+            return
+        self._closed = why = self.failed or f"site {self.site} is closed"
+        self.driver.close()
+        if self._looking is not None:
+            self._looking.cancel()
+        self._peers.close()
+        await self.transport.close()
+        await self.store.close(quiet=not self.failed and self.quiet())
+        self.stages.close(why)
+        self.stream.close(why)
+        self.sender.close(why)
+        for done in chain(self._confirming, *self._committing):
+            if not done.done():
+                done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))
+        self.changes.close(why)
+
+    def quiet(self) -> bool:
+        """Whether nothing of this site's is outstanding."""
+        return self.core.quiet() and not self.core.admission.messages
+
+    # --- what its application asks ----------------------------------------------------------------
+
+    async def change(self, edits: tuple[Edit, ...], name: str = "") -> None:
+        if self._closed is not None:
+            raise Error(self._closed)
+        await self.changes.change(edits, name or new_change_name())
+
+    async def confirm(self, position: int, attempt: int | None = None) -> None:
+        news = self.stream.confirm(position, attempt)
+        if not self.durable or (not news and position <= self.store.confirmed):
+            return
+        if self._closed is not None:
+            raise Error(f"position {position} cannot be confirmed: {self._closed}")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._confirming.append(done)
+        self.driver.wake()
+        await done
+
+    def requested(self, client: bytes, number: int) -> SeqRange | None:
+        """The seqs of a client's request that was accepted, or has its seqs reserved: it may wait
+        for the site although its session is gone."""
+        return self.core.admission.requested.get((client, number)) or self.store.request(
+            client, number
+        )
+
+    def answered(self, client: bytes, number: int) -> None:
+        """The client will not repeat requests up to this one."""
+        self._answered.append((client, number))
+
+    def _look(self) -> None:
+        """Those who wait here are told when there is no hope any more."""
+        self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        self.sender.review()
+        self.changes.look()
+
+    # --- what the transport tells -----------------------------------------------------------------
+
+    def lost(self, peer: SiteName) -> None:
+        """What was under way is repeated when there is a connection again."""
+
+    # --- the driver's Application -----------------------------------------------------------------
+
+    def offer(self, now: int) -> bool:
+        admitted, all_accepted = self.core.admission.hand_over(now)
+        if admitted:
+            self._requests += admitted
+        return all_accepted
+
+    def rolling_back(self, rolled: Rollback) -> None:
+        self.stream.rolling.append(rolled.position)
+
+    def received(self, receipts: Sequence[CoreReceipt]) -> None:
+        if self.stages.update(receipts):
+            self.sender.grant()
+
+    def laid_out(self) -> None:
+        layout = self.core.layout
+        self.sender.follow()
+        news = self.presence.news()
+        if news is not None and self.durable:
+            self._events.append(news)
+        self._peers.follow(layout)
+        if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
+            remember(self.store, self.cluster, self._begun.layout, self.address, layout.founding)
+            self.transport.retell(self.terms())
+        for call in list(self.on_layout):
+            call()
+
+    def handed(self, peer: SiteName, frame: HandoverFrame) -> None:
+        self.handover.handed(peer, frame)
+
+    def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
+        self.changes.decided(outcomes)
+
+    def wants_commit(self) -> bool:
+        return bool(self._confirming or self._requests or self._events or self._answered)
+
+    def annotate(self, written: StoreBox) -> None:
+        written.after_position, written.after_attempt = self.stream.application_at()
+        written.delivered = self.stream.delivered
+        self._committing.append(self._confirming)
+        if self._confirming:
+            written.confirmed = self.stream.confirmed
+            written.confirmed_attempt = self.stream.confirmed_attempt
+            self._confirming = []
+        if self._requests:
+            written.requests, self._requests = self._requests, []
+        if self._answered:
+            written.answered, self._answered = self._answered, []
+        if self._events:
+            written.events, self._events = self._events, []
+
+    def committed(self) -> None:
+        for done in self._committing.popleft():
+            if not done.done():  # else its waiter was cancelled
+                done.set_result(None)
+
+    def broken(self, error: Exception) -> None:
+        if not self.failed:
+            self.failed = f"site {self.site} has failed, and must be restarted: {error!r}"
+            self._failing = asyncio.get_running_loop().create_task(self.abandon())
+            if self.on_failed is not None:
+                self.on_failed()
+
+    def _was_shed(self, gap: GapBatch) -> None:
+        if self.durable:
+            self._events.append(("gap", gap.position, gap_to_json(gap)))

@@ -1,0 +1,217 @@
+"""What the application of this site sends, and who waits for room or for a receipt.
+
+`core.epochs.admission` decides about room and seqs. Here is what needs an event loop: senders that
+wait in line, how long they wait before they give up, and the receipts.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from ordercast.core.batches import PER_MESSAGE, as_bytes
+from ordercast.core.epochs.admission import BATCH_BYTES, RequestName, Turn
+from ordercast.core.epochs.member import Member
+from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
+from ordercast.model.groups import Group
+from ordercast.model.groups import Site as SiteName
+from ordercast.net.site.presence import Presence
+from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, refusal
+
+TURN_BYTES = BATCH_BYTES - 4_096
+"""A sender that has sent so much in one turn of the loop lets the turn end: the batch leaves then.
+It is less than a batch holds, else the next message would begin another batch before that."""
+
+T = TypeVar("T")
+
+
+class SiteSender:
+    """`wake` has the driver accept what is reserved at the end of this turn of the loop."""
+
+    def __init__(
+        self, core: Member, presence: Presence, stages: Stages, wake: Callable[[], None]
+    ) -> None:
+        self.admission = core.admission
+        self.receipts = ReceiptSource(self.reached)
+        self._core = core
+        self._presence = presence
+        self._stages = stages
+        self._wake = wake
+        self._line: dict[Turn, asyncio.Future[None]] = {}
+        self._closed: str | None = None
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
+        if type(group) is not str and type(group := _plain(group)) is not str:
+            return await self.multicast_to(self._union(group), payload)
+        if self.admission.bytes > TURN_BYTES:
+            await asyncio.sleep(0)
+        self._require_open()
+        seq = self.admission.reserve(group, payload)
+        if not seq:
+            payload = bytes(payload)  # the caller may change its own while this waits
+            seq = await self._in_line(partial(self.admission.reserve, group, payload), (payload,))
+        self._wake()
+        return Receipt(self.receipts, group, seq)
+
+    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
+        self._require_open()
+        if type(group) is not str and type(group := _plain(group)) is not str:
+            group, seq = self.admission.reserve_listed(self._union(group), [payload])
+        else:
+            seq = self.admission.reserve(group, payload)
+        if not seq:
+            raise self._no_room()
+        self._wake()
+        return Receipt(self.receipts, group, seq)
+
+    async def multicast_many(
+        self,
+        group: Group | Sequence[Group],
+        payloads: Sequence[bytes],
+        request: RequestName | None = None,
+    ) -> Receipt:
+        """`request`: of a daemon's client, that the batch is; it is taken once."""
+        if type(group) is not str and type(group := _plain(group)) is not str:
+            return await self.multicast_to(self._union(group), payloads, request)
+        batch = list(payloads)
+        if self.admission.bytes > TURN_BYTES:
+            await asyncio.sleep(0)
+        self._require_open()
+        reserve = partial(self.admission.reserve_batch, group, batch, request)
+        seq = reserve() or await self._in_line(reserve, batch)
+        self._wake()
+        return Receipt(self.receipts, group, seq)
+
+    async def multicast_to(
+        self,
+        sites: Iterable[SiteName],
+        payload: bytes | Sequence[bytes],
+        request: RequestName | None = None,
+    ) -> Receipt:
+        batch = list(payload) if isinstance(payload, (list, tuple)) else [as_bytes(payload)]
+        listed = _names(sites, "sites")
+        self._require_open()
+        group, seq = self.admission.reserve_listed(listed, batch, request)
+        if not seq:
+
+            def reserve(turn: Turn) -> int:
+                return self.admission.reserve_listed(listed, batch, request, turn=turn)[1]
+
+            seq = await self._in_line(reserve, batch)
+        self._wake()
+        return Receipt(self.receipts, group, seq)
+
+    def _union(self, groups: Sequence[Group]) -> tuple[SiteName, ...]:
+        members: dict[SiteName, None] = {}
+        for group in _names(groups, "group"):
+            self._core.domain(group, ())  # refuses what there is not
+            members.update(dict.fromkeys(self._core.layout.groups[group]))
+        return tuple(members)
+
+    def _require_open(self) -> None:
+        if self._closed is not None:
+            raise Error(self._closed)
+        if self._presence.hopeless:
+            raise NotInMajority(self._presence.why_not() or "")
+
+    def _no_room(self) -> WindowFull | NotInMajority:
+        why = self._presence.why_not()
+        return self.admission.window_full() if why is None else NotInMajority(why)
+
+    # --- waiting for room -------------------------------------------------------------------------
+
+    async def _in_line(self, reserve: Callable[..., int], payloads: Sequence[bytes]) -> int:
+        """Wait for room in line, and reserve it. A sender that is cancelled has reserved nothing,
+        and its room goes to the next in line."""
+        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1)
+        turn = self.admission.stand_in_line(len(payloads), size)
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                granted = self._line[turn] = loop.create_future()
+                await granted
+                if seq := reserve(turn=turn):
+                    return seq
+        finally:
+            del self._line[turn]
+            self.admission.leave_line(turn)
+            self.grant()
+
+    def grant(self) -> None:
+        """There may be room for those in line; or no hope of it."""
+        if not self._line:
+            return
+        if self._presence.hopeless:
+            self._fail_line(NotInMajority(self._presence.why_not() or ""))
+            return
+        for turn in self.admission.grant():
+            granted = self._line[turn]
+            if not granted.done():  # else its sender was cancelled, and is about to leave
+                granted.set_result(None)
+
+    def _fail_line(self, error: Error) -> None:
+        for granted in self._line.values():
+            if not granted.done():
+                granted.set_exception(type(error)(str(error)))
+
+    def close(self, why: str) -> None:
+        self.admission.settle()  # nothing joins any more
+        self._closed = why
+        self._fail_line(Error(why))
+
+    # --- receipts ---------------------------------------------------------------------------------
+
+    async def reached(self, stage: str, group: Group, seq: int) -> None:
+        """UnknownGroup where the group was removed before the message had its place."""
+        if self._core.window.was_skipped(group, seq):
+            raise refusal(group, seq)
+        if not self._stages.reached(stage, group, seq):
+            last = self.admission.last_seq(group)
+            if last is None:
+                self._stages.doubted[group] = None
+            elif seq > last:
+                raise refusal(group, seq)
+        await self._stages.wait(stage, group, seq)
+
+    async def flush(self, until: str) -> None:
+        if until not in STAGES:
+            raise ConfigError(f"until: {until!r} is none of {', '.join(STAGES)}")
+        for group, seq in self.admission.last_seqs().items():
+            await self._stages.wait(until, group, seq)
+
+    def review(self) -> None:
+        """Now and then: those who wait for room, or for a message of an earlier run that was never
+        sent, are told once that is known."""
+        self.grant()
+        for group in list(self._stages.doubted):
+            last = self.admission.last_seq(group)
+            if last is not None:
+                del self._stages.doubted[group]
+                self._stages.refuse(group, last + 1)
+
+    def follow(self) -> None:
+        """The layout has changed: messages to a group that is gone are refused."""
+        refused = self.admission.follow()
+        for group, first in refused.items():
+            self._stages.refuse(group, first)
+        if refused:
+            self.receipts = self.receipts.refuse(refused)
+        self.grant()
+
+
+def _plain(group: T) -> T | str:
+    """A name of another type of string (a member of an enum) as the string it is."""
+    return str.__str__(group) if isinstance(group, str) else group
+
+
+def _names(names: Iterable[str], what: str) -> tuple[str, ...]:
+    """A string is iterable too, and would be taken for a list of its letters."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise ConfigError(f"{what}: a list of names is needed, not {names!r}")
+    found = tuple(names)
+    for name in found:
+        if not isinstance(name, str):
+            raise ConfigError(f"{what}: {name!r} is not a name")
+    return tuple(map(_plain, found))

@@ -1,0 +1,437 @@
+"""Reservations beside a model that counts message by message: whatever is sent, granted, accepted,
+stable, frozen or removed in between, seqs follow each other and the window is kept."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from ordercast.core.batches import PER_MESSAGE
+from ordercast.core.epochs.admission import (
+    BATCH_BYTES,
+    Admission,
+    Origin,
+    RequestName,
+    Reservation,
+    Turn,
+)
+from ordercast.model.errors import ConfigError, NotInMajority, TooLarge, UnknownGroup, WindowFull
+from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import BATCH_MESSAGES
+from ordercast.model.messages import unpack_payloads
+from ordercast.model.options import Limits, Options
+
+GROUPS = ("alpha", "beta", "gamma")
+LIST = ("p", "q")
+
+
+class Around:
+    """The member, its window and its layout, as far as admission asks; all that tests change."""
+
+    def __init__(self, options: Options) -> None:
+        self.name = "o"
+        self.options = options
+        self.window = self.layout = self
+        self.groups: dict[str, tuple[str, ...]] = dict.fromkeys(GROUPS, LIST)
+        self.roster = {"o": 1}
+        self.lasts: dict[str, int] = {}  # another object whenever the layout changes
+        self.frozen: set[str] = set()
+        self.is_open = self.has_room = True
+        self.accepted: list[tuple[str, int, list[bytes], int]] = []  # group, seq, payloads, bytes
+        self.requests: list[tuple[RequestName, int]] = []
+        self.stable = 0  # so many of those
+        self.taken: dict[str, int] = {}  # the last seq accepted and not refused
+
+    def change(self, **lasts: int) -> None:
+        self.lasts = lasts
+
+    def unstable_both(self) -> tuple[int, int]:
+        unstable = self.accepted[self.stable :]
+        return sum(len(p) for _, _, p, _ in unstable), sum(size for *_, size in unstable)
+
+    def next_seq(self, group: str) -> int:
+        return self.taken.get(group, 0) + 1
+
+    def last_seq(self, group: str) -> int:
+        return self.taken.get(group, 0)
+
+    def listed(self, sites: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sorted(sites))
+
+    def domain_of(self, groups: Sequence[str]) -> object | None:
+        return None if groups[0] in self.frozen else self
+
+    def require_open(self) -> None:
+        if not self.is_open:
+            raise NotInMajority("closed")
+
+    def domain(self, group: str, members: Sequence[str]) -> Any:
+        if not members and group not in self.groups:
+            raise UnknownGroup(group)
+        if group in self.frozen:
+            raise NotInMajority(group)
+
+    def accept(self, now: int, batch: Reservation) -> bool:
+        del now
+        self.require_open()
+        self.domain(batch.group, batch.members)
+        if not self.has_room:
+            return False
+        payloads, body = unpack_payloads(batch.body()), batch.body()
+        assert len(body) <= batch.size + PER_MESSAGE, "more than was reserved"
+        self.accepted.append((batch.group, batch.seq, payloads, len(body)))
+        if batch.request is not None:
+            self.requests.append((batch.request, batch.seq))
+        assert batch.seq == self.next_seq(batch.group), "a seq twice, or left out"
+        self.taken[batch.group] = batch.seq + len(payloads) - 1
+        return True
+
+
+class Model:
+    """Plain lists: what was sent and not accepted, and what is granted."""
+
+    def __init__(self, around: Around, limits: Limits) -> None:
+        self.around = around
+        self.limits = limits
+        self.sent: list[tuple[str, int, bytes, int]] = []  # group, seq, payload, size
+        self.last: dict[str, int] = {}
+        self.granted = Counter[str]()
+        self.line: list[Turn] = []
+        self.followed: object = around.lasts
+
+    def fits(self, messages: int, size: int) -> bool:
+        unstable, unstable_bytes = self.around.unstable_both()
+        under_way = unstable + len(self.sent) + self.granted["messages"]
+        held = unstable_bytes + sum(size for *_, size in self.sent) + self.granted["bytes"]
+        return not under_way or (
+            under_way + messages <= self.limits.window_messages
+            and held + size <= self.limits.window_bytes
+        )
+
+    def admits(self, messages: int, size: int) -> bool:
+        current = self.followed is self.around.lasts
+        return current and self.around.is_open and not self.line and self.fits(messages, size)
+
+    def send(self, group: str, payloads: Sequence[bytes], extra: int) -> int:
+        for payload in payloads:
+            self.last[group] = self.last.get(group, self.around.taken.get(group, 0)) + 1
+            size = len(payload) + PER_MESSAGE + extra
+            self.sent.append((group, self.last[group], payload, size))
+            extra = 0
+        return self.last[group]
+
+
+class Run:
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        limits = Limits(
+            window_messages=rng.choice([1, 7, 60]),
+            window_bytes=rng.choice([500, 5_000, 1_000_000]),
+            message_bytes=rng.choice([400, BATCH_BYTES]),
+        )
+        self.causal = rng.random() < 0.4
+        self.around = Around(Options(limits=limits, causal=self.causal))
+        self.admission = Admission(cast(Origin, self.around))
+        self.model = Model(self.around, limits)
+        self.order: list[tuple[str, bytes]] = []  # of everything that was sent and not refused
+        self.met = Counter[str]()
+        self._number = 0
+        self._requested = 0
+
+    def payload(self) -> bytes:
+        self._number += 1
+        return b"%d " % self._number + bytes(self.rng.choice([0, 5, 100, 300]))
+
+    def step(self) -> None:
+        steps = {
+            self.one: 5, self.many: 3, self.hand_over: 4, self.settle: 3, self.stand: 1,
+            self.grant: 3, self.leave: 1, self.take_turn: 3, self.shut: 0.5, self.freeze: 0.5,
+            self.change: 1, self.lag: 0.5,
+        }  # fmt: skip
+        self.rng.choices([*steps], [*steps.values()])[0]()
+        self.check()
+
+    def one(self) -> None:
+        group, payload = self.rng.choice(GROUPS), self.payload()
+        for _ in range(self.rng.choice([1, 1, 20])):
+            size = len(payload) + PER_MESSAGE
+            expected = self.expected(group, 1, size)
+            fits = not self.model.line and self.model.fits(1, size)
+            if seq := self.admission.join(group, payload):
+                self.met["joined"] += 1
+                assert fits
+                self.sent(True, seq, group, [payload], 0)
+                continue
+            try:
+                seq = self.admission.reserve(group, payload)
+            except (UnknownGroup, NotInMajority):
+                self.refused(expected, group)
+                return
+            self.sent(expected, seq, group, [payload], 0)
+
+    def many(self) -> None:
+        payloads = [self.payload() for _ in range(self.rng.randint(1, 5))]
+        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1)
+        request = None
+        if self.rng.random() < 0.5:
+            self._requested += 1
+            request = (b"client", self._requested)
+        group = self.rng.choice([*GROUPS, implicit_group(LIST)])
+        expected = self.expected(group, len(payloads), size)
+        try:
+            if group in GROUPS:
+                seq = self.admission.reserve_batch(group, payloads, request)
+            else:
+                group, seq = self.admission.reserve_listed(LIST, payloads, request)
+        except (UnknownGroup, NotInMajority):
+            self.refused(expected, group)
+            return
+        if seq and request is not None:
+            first = seq - len(payloads) + 1
+            assert self.admission.requested[request] == (group, first, len(payloads))
+        self.sent(expected, seq, group, payloads, PER_MESSAGE)
+
+    def expected(self, group: str, messages: int, size: int) -> bool | None:
+        """Whether there is room; None: it is refused."""
+        around = self.around
+        current = self.model.followed is around.lasts
+        unknown = group in GROUPS and group not in around.groups
+        if current and (unknown or group in around.frozen):
+            return None
+        return self.model.admits(messages, size)
+
+    def refused(self, expected: bool | None, group: str) -> None:
+        """With a layout that nobody has followed yet, a sender may also be told to wait."""
+        around = self.around
+        assert expected is None or self.model.followed is not around.lasts
+        assert group not in around.groups or group in around.frozen
+
+    def sent(
+        self, expected: bool | None, seq: int, group: str, payloads: list[bytes], extra: int
+    ) -> None:
+        if expected is None:  # the site is closed: that comes first
+            assert not seq
+            assert not self.around.is_open
+            return
+        assert bool(seq) is expected
+        self.met["sent" if seq else "told to wait"] += 1
+        if seq:
+            assert seq == self.model.send(group, payloads, extra)
+            self.order += [(group, payload) for payload in payloads]
+
+    def hand_over(self) -> None:
+        around, before = self.around, len(self.around.accepted)
+        admitted, done = self.admission.hand_over(0)
+        new = around.accepted[before:]
+        if not around.is_open or self.model.followed is not around.lasts:
+            assert not new
+        elif around.has_room and not around.frozen:
+            assert self.admission.messages == 0
+            assert done
+        asked = around.requests[len(around.requests) - len(admitted) :]
+        assert [(one[:2], one[3]) for one in admitted] == asked
+        flat = [(g, s + n, p) for g, s, payloads, _ in new for n, p in enumerate(payloads)]
+        for group, seq, payload in flat:
+            found = next(i for i, one in enumerate(self.model.sent) if one[0] == group)
+            assert self.model.sent.pop(found)[:3] == (group, seq, payload)
+        self.met["accepted"] += len(flat)
+        if self.causal:
+            told = [(group, payload) for group, _, payload in flat]
+            assert told == self.order[: len(told)]
+        for group, _, payload in flat:
+            self.order.remove((group, payload))
+
+    def settle(self) -> None:
+        left = len(self.around.accepted) - self.around.stable
+        self.around.stable += self.rng.randint(0, left)
+
+    def stand(self) -> None:
+        if len(self.model.line) < 3:
+            messages = self.rng.randint(1, 4)
+            size = messages * (PER_MESSAGE + 50) + PER_MESSAGE
+            self.model.line.append(self.admission.stand_in_line(messages, size))
+
+    def grant(self) -> None:
+        expected = []
+        if self.around.is_open and self.model.followed is self.around.lasts:
+            for turn in self.model.line:
+                if turn.granted:
+                    continue
+                if not self.model.fits(turn.messages, turn.size):
+                    break
+                expected.append(turn)
+                self.model.granted.update(messages=turn.messages, bytes=turn.size)
+        assert self.admission.grant() == expected
+        self.met["granted"] += len(expected)
+
+    def leave(self) -> None:
+        if self.model.line and self.rng.random() < 0.5:
+            self.ungrant(self.rng.choice(self.model.line))
+
+    def ungrant(self, turn: Turn) -> None:
+        self.give_back(turn)
+        self.model.line.remove(turn)
+        self.admission.leave_line(turn)
+
+    def give_back(self, turn: Turn) -> None:
+        if turn.granted:
+            self.model.granted.update(messages=-turn.messages, bytes=-turn.size)
+
+    def take_turn(self) -> None:
+        turn = next((turn for turn in self.model.line if turn.granted), None)
+        if turn is None:
+            return
+        payloads = [self.payload()[:50] for _ in range(turn.messages)]
+        group = self.rng.choice(GROUPS)
+        current = self.model.followed is self.around.lasts
+        if not current:
+            self.give_back(turn)
+        try:
+            seq = self.admission.reserve_batch(group, payloads, turn=turn)
+        except (UnknownGroup, NotInMajority):
+            if not current:
+                self.model.granted.update(messages=turn.messages, bytes=turn.size)
+            self.ungrant(turn)
+            return
+        assert bool(seq) is current
+        if seq:
+            self.sent(True, seq, group, payloads, PER_MESSAGE)
+            self.ungrant(turn)
+            self.met["took its turn"] += 1
+        else:
+            assert turn in self.model.line
+            assert not turn.granted
+
+    def shut(self) -> None:
+        """Only a change of the layout opens or closes a site."""
+        self.around.is_open = self.rng.random() < 0.8
+        self.around.change()
+        self.follow()
+
+    def lag(self) -> None:
+        self.around.has_room = self.rng.random() < 0.7
+
+    def freeze(self) -> None:
+        if self.rng.random() < 0.3:
+            group = self.rng.choice(GROUPS)
+            self.around.frozen ^= {group}
+            self.around.change()
+            self.follow()
+
+    def change(self) -> None:
+        """A group is removed or added, or other messages than were sent are in the past."""
+        around, rng = self.around, self.rng
+        if rng.random() < 0.7:
+            return
+        group = rng.choice(GROUPS)
+        if rng.random() < 0.7:
+            if group in around.groups:
+                del around.groups[group]
+                around.taken[group] = max(0, around.taken.get(group, 0) - rng.randint(0, 2))
+            else:
+                around.groups[group] = LIST
+        around.change()
+        if rng.random() < 0.7:
+            self.follow()
+
+    def follow(self) -> None:
+        refused = self.admission.follow()
+        around, model = self.around, self.model
+        model.followed = around.lasts
+        for group, first in refused.items():
+            assert first == around.taken.get(group, 0) + 1
+            gone = [(g, p) for g, s, p, _ in model.sent if g == group]
+            for one in gone:
+                self.order.remove(one)
+            model.sent = [one for one in model.sent if one[0] != group]
+            model.last.pop(group, None)
+            self.met["refused"] += 1
+        for group in [g for g in model.last if g not in around.groups and g in GROUPS]:
+            if not any(one[0] == group for one in model.sent) and around.is_open:
+                model.last.pop(group)
+
+    def check(self) -> None:
+        model, rng = self.model, self.rng
+        if rng.random() < 0.3:  # looking counts what has joined, which ends the quick way
+            assert self.admission.messages == len(model.sent)
+            assert self.admission.bytes == sum(size for *_, size in model.sent)
+            known = self.around.is_open and model.followed is self.around.lasts
+            for group, last in self.admission.last_seqs().items() if known else ():
+                assert last == model.last.get(group, self.around.taken.get(group, 0))
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_reservations_are_as_if_counted_one_by_one(part: int) -> None:
+    met = Counter[str]()
+    for seed in range(part, 400, 8):
+        run = Run(seed)
+        try:
+            for _ in range(150):
+                run.step()
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        met += run.met
+    for what in ("joined", "sent", "told to wait", "accepted", "granted", "took its turn"):
+        assert met[what] > 40, met
+    assert met["refused"] > 10, met
+
+
+def test_a_batch_larger_than_the_window_goes_alone_and_is_not_overtaken() -> None:
+    around = Around(Options(limits=Limits(window_messages=3)))
+    admission = Admission(cast(Origin, around))
+    assert admission.reserve("alpha", b"x") == 1
+    assert admission.reserve_batch("alpha", [b"y"] * 5) == 0
+    turn = admission.stand_in_line(5, 100)
+    assert admission.grant() == []
+    assert admission.reserve("beta", b"z") == 0, "nobody overtakes it"
+    admission.hand_over(0)
+    assert admission.grant() == []
+    around.stable = 1
+    assert admission.grant() == [turn]
+    assert admission.reserve_batch("alpha", [b"y"] * 5, turn=turn) == 6
+    admission.leave_line(turn)
+    assert admission.reserve("beta", b"z") == 0
+    admission.hand_over(0)
+    around.stable = 2
+    assert admission.reserve("beta", b"z") == 1
+
+
+def test_who_is_refused_has_taken_neither_room_nor_seq() -> None:
+    around = Around(Options(limits=Limits(message_bytes=10)))
+    admission = Admission(cast(Origin, around))
+    for wrong, error in (
+        ([], ConfigError),
+        ([b"fine", b"x" * 11], TooLarge),
+        (["text"], ConfigError),
+        ([b""] * (BATCH_MESSAGES + 1), TooLarge),
+    ):
+        with pytest.raises(error):
+            admission.reserve_batch("alpha", cast(list[bytes], wrong))
+        with pytest.raises(error):
+            admission.reserve_listed(LIST, cast(list[bytes], wrong))
+        with pytest.raises(error):
+            admission.submit(0, "alpha", (), cast(list[bytes], wrong))
+    with pytest.raises(TooLarge):
+        admission.reserve("alpha", b"x" * 11)
+    with pytest.raises(UnknownGroup):
+        admission.reserve("omega", b"")
+    assert admission.messages == admission.bytes == 0
+    assert admission.reserve("alpha", cast(bytes, bytearray(b"x"))) == 1
+
+
+def test_what_is_accepted_at_once_is_asked_the_same() -> None:
+    around = Around(Options(limits=Limits(window_messages=2)))
+    admission = Admission(cast(Origin, around))
+    assert admission.submit(0, "alpha", (), [b"x"]) == 1
+    assert admission.submit(0, "alpha", (), [b"y"]) == 2
+    with pytest.raises(WindowFull, match="2 messages"):
+        admission.submit(0, "beta", (), [b"z"])
+    around.stable = 2
+    around.has_room = False
+    with pytest.raises(WindowFull, match="lags behind"):
+        admission.submit(0, "alpha", (), [b"z"])
+    around.has_room = True
+    assert admission.submit(0, "alpha", (), [b"z"]) == 3
