@@ -15,7 +15,7 @@ import pytest
 
 from ordercast.core.engine import Engine
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.core.outbox import Checkpoint, Outbox, Passed, Record
+from ordercast.core.outbox import Checkpoint, EngineBox, Passed, Record
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, Key, pack_payloads
 from ordercast.sim.config import SimConfig
@@ -136,7 +136,7 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
             self.kept: tuple[Checkpoint | None, list[Record]] = (checkpoint, list(records))
             self.drains = 0
 
-        def drain(self) -> Outbox:
+        def drain(self) -> EngineBox:
             box = super().drain()
             checkpoint, records = self.kept
             records.extend(box.persist)

@@ -1,7 +1,7 @@
 """What a driver over real connections tells a site: a new connection, congestion, a slow reader."""
 
 from ordercast.core.engine import Engine
-from ordercast.core.outbox import Outbox
+from ordercast.core.outbox import EngineBox
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.errors import WindowFull
@@ -26,7 +26,7 @@ class Pair:
         self.seen: dict[str, list[bytes]] = {"a": [], "b": []}
         self.sent: list[tuple[str, Frame]] = []
 
-    def drain(self, name: str) -> Outbox:
+    def drain(self, name: str) -> EngineBox:
         box = self.sites[name].drain()
         self.seen[name] += [payload for batch in box.deliver for payload in batch.payloads]
         for peer, frame in (*box.send, *box.then_send):

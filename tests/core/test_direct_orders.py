@@ -6,7 +6,7 @@ import pytest
 
 from ordercast.core.engine import Engine
 from ordercast.core.observation import holders
-from ordercast.core.outbox import Decided, Outbox, Promised, Record, opening
+from ordercast.core.outbox import Decided, EngineBox, Promised, Record, opening
 from ordercast.core.states import CLOSED
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
@@ -27,7 +27,7 @@ def site(name: str, protocol: str, records: Sequence[Record] = (), boot: int = 1
     return made
 
 
-def items(box: Outbox, peer: str) -> list[Item]:
+def items(box: EngineBox, peer: str) -> list[Item]:
     """What the outbox sends a peer, acknowledgements and reports left out."""
     kinds = (Offer, Proposal, Final, Timed, Null, Wanted)
     return [
@@ -39,7 +39,7 @@ def items(box: Outbox, peer: str) -> list[Item]:
     ]
 
 
-def carry(box: Outbox, peer: Engine, source: str) -> None:
+def carry(box: EngineBox, peer: Engine, source: str) -> None:
     for to, frame in (*box.send, *box.then_send):
         if to == peer.name:
             peer.receive(0, source, frame)
@@ -155,7 +155,7 @@ def test_who_is_silent_is_asked_once_and_nulls_are_not_answered() -> None:
     assert not items(box, "c")
 
 
-def _batch(box: Outbox) -> Batch:
+def _batch(box: EngineBox) -> Batch:
     for _, frame in box.then_send:
         if isinstance(frame, Data) and isinstance(frame.items[0], Timed):
             return frame.items[0].batch

@@ -8,7 +8,7 @@ import pytest
 from ordercast.core.engine import Engine
 from ordercast.core.observation import holders
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.outbox import Checkpoint, Heard, Outbox, Record, Turned
+from ordercast.core.outbox import Checkpoint, EngineBox, Heard, Record, Turned
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.groups import GroupTable
@@ -45,7 +45,7 @@ def site(
     return made
 
 
-def items(box: Outbox, peer: str, *kinds: type) -> list[Item]:
+def items(box: EngineBox, peer: str, *kinds: type) -> list[Item]:
     return [
         item
         for to, frame in (*box.send, *box.then_send)

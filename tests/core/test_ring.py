@@ -7,7 +7,7 @@ import pytest
 from ordercast.core.engine import Engine
 from ordercast.core.observation import holders
 from ordercast.core.order.ring import LONGEST_REST, REPAIR_AFTER, Ring
-from ordercast.core.outbox import Outbox, Record, Visited
+from ordercast.core.outbox import EngineBox, Record, Visited
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.groups import GroupTable
@@ -32,11 +32,11 @@ class Domain:
         self.said: list[tuple[str, str, Item]] = []
         self.delivered: dict[str, list[bytes]] = {name: [] for name in self.sites}
         self.deaf: dict[str, None] = {}  # nothing reaches these
-        self.boxes: list[tuple[str, Outbox]] = []
+        self.boxes: list[tuple[str, EngineBox]] = []
         for name in self.sites:
             self.drain(name)
 
-    def drain(self, name: str) -> Outbox:
+    def drain(self, name: str) -> EngineBox:
         box = self.sites[name].drain()
         self.stored[name] += box.persist
         self.delivered[name] += [p for batch in box.deliver for p in batch.payloads]

@@ -3,7 +3,7 @@
 import pytest
 
 from ordercast.core.engine import Engine
-from ordercast.core.outbox import Accepted, Outbox, Receipt
+from ordercast.core.outbox import Accepted, EngineBox, Receipt
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.star import build_star
@@ -38,7 +38,7 @@ class Cluster:
         self.receipts: dict[str, list[Receipt]] = {s: [] for s in self.sites}
         self.frames: list[tuple[str, str, Frame]] = []
 
-    def drain(self, name: str) -> Outbox:
+    def drain(self, name: str) -> EngineBox:
         box = self.sites[name].drain()
         self.delivered[name] += [
             (d.group, d.seq, d.payload) for batch in box.deliver for d in batch.deliveries()

@@ -13,7 +13,7 @@ from ordercast.core.order.direct import Stream
 from ordercast.core.order.interface import ProtocolInfo, State
 from ordercast.core.order.symmetric import Symmetric, Timestamp
 from ordercast.core.order.two_phase import Number, TwoPhase
-from ordercast.core.outbox import Clocked, Decided, Note, Outbox, Promised, Stamped
+from ordercast.core.outbox import Clocked, Decided, EngineBox, Note, Promised, Stamped
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, Key
@@ -128,7 +128,7 @@ class ProposesOutOfSeqOrder(BrokenDirect):
                 parked, self.parked = self.parked, None
                 super().receive(*parked)
 
-    def drain(self) -> Outbox:
+    def drain(self) -> EngineBox:
         self.ordering.release()  # type: ignore[attr-defined]
         return super().drain()
 
@@ -331,7 +331,7 @@ class TwoGateways(BrokenDirect):
 class _PromisesEarly(BrokenDirect):
     """What is promised leaves before it is on disk."""
 
-    def drain(self) -> Outbox:
+    def drain(self) -> EngineBox:
         box = super().drain()
         box.send, box.then_send = [*box.send, *box.then_send], ()
         return box

@@ -15,7 +15,7 @@ from ordercast.core.gate import Gate
 from ordercast.core.link import Incoming, Link, Take
 from ordercast.core.order.interface import ProtocolInfo
 from ordercast.core.order.propagation import Propagation
-from ordercast.core.outbox import Outbox, Passed
+from ordercast.core.outbox import EngineBox, Passed
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, GroupTable
 from ordercast.model.groups import Site as SiteName
@@ -414,7 +414,7 @@ class RestartForgetsItsSeqs(Broken):
 class PromisesBeforeDurable(Broken):
     """Acknowledgements leave before what they acknowledge is on disk."""
 
-    def drain(self) -> Outbox:
+    def drain(self) -> EngineBox:
         box = super().drain()
         box.send, box.then_send = [*box.send, *box.then_send], ()
         return box

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ordercast.core.order.interface import State
 from ordercast.core.order.ring import Ring
-from ordercast.core.outbox import Note, Outbox, Stamped, Visited
+from ordercast.core.outbox import EngineBox, Note, Stamped, Visited
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND
@@ -162,7 +162,7 @@ class TheTokenLeavesEarly(BrokenRing):
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}
     ordering_kind = Ring
 
-    def drain(self) -> Outbox:
+    def drain(self) -> EngineBox:
         box = super().drain()
         box.send, box.then_send = [*box.send, *box.then_send], ()
         return box

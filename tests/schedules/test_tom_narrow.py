@@ -8,7 +8,7 @@ import pytest
 
 from ordercast.core.order.bodies import EarlyBodies
 from ordercast.core.order.tom import Tom
-from ordercast.core.outbox import Outbox
+from ordercast.core.outbox import EngineBox
 from ordercast.sim.schedules import schedule
 from schedules.tree_mutants import BrokenTree
 from support.worlds.engines import simulate_with
@@ -34,7 +34,7 @@ class NarrowSite(BrokenTree):
     tree_kind = Narrow
     drains = 0
 
-    def drain(self) -> Outbox:
+    def drain(self) -> EngineBox:
         box = super().drain()
         self.drains += 1
         if self.drains % 3 == 0 and box.forget is None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ordercast.core.engine import Engine
-from ordercast.core.outbox import Outbox
+from ordercast.core.outbox import EngineBox
 from ordercast.core.structure import Structure
 from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
 from ordercast.forest.metrics import measure
@@ -53,7 +53,7 @@ class Traffic:
         traffic = self
 
         class Counted(Engine):
-            def drain(self) -> Outbox:
+            def drain(self) -> EngineBox:
                 box = super().drain()
                 for peer, frame in (*box.send, *box.then_send):
                     if type(frame) is Data and frame.lane != CONTROL:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ordercast.core.engine import Engine
-from ordercast.core.outbox import Outbox
+from ordercast.core.outbox import EngineBox
 from ordercast.core.structure import Structure
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.greedy import build_greedy
@@ -44,7 +44,7 @@ class Sent:
         sent = self
 
         class Counted(Engine):
-            def drain(self) -> Outbox:
+            def drain(self) -> EngineBox:
                 box = super().drain()
                 for _, frame in (*box.send, *box.then_send):
                     if type(frame) is Data:

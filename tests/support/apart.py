@@ -19,7 +19,7 @@ def by_itself(self: Link, now: int, out: Any, *sends: Any) -> None:
     self._send_new(now, CONTROL, out, sends[2])
 
 
-def after_a_fixed_time(_lane: int, _out: Any, timing: Timing) -> int:
+def after_a_fixed_time(_out: Any, timing: Timing) -> int:
     return timing.resend_after
 
 

@@ -28,6 +28,7 @@ from ordercast.core.outbox import (
     NOTES,
     Accepted,
     Checkpoint,
+    EngineBox,
     Headed,
     Outbox,
     Passed,
@@ -254,20 +255,26 @@ class Engine:
             self.now = now
             self._resume()
 
-    def drain(self) -> Outbox:
+    def drain(self) -> EngineBox:
         """Everything asked for since the last drain, and what the end of a burst adds to it."""
         self.stirred = False
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
-        counted: list[SiteName] = []
-        forget, at = None, NEVER
+        counted: list[SiteName] | tuple[()] = ()
+        forget, at, now = None, NEVER, self.now
         if self.epoch_state.works:
-            at = self._end_burst()
+            if self.flow.refused:
+                self.flow.refused = False
+                self._resume()
+            at = self.stability.flush(now) if self.direct is None else self._flush_direct()
+            if self.heading is not None:
+                at = min(at, self.heading.flush(now))
             if self._touched:
+                arm = self._alarms.arm
                 for peer, link in self._touched.items():
-                    if link.flush(self.now, down, late):
-                        counted.append(peer)
-                    self._alarms.arm(link)
+                    if link.flush(now, down, late):
+                        counted = [*counted, peer]
+                    arm(link)
                 self._touched = {}
             at = self._alarms.next(at)
             if self.retention.due:
@@ -290,18 +297,10 @@ class Engine:
             deliveries or (),
             receipts or (),
             forget,
-            None if at == NEVER else at,
+            at,
             counted,
             mistakes,
         )
-
-    def _end_burst(self) -> int:
-        """Let the parts add what they tell once in a burst; when they want to be called again."""
-        if self.flow.refused:
-            self.flow.refused = False
-            self._resume()
-        at = self.stability.flush(self.now) if self.direct is None else self._flush_direct()
-        return at if self.heading is None else min(at, self.heading.flush(self.now))
 
     def _flush_direct(self) -> int:
         direct, left = cast(DirectOrdering, self.direct), self.own.left

@@ -15,7 +15,7 @@ nobody waits for lingers a little for one (docs/stability.md, "With data").
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TypeAlias, cast
 
@@ -72,7 +72,10 @@ class Outgoing:
         """The peer has got more than before. What was sent twice is timed from the first: perhaps
         too long, but otherwise an answer that takes longer than it did would never be timed."""
         if 0 < self.timed <= self.got:
-            self.took = max(min(now - self.timed_at, most), self.took - self.took // 8)
+            took, faded = now - self.timed_at, self.took - self.took // 8
+            if took > most:
+                took = most
+            self.took = max(faded, took)
             self.timed = 0
 
     def weigh(self) -> None:
@@ -149,10 +152,10 @@ class Incoming:
         return self.blocked
 
 
-def first_wait(lane: int, out: Outgoing, timing: Timing) -> int:
-    """Until something is sent again for the first time. On CONTROL it is small, others often wait
+def first_wait(out: Outgoing, timing: Timing) -> int:
+    """Until something on CONTROL is sent again for the first time. It is small, others often wait
     for it, and nothing may follow that would show the loss: twice as long as an answer takes."""
-    if lane != CONTROL or not out.took:
+    if not out.took:
         return timing.resend_after
     return min(timing.resend_after, max(timing.repair_again, 2 * out.took))
 
@@ -251,9 +254,12 @@ class Link:
     ) -> None:
         """With data that leaves now if it may, else with data that waits for the disk, else by
         itself or, while it may linger, not yet."""
-        light = out.last - out.sent <= RIDERS and all(
-            type(item) in LIGHT_ITEMS for item in islice(out.items, out.sent - out.done, None)
-        )
+        if out.last - out.sent == 1:  # the common case
+            light = type(out.items[-1]) in LIGHT_ITEMS
+        else:
+            light = out.last - out.sent <= RIDERS and all(
+                type(item) in LIGHT_ITEMS for item in islice(out.items, out.sent - out.done, None)
+            )
         may_leave = down is late or not (self._counts or self._unstored)
         if light and may_leave and len(down) > early and self._ride(now, out, down):
             return
@@ -324,12 +330,17 @@ class Link:
                     out.sent = got
                     out.weigh()
                 out.heard(now, self.timing.resend_after)
-                out.wait = first_wait(lane, out, self.timing)
+                if lane != CONTROL:
+                    out.wait = self.timing.resend_after
+                else:
+                    out.wait = first_wait(out, self.timing)
                 out.resend_at = now + out.wait
                 progress = True
             if done > out.done:
                 popleft = out.items.popleft
-                gone = [popleft() for _ in range(done - out.done)]
+                gone = [popleft()]
+                if done > out.done + 1:
+                    gone += [popleft() for _ in range(done - out.done - 1)]
                 finished.append((lane, gone))
                 out.done = done
                 out.weight -= total_weight(gone)
@@ -350,7 +361,8 @@ class Link:
 
     def _find_resend(self) -> None:
         up, down, control = self.outgoing
-        self.resend_at = min(up.resend_at, down.resend_at, control.resend_at)
+        at = min(down.resend_at, up.resend_at)
+        self.resend_at = min(control.resend_at, at)
 
     # --- receiving ----------------------------------------------------------------------------
 
@@ -533,15 +545,16 @@ class LinkAlarms:
             link.armed = deadline
             heapq.heappush(self._heap, (deadline, link.peer))
 
-    def due(self, now: int) -> Iterator[Link]:
+    def due(self, now: int) -> list[Link]:
         """Those that wanted to be called by now; they are no longer armed."""
-        heap = self._heap
+        heap, found = self._heap, list[Link]()
         while heap and heap[0][0] <= now:
             at, peer = heapq.heappop(heap)
             link = self._links[peer]
             if link.armed == at:
                 link.armed = NEVER
-                yield link
+                found.append(link)
+        return found
 
     def next(self, at: int) -> int:
         """The earliest of them, or `at` if that is earlier."""
@@ -549,6 +562,6 @@ class LinkAlarms:
         while heap:
             first, peer = heap[0]
             if self._links[peer].armed == first:
-                return min(first, at)
+                return min(at, first)
             heapq.heappop(heap)
         return at

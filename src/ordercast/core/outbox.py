@@ -19,13 +19,14 @@ A driver may crash between any two duties. It must not reorder within a duty, mu
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
+from ordercast.model.options import NEVER
 from ordercast.wire.frames import Frame, Offer
 from ordercast.wire.ring import Token
 from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
@@ -158,15 +159,33 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     count: int
 
 
-class Outbox(msgspec.Struct):
-    """One per burst, so made cheaply: a struct, not a dataclass."""
+RecordT = TypeVar("RecordT")
+FrameT = TypeVar("FrameT")
+ShownT = TypeVar("ShownT")
+WholeT = TypeVar("WholeT")
+CountedT = TypeVar("CountedT")
 
-    persist: Sequence[Record]
-    send: Sequence[tuple[Site, Frame]]
-    then_send: Sequence[tuple[Site, Frame]]
-    deliver: Sequence[DeliveredBatch]
+
+class Outbox(msgspec.Struct, Generic[RecordT, FrameT, ShownT, WholeT, CountedT]):
+    """One per burst, so made cheaply: a struct, not a dataclass. An engine's is filled with what
+    concerns its epoch; a member passes it on with more in it."""
+
+    persist: Sequence[RecordT]
+    send: Sequence[tuple[Site, FrameT]]
+    then_send: Sequence[tuple[Site, FrameT]]
+    deliver: Sequence[ShownT]
     receipts: Sequence[Receipt]
-    forget: Checkpoint | None
-    alarm: int | None
-    counted: Sequence[Site] = ()  # peers to whom this burst has something to tell of its records
+    forget: WholeT | None
+    epochs_alarm: int = NEVER  # when an epoch wants to be called
+    counted: Sequence[CountedT] = ()  # peers to whom this burst has more to tell of its records
     mistakes: Sequence[tuple[Site, str]] = ()  # peers that said what they may not, and what
+    voters_alarm: int = NEVER  # when the rest wants to be called: changes, and the voters' log
+    outcomes: Sequence[tuple[str, str]] = ()  # of changes asked for here: "" or why not
+
+    @property
+    def alarm(self) -> int | None:
+        at = min(self.epochs_alarm, self.voters_alarm)
+        return None if at >= NEVER else at
+
+
+EngineBox: TypeAlias = Outbox[Record, Frame, DeliveredBatch, Checkpoint, Site]

@@ -199,9 +199,10 @@ class Driver:
             return
         heap, tick, places, arrive = self._heap, self._tick, self.places, self._arrive
         data = 0
-        for (peer, frame), at in zip(sends, times, strict=False):
-            heappush(heap, (at, tick(), arrive, places[peer], source, frame))
-            if is_data(frame):
+        for (peer, sent), at in zip(sends, times, strict=False):
+            heappush(heap, (at, tick(), arrive, places[peer], source, sent))
+            frame = sent.frame
+            if type(frame) is Data and (frame.lane != CONTROL or type(frame.items[0]) is Body):
                 data += 1
         self.data += data
         self.frames += len(times)

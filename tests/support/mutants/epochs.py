@@ -9,11 +9,9 @@ from unittest.mock import patch
 
 from ordercast.core import outbox as outbox_module
 from ordercast.core.engine import Engine
-from ordercast.core.epochs import adopting as adopting_module
 from ordercast.core.epochs import folding
 from ordercast.core.epochs import manager as manager_module
 from ordercast.core.epochs import member as member_module
-from ordercast.core.epochs import restoring as restoring_module
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.raft import Raft
@@ -141,16 +139,16 @@ def goes_on_after_the_close() -> Patches:
 
 @mutant
 def restart_forgets_the_seal() -> Patches:
-    plain = restoring_module.restore
+    plain = Member._restore
 
     def is_close(record: Any) -> bool:
         return isinstance(record, Passed) and record.placed.batch.incarnation == CLOSING
 
-    def restore(member: Member, records: Sequence[MemberRecord]) -> Any:
+    def restore(self: Member, records: Sequence[MemberRecord]) -> Any:
         kept = [r for r in records if not (isinstance(r, Kept) and is_close(r.passed))]
-        return plain(member, kept)
+        return plain(self, kept)
 
-    return [(member_module, "restore", restore)]
+    return [(Member, "_restore", restore)]
 
 
 # --- opening --------------------------------------------------------------------------------------
@@ -168,7 +166,7 @@ def in_two_epochs() -> Patches:
     def end(self: Engine, _lasts: Mapping[Group, int]) -> None:
         plain_end(self, {})
 
-    return [(adopting_module, "opening", opening), (Engine, "end", end)]
+    return [(member_module, "opening", opening), (Engine, "end", end)]
 
 
 @mutant
@@ -185,7 +183,7 @@ def resent_before_it_is_known_what_was_included() -> Patches:
     def end(self: Engine, lasts: Mapping[Group, int]) -> None:
         plain_end(self, {group: self.own.stable_seq(group) for group in lasts})
 
-    return [(adopting_module, "opening", opening), (Engine, "end", end)]
+    return [(member_module, "opening", opening), (Engine, "end", end)]
 
 
 @mutant
@@ -211,7 +209,7 @@ def a_joiner_one_message_early() -> Patches:
     def opening(position: int, *rest: Any) -> Checkpoint:
         return plain(max(position - 1, 0), *rest)
 
-    return [(adopting_module, "opening", opening)]
+    return [(member_module, "opening", opening)]
 
 
 @mutant

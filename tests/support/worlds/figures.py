@@ -8,7 +8,7 @@ x, y, z, a, b, c, d, e, f. Assumed: a and b are the parents of x and y, f and e 
 from collections.abc import Callable
 
 from ordercast.core.engine import Engine
-from ordercast.core.outbox import Checkpoint, Outbox, Record
+from ordercast.core.outbox import Checkpoint, EngineBox, Record
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.forest.labels import Labels
@@ -59,7 +59,7 @@ class Stage:
         submit(self.sites[origin], self.now, group, [payload])
         self.drain(origin)
 
-    def drain(self, name: str) -> Outbox:
+    def drain(self, name: str) -> EngineBox:
         box = self.sites[name].drain()
         self.records[name] += box.persist
         if box.forget is not None:

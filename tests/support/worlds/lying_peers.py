@@ -18,6 +18,7 @@ from typing import Any
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import MemberBox
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.outbox import Outbox
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.epochs import AddGroup, AddVoter, JoinGroup, LeaveGroup
 from ordercast.model.implicit import implicit_group
@@ -70,7 +71,7 @@ class Result:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-NOTHING = MemberBox((), (), (), (), (), (), None)
+NOTHING: MemberBox = Outbox((), (), (), (), (), None)
 
 
 class Fallen(Member):

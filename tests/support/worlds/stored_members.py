@@ -15,8 +15,15 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ordercast.check.report import check_history
-from ordercast.core.epochs.member import REFUSED, Member
-from ordercast.core.epochs.records import Caught, EpochOpened, Folded, MemberBox, MemberRecord
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.records import (
+    REFUSED,
+    Caught,
+    EpochOpened,
+    Folded,
+    MemberBox,
+    MemberRecord,
+)
 from ordercast.core.epochs.returning import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history

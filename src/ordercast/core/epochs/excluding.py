@@ -7,24 +7,35 @@ asked for again by the next manager.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ordercast.core.epochs.absence import fold_flush, longest_away
-from ordercast.core.epochs.layout import Flushing
+from ordercast.core.epochs.flush import Flusher
+from ordercast.core.epochs.layout import Flushing, Layout
 from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
 from ordercast.model.epochs import Flush, Lapse, Open, Stored
 from ordercast.model.groups import Site
-from ordercast.wire.epochs import Fed, LogReport, PastNeeded, Whole
-
-if TYPE_CHECKING:
-    from ordercast.core.epochs.member import Member
+from ordercast.model.options import Options
+from ordercast.wire.epochs import Fed, LogReport, PastNeeded, SiteFrame, Whole
 
 _STALLED = 4  # times the timeout of a silent site, without progress
 
 
+class _Member(Protocol):
+    """The member that leads, and its own part of a flush."""
+
+    name: Site
+    options: Options
+    layout: Layout
+
+    @property
+    def flush(self) -> Flusher: ...
+    def say(self, peer: Site, frame: SiteFrame) -> None: ...
+
+
 class Excluding:
-    def __init__(self, member: "Member", raft: Raft) -> None:
+    def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member
         self._raft = raft
         self.reset()

@@ -6,36 +6,36 @@ such a request was accepted relays nothing before it is stored, whatever its fra
 later bursts relay stays behind that, so that lanes are in order.
 """
 
+from ordercast.core.epochs.records import MemberBox
 from ordercast.model.groups import Site
-from ordercast.wire.epochs import SiteFrame
-
-Sends = list[tuple[Site, SiteFrame]]
 
 MEMBER: tuple[int, Site] = (0, "")
 """Stands among what a box has `counted` for the fence; epochs begin at 1."""
 
 
 class Fence:
-    """State: whether a request was accepted in this burst; earlier bursts that are not stored."""
+    """State: whether a request was accepted in this burst; earlier bursts that are not stored.
+    `waits`: there is something of either."""
 
     def __init__(self) -> None:
+        self.waits = False
         self._accepted = False
         self._unstored = 0  # that accepted requests, or whose relays wait
 
     def accepted(self) -> None:
         """A batch of a client's requests, with this burst's records. It may be relayed later, in
         another epoch too: also then not before they are durable."""
-        self._accepted = True
+        self._accepted = self.waits = True
 
-    def end(self, send: Sends, late: Sends, counted: list[tuple[int, Site]]) -> tuple[Sends, Sends]:
-        """Of a burst: what leaves at once, and what leaves when it is durable."""
-        if not (self._accepted or (self._unstored and send)):
-            return send, late
-        self._accepted = False
-        self._unstored += 1
-        counted.append(MEMBER)
-        return [], [*send, *late]
+    def end(self, box: MemberBox) -> None:
+        """Of a burst: let what must wait leave when the burst is durable, not at once."""
+        if self._accepted or box.send:
+            self._accepted = False
+            self._unstored += 1
+            box.counted = [*box.counted, MEMBER]
+            box.send, box.then_send = (), [*box.send, *box.then_send]
 
     def stored(self) -> None:
         """One more of these bursts is durable, and what waited for that has left."""
         self._unstored -= 1
+        self.waits = self._accepted or self._unstored > 0

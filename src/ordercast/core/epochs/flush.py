@@ -9,32 +9,64 @@ what was fetched, what absent members of its groups will ask for, and own messag
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ordercast.core.claims import check_whole
 from ordercast.core.engine import Engine
-from ordercast.core.epochs.layout import Domain, Flushing
+from ordercast.core.epochs.layout import Domain, Flushing, Layout
 from ordercast.core.epochs.missed import Missed, Shelf, packed
-from ordercast.core.epochs.records import Aside, Confirmed, Filled, unasked
+from ordercast.core.epochs.records import Aside, Confirmed, Filled, MemberRecord, Shown, unasked
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
-from ordercast.core.epochs.window import not_in_the_past
+from ordercast.core.epochs.window import Window, not_in_the_past
+from ordercast.core.outbox import EngineBox, Receipt
 from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
 from ordercast.model.errors import NotInMajority, PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group, is_implicit
 from ordercast.model.messages import Batch, Placed
-from ordercast.wire.epochs import Fetch, FlushFrame, LogReport, Pages, PastNeeded, Whole
-
-if TYPE_CHECKING:
-    from ordercast.core.epochs.member import Member
+from ordercast.model.options import Options
+from ordercast.wire.epochs import Fetch, FlushFrame, LogReport, Pages, PastNeeded, SiteFrame, Whole
 
 _PAGE_BYTES = 262_144
 _PAGE_BATCHES = 256
 
 
+class _Member(Protocol):
+    """The member that takes part."""
+
+    name: Site
+    boot: int
+    now: int
+    incarnation: int
+    position: int
+    options: Options
+    layout: Layout
+    engines: dict[int, Engine]
+    manager_at: Site | None
+    persisting: list[MemberRecord]
+    delivering: list[Shown]
+    receipts: list[Receipt]
+
+    @property
+    def window(self) -> Window: ...
+    @property
+    def manager(self) -> "_Manager": ...
+    def believes(self, peer: Site) -> bool: ...
+    def say(self, peer: Site, frame: SiteFrame) -> None: ...
+    def collect(self, epoch: int, engine: Engine, box: EngineBox) -> None: ...
+
+
+class _Manager(Protocol):
+    """The manager's part, if this site is the manager."""
+
+    @property
+    def leads(self) -> bool: ...
+    def reported(self, peer: Site, frame: LogReport | Whole) -> None: ...
+
+
 class Flusher:
-    def __init__(self, member: "Member", store: int, *, excludes: bool) -> None:
+    def __init__(self, member: _Member, store: int, *, excludes: bool) -> None:
         self._member = member
         self.store, self.excludes, self.attempt = store, excludes, 1
         self.tail: Tail | None = None  # of the epoch that was closed without this site
@@ -42,7 +74,7 @@ class Flusher:
         self.fetched: Shelf = {}
         self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number of each of it
         self.missed = Missed(member)
-        self.slowness = Slowness(member)
+        self.slowness = Slowness(member, excludes=excludes)
         self.parked: list[Batch] = []  # own, to groups that are frozen
         self.confirmed: Confirmed | None = None
         self._past: PastNeeded | None = None  # what the manager last said
@@ -198,7 +230,7 @@ class Flusher:
 
     def receive(self, peer: Site, frame: FlushFrame) -> None:
         if isinstance(frame, (LogReport, Whole)):
-            self._member.manager.excluding.receive(peer, frame)
+            self._member.manager.reported(peer, frame)
         elif isinstance(frame, Fetch):
             self._give(peer, frame)
         elif isinstance(frame, Pages):

@@ -5,12 +5,14 @@ It proposes what is asked for, tells every site what is committed (`Feed`), gath
 is asked for again by the next manager.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ordercast.core.detector import Detector, DetectorTimes
 from ordercast.core.epochs.excluding import Excluding
+from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import Busy, plan_change
-from ordercast.core.epochs.layout import Closing
+from ordercast.core.epochs.folds import Folds
+from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
 from ordercast.model.epochs import (
     AddVoter,
@@ -26,19 +28,32 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import RECORDS
-from ordercast.model.options import NEVER
-from ordercast.wire.epochs import ChangeRequest, Fed, Feed
+from ordercast.model.options import NEVER, Options
+from ordercast.wire.epochs import ChangeRequest, Fed, Feed, LogReport, SiteFrame, Whole
 from ordercast.wire.voting import fitting
-
-if TYPE_CHECKING:
-    from ordercast.core.epochs.member import Member
 
 _RECORDS = 64  # in one frame
 _LOG = 128  # entries kept before they are folded
 
 
+class _Member(Protocol):
+    """The member that leads."""
+
+    name: Site
+    now: int
+    options: Options
+    layout: Layout
+    folds: Folds
+
+    @property
+    def flush(self) -> Flusher: ...
+    def closed(self, change: str) -> Included | None: ...
+    def fold_committed(self, raft: Raft) -> None: ...
+    def say(self, peer: Site, frame: SiteFrame) -> None: ...
+
+
 class Manager:
-    def __init__(self, member: "Member", raft: Raft) -> None:
+    def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member
         self._raft = raft
         self._term = 0  # of which the rest is known
@@ -86,6 +101,10 @@ class Manager:
                 self._reports.setdefault(closing.number, {})[peer] = included
         if frame.count < self._raft.committed:
             self._feed(peer)
+
+    def reported(self, peer: Site, frame: LogReport | Whole) -> None:
+        """A site's word on a flush."""
+        self.excluding.receive(peer, frame)
 
     def suspects(self, now: int) -> list[Site]:
         """Sites that have not answered for longer than is usual: to be reported, no more."""

@@ -8,33 +8,40 @@ The driver's calls and duties are those of `core.engine` and `core.outbox`.
 """
 
 from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.admission import Admission, RequestName, Reservation
-from ordercast.core.epochs.adopting import adopt, first_checkpoint
-from ordercast.core.epochs.early import Early
 from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
-from ordercast.core.epochs.progress import closed, is_quiet, progress, report_closed
 from ordercast.core.epochs.raft import Raft, VotingTimes
-from ordercast.core.epochs.records import REFUSED as REFUSED
 from ordercast.core.epochs.records import (
+    REFUSED,
+    Anew,
     Caught,
+    Confirmed,
+    EngineState,
     EpochOpened,
+    Filled,
     Folded,
+    Kept,
     MemberBox,
     MemberRecord,
+    Noted,
+    Shown,
     in_epoch,
 )
-from ordercast.core.epochs.restoring import restore, whole
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.returning import tail_of
+from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.observation import Observation
-from ordercast.core.outbox import Checkpoint, Outbox, Receipt, Record
+from ordercast.core.outbox import Accepted, Checkpoint, EngineBox, Outbox, Receipt, Record, opening
 from ordercast.model.epochs import (
     AddVoter,
     Begin,
@@ -46,11 +53,11 @@ from ordercast.model.epochs import (
     Open,
     Stored,
 )
-from ordercast.model.errors import FrameError, PeerMistake
+from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
 from ordercast.model.groups import Group
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, DeliveredBatch
+from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
@@ -61,9 +68,11 @@ from ordercast.wire.epochs import (
     SiteFrame,
     check_change,
 )
+from ordercast.wire.frames import Frame
 from ordercast.wire.voting import Install, Voting
 
 _LONELY = 1_000 * MILLISECOND
+_MOST_EARLY = 1_024  # frames
 
 
 class Member:
@@ -94,22 +103,26 @@ class Member:
         self._fence = Fence()
         self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
         self.manager_at: SiteName | None = None  # who fed this site last
-        self._early = Early()
+        # Frames that this site cannot look at yet: of an epoch that it has not opened, or before
+        # the voters know its store. Nobody would send them again soon, so a few are held.
+        self._early: list[tuple[SiteName, InEpoch]] = []
         self.into_open: dict[int, list[Batch]] = {}  # own, to epochs that were open already
         self.persisting: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
-        self.delivering: list[DeliveredBatch | EpochOpened | Rollback] = []
+        self.delivering: list[Shown] = []
         self.receipts: list[Receipt] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
         self._stirred = True  # something beside the epochs' own has happened since `_manage`
         self._due = 0  # when `_manage` is to look again in any case
         self._forget_due = self._held = False
+        self._made: dict[int, Checkpoint] = {}  # by engines of themselves, in this burst
+        self._excludes = self.flush.excludes
         self._congested: dict[SiteName, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
         self._mistakes: dict[SiteName, str] = {}  # of peers, in this burst
         first_voters = layout.voters
-        voter = restore(self, records)
+        voter = self._restore(records)
         self.flush.restarted()
         self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
         self.manager = Manager(self, self.raft)
@@ -204,7 +217,7 @@ class Member:
     def _engine(self, domain: Domain) -> Engine:
         engine = self.engines.get(domain.epoch)
         if engine is None:  # an origin outside the domain
-            engine = self.make(domain, first_checkpoint(self, domain))
+            engine = self.make(domain, self._first_checkpoint(domain))
             engine.start(self.now)
         return engine
 
@@ -233,7 +246,11 @@ class Member:
         """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
         self.now = now
         if isinstance(frame, InEpoch):
-            self._in_epoch(now, peer, frame)
+            engine = self.engines.get(frame.epoch)
+            if engine is not None and (not self._excludes or self.flush.takes_part()):
+                engine.receive(now, peer, frame.frame)
+            elif engine is not None or frame.epoch > self.layout.last_epoch:
+                self._hold_early(peer, frame)
             return
         self._stirred = True
         try:
@@ -258,6 +275,10 @@ class Member:
                 self._unpacked(frame.snapshot, frame.upto)
             self.raft.receive(now, peer, frame)
 
+    def _hold_early(self, peer: SiteName, frame: InEpoch) -> None:
+        if len(self._early) < _MOST_EARLY:
+            self._early.append((peer, frame))
+
     def believes(self, peer: SiteName) -> bool:
         """Whether the peer may say what is committed: it is a voter, as far as is known here."""
         return peer in self.layout.voters
@@ -281,13 +302,6 @@ class Member:
             raise PeerMistake("a layout of another cluster")
         return layout
 
-    def _in_epoch(self, now: int, peer: SiteName, frame: InEpoch) -> None:
-        engine = self.engines.get(frame.epoch)
-        if engine is not None and self.flush.takes_part():
-            engine.receive(now, peer, frame.frame)
-        elif engine is not None or frame.epoch > self.layout.last_epoch:
-            self._early.hold(peer, frame)
-
     def connected(self, now: int, peer: SiteName) -> None:
         self.now = now
         for engine in self.engines.values():
@@ -309,13 +323,15 @@ class Member:
         for engine in self.engines.values():
             if engine.alarm_at <= now:
                 engine.alarm(now)
-        self.tend(now)
+        self.now = now
+        if now >= self._due:
+            self.tend(now)
 
     def tend(self, now: int) -> None:
         """The part of `alarm` that is not of one epoch: changes, and the voters' log."""
         self.now = now
         self.raft.alarm(now)
-        self._stirred = self._stirred or now >= self._due
+        self._stirred = True
 
     def say(self, peer: SiteName, frame: SiteFrame) -> None:
         self._late.append((peer, frame))
@@ -332,7 +348,7 @@ class Member:
         elif not frame.folded and not ahead:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
-        self.say(peer, progress(self))
+        self.say(peer, self._progress())
         if any(wanted.startswith("log ") for wanted in frame.wanted):
             self.flush.tell_log()
 
@@ -372,18 +388,43 @@ class Member:
                 self.collect(epoch, engine, engine.drain())
                 engine.freeze()
 
-    def collect(self, epoch: int, engine: Engine, box: Outbox) -> None:
+    def collect(self, epoch: int, engine: Engine, box: EngineBox) -> None:
         self.persisting += [in_epoch(epoch, record, engine.is_mine) for record in box.persist]
         self.delivering += box.deliver
         self.receipts += box.receipts
 
-    def closed(self, change: str) -> Included | None:
-        return closed(self, change)
+    # --- what the manager is told -----------------------------------------------------------------
 
-    # --- from epoch to epoch ----------------------------------------------------------------------
+    def _progress(self) -> Fed:
+        """How far this site has folded the records, and what it has closed."""
+        closed_here = [(change, self.closed(change)) for change in self.layout.closing]
+        told = tuple((change, lasts) for change, lasts in closed_here if lasts is not None)
+        return Fed(self.layout.count, told, *self.flush.news())
+
+    def closed(self, change: str) -> Included | None:
+        """What this site reports for a change; None: it has yet to pass a Close."""
+        included: list[tuple[SiteName, int, Group, int]] = []
+        for epoch in self.layout.closing[change].epochs:
+            if self.name in self.layout.domains[epoch].sites:
+                engine = self.engines[epoch]
+                if not engine.epoch_state.closed:
+                    return None
+                included += [entry for entry in engine.ordering.placed_here() if entry[1]]
+        return tuple(included)
+
+    def _report_closed(self) -> None:
+        """Tell the manager as soon as a Close has passed; it asks again if this is lost."""
+        for change in self.layout.closing:
+            if change not in self._told and self.closed(change) is not None:
+                self._told[change] = None
+                if self.manager_at is not None:
+                    self.say(self.manager_at, self._progress())
+        self._told = {change: None for change in self._told if change in self.layout.closing}
+
+    # --- from epoch to epoch ([GS] §5.1 and §5.2.1) -----------------------------------------------
 
     def _change(self, layout: Layout) -> None:
-        for epoch, checkpoint in adopt(self, layout).items():
+        for epoch, checkpoint in self._adopt(layout).items():
             self.flush.entering(layout.domains[epoch])
             self.make(layout.domains[epoch], checkpoint).start(self.now)
         for epoch, batches in self.into_open.items():
@@ -392,9 +433,116 @@ class Member:
         self._forget_due = True
         self._look_at_early()
 
+    def _adopt(self, layout: Layout) -> dict[int, Checkpoint]:
+        """End the engines of epochs that are gone; what those of the new ones start with. A member
+        that restarts comes through here too, so nothing may depend on more than its records say."""
+        before, self.layout = self.layout, layout
+        mine = {
+            group: seq
+            for (origin, incarnation, group), seq in layout.lasts.items()
+            if origin == self.name and incarnation == self.incarnation
+        }
+        parked, unplaced = self.flush.unpark(), list[Batch]()
+        self.flush.admitted()
+        for epoch in [epoch for epoch in self.engines if epoch not in layout.domains]:
+            engine = self.engines.pop(epoch)
+            self.window.ended(engine, mine)
+            at_home = epoch in before.domains and self.name in before.domains[epoch].sites
+            if at_home and self._is_left_behind(before):
+                self.flush.tail, self.position = tail_of(engine, epoch), engine.gate.logged
+                continue
+            if at_home and self.flush.leave(epoch, engine, mine, unplaced):
+                continue
+            engine.end(mine)
+            self.collect(epoch, engine, engine.drain())
+            unplaced.extend(engine.unplaced())
+            if at_home:
+                self.position = engine.gate.logged
+                self.flush.closed(epoch, engine)
+        unplaced = self.flush.come_back(unplaced, parked)
+        for engine in self.engines.values():
+            for peer in [peer for peer in engine.links if peer not in layout.roster]:
+                engine.part_from(peer)
+        again = self._sort_out(unplaced)
+        openings: dict[int, Checkpoint] = {}
+        self.into_open = {epoch: again[epoch] for epoch in again if epoch in self.engines}
+        for epoch, domain in layout.domains.items():
+            if epoch in before.domains and (epoch not in again or epoch in self.engines):
+                continue
+            at_home = self.name in domain.sites
+            if at_home and epoch not in before.domains and not self.flush.stranger():
+                self.delivering.append(self._opened(before, domain))
+            if at_home or epoch in again:
+                openings[epoch] = self._first_checkpoint(domain, again.get(epoch, ()))
+        return openings
+
+    def _is_left_behind(self, before: Layout) -> bool:
+        """A site that finds itself retired after a leap over many records does not know whether its
+        epoch was closed with it. It delivers no more of what it has."""
+        leap = self.layout.count - before.count
+        return leap > 1 and self.flush.excludes and self.name not in self.layout.roster
+
+    def _opened(self, before: Layout, domain: Domain) -> EpochOpened:
+        """What the application is told when an epoch opens. A site that returns without its store,
+        or after too long, joins its groups anew: it lacks some or all of what was before."""
+        structure = domain.structure
+        fresh: tuple[SiteName, ...] = ()
+        if before.flushing is not None:
+            back = [site for site in before.lapsed if site in before.flushing.members]
+            fresh = (*before.flushing.fresh, *back)
+        if before.roster.get(self.name, self.incarnation) != self.incarnation:
+            fresh = (*fresh, self.name)
+        known = {
+            group: tuple(site for site in sites if site not in fresh)
+            for group, sites in before.groups.items()
+        }
+        groups = tuple(structure.groups_of[self.name])
+        arrived = [
+            (group, tuple(site for site in sites if site not in known[group]))
+            for group, sites in structure.groups.items()
+            if group in known
+        ]
+        return EpochOpened(
+            domain.epoch, self.position, domain.protocol, domain.builder, groups,
+            tuple(group for group in groups if self.name not in known.get(group, ())),
+            tuple(structure.groups.items()), domain.after,
+            tuple((group, sites) for group, sites in arrived if sites),
+        )  # fmt: skip
+
+    def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
+        """Own batches by the epoch that will take them; the others are refused. In causal order
+        nothing overtakes one that waits for absent sites."""
+        again: dict[int, list[Batch]] = {}
+        for batch in unplaced:
+            try:
+                self.flush.require_nothing_waits()
+                domain = self.domain(batch.group, batch.members)
+            except NotInMajority:
+                self.flush.parked.append(batch)
+                continue
+            except Error:
+                self.receipts.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
+                continue
+            again.setdefault(domain.epoch, []).append(replace(batch, past=()))
+        return again
+
+    def _first_checkpoint(self, domain: Domain, unplaced: Sequence[Batch] = ()) -> Checkpoint:
+        """What an engine starts an epoch with. Own batches without a place are sent again."""
+        groups = domain.structure.groups
+        position = self.position if self.name in domain.sites else 0
+        lasts: list[tuple[SiteName, int, Group, int]] = []
+        own: dict[Group, int] = {}
+        for (origin, incarnation, group), seq in self.layout.lasts.items():
+            if group in groups or group.startswith("@"):
+                lasts.append((origin, incarnation, group, seq))
+                if origin == self.name and incarnation == self.incarnation:
+                    own[group] = seq
+        return opening(position, tuple(lasts), own, unplaced)
+
     def _look_at_early(self) -> None:
-        for peer, frame in self._early.take():
-            self._in_epoch(self.now, peer, frame)
+        early, self._early = self._early, []
+        for peer, frame in early:
+            self.receive(self.now, peer, frame)
 
     def _close_down(self) -> None:
         """Where this site is the root of a closing domain: order the Close."""
@@ -408,52 +556,64 @@ class Member:
     # --- the end of a burst -----------------------------------------------------------------------
 
     def drain(self) -> MemberBox:
-        """What a burst without news of epochs adds to its engines' work is kept small."""
-        raft, now, closing = self.raft, self.now, self.layout.closing
-        if self._stirred or closing or now >= self._due or raft.sends or raft.persist:
-            self._manage(now)
-        alarm, late = NEVER, self._late
-        made: dict[int, Checkpoint] = {}
-        mistakes, self._mistakes = self._mistakes, {}
-        send: list[tuple[SiteName, SiteFrame]] = []
-        counted: list[tuple[int, SiteName]] = []
+        """Everything asked for since the last drain. A burst has news beside its epochs only if
+        something stirred the member: all else is the work of one engine, as a rule."""
+        stirred = self._stirred or self.now >= self._due or self.layout.closing
+        if stirred:
+            self._manage(self.now)
+        box: MemberBox | None = None
+        at = NEVER
         for epoch, engine in self.engines.items():
-            if not engine.stirred:
-                alarm = min(alarm, engine.alarm_at)
-                continue
-            box = engine.drain()
-            if box.persist or box.deliver or box.receipts:
-                self.collect(epoch, engine, box)
-            if box.send:
-                send += [(peer, InEpoch(epoch, frame)) for peer, frame in box.send]
-            if box.then_send:
-                late += [(peer, InEpoch(epoch, frame)) for peer, frame in box.then_send]
-            if box.counted:
-                counted += [(epoch, peer) for peer in box.counted]
-            if box.forget is not None:
-                made[epoch] = box.forget
-            if box.mistakes:
-                mistakes |= dict(box.mistakes)
-            if box.alarm is not None and box.alarm < alarm:
-                alarm = box.alarm
-        if self.layout.closing or self._told:
-            self._told = report_closed(self, self._told, late)
-        if raft.persist or raft.sends:
-            self.persisting += raft.persist
-            late += raft.sends
-            raft.persist, raft.sends = [], []
-        persist, deliver, receipts = self.persisting, self.delivering, self.receipts
-        self.persisting, self.delivering, self.receipts, self._late = [], [], [], []
-        forget = whole(self, made) if made or self._forget_due else None
-        outcomes, self._wishes.outcomes, self._forget_due = self._wishes.outcomes, [], False
-        send, late = self._fence.end(send, late, counted)
-        return MemberBox(
-            persist, send, late, deliver, receipts, outcomes, forget, alarm, self._due, counted,
-            tuple(mistakes.items()),
-        )  # fmt: skip
+            if engine.stirred:
+                more = self._of_epoch(epoch, engine, engine.drain())
+                box = more if box is None else _joined(box, more)
+            if engine.alarm_at < at:
+                at = engine.alarm_at
+        if box is None:
+            box = Outbox((), (), (), (), (), None)
+        box.epochs_alarm, box.voters_alarm = at, self._due
+        if stirred:
+            self._add_beside(box)
+        if self._forget_due:
+            box.forget = self._whole()
+        if self._fence.waits:
+            self._fence.end(box)
+        return box
+
+    def _of_epoch(self, epoch: int, engine: Engine, box: Any) -> MemberBox:
+        """What an engine asks for, as the member passes it on: the same box, with the epoch on
+        everything in it. If it wants to forget, all is written anew."""
+        if box.forget is not None:
+            self._made[epoch] = box.forget
+            self._forget_due = True
+            box.forget = None
+        if box.persist:
+            box.persist = [in_epoch(epoch, record, engine.is_mine) for record in box.persist]
+        if box.send:
+            box.send = _in_frames(epoch, box.send)
+        if box.then_send:
+            box.then_send = _in_frames(epoch, box.then_send)
+        if box.counted:
+            box.counted = [(epoch, peer) for peer in box.counted]
+        made: MemberBox = box
+        return made
+
+    def _add_beside(self, box: MemberBox) -> None:
+        """What is not of one epoch, or of one that is gone: that came first."""
+        raft = self.raft
+        self._report_closed()
+        box.persist = [*self.persisting, *box.persist, *raft.persist]
+        box.then_send = [*self._late, *box.then_send, *raft.sends]
+        box.deliver = [*self.delivering, *box.deliver]
+        box.receipts = [*self.receipts, *box.receipts]
+        box.mistakes = tuple({**self._mistakes, **dict(box.mistakes)}.items())
+        box.outcomes, self._wishes.outcomes = self._wishes.outcomes, []
+        self.persisting, self._late, self.delivering, self.receipts = [], [], [], []
+        self._mistakes, raft.persist, raft.sends = {}, [], []
+        box.voters_alarm = self._due
 
     def stored(self, counted: Sequence[tuple[int, SiteName]]) -> None:
-        """As of a Site; the epoch may have ended meanwhile."""
+        """As of an engine; the epoch may have ended meanwhile."""
         for epoch, peer in counted:
             if (epoch, peer) == MEMBER:
                 self._fence.stored()
@@ -466,11 +626,23 @@ class Member:
         if self.layout.closing:
             self._close_down()
         self.manager.work(now)
-        self._wishes.work(now, self)
+        self._ask_again(now)
         self._complain(now)
         self._due = min(
             self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at
         )
+
+    def _ask_again(self, now: int) -> None:
+        """Tell the voters of changes that are wanted here."""
+        frames = self._wishes.due(now)
+        for frame in frames:
+            if self.manager.leads:
+                self.manager.ask(frame)
+            for voter in self.layout.voters:
+                if voter != self.name:
+                    self.say(voter, frame)
+        if frames:
+            self.manager.work(now)
 
     def _complain(self, now: int) -> None:
         """Nobody feeds this site: the manager is new, or does not know that it is behind."""
@@ -480,13 +652,147 @@ class Member:
             self._lonely_at = now + _LONELY
             for voter in self.layout.voters:
                 if voter != self.name:
-                    self.say(voter, progress(self))
+                    self.say(voter, self._progress())
+
+    # --- begun again from its records -------------------------------------------------------------
+
+    def _restore(self, records: Sequence[MemberRecord]) -> list[VoterRecord]:
+        """Make the engines; what the voter had. Without records, all begins. A restart takes the
+        last `Anew` and what was persisted after it, changes of epochs included."""
+        past = _Past(self)
+        voter: list[VoterRecord] = []
+        for record in records:
+            if isinstance(record, Kept):
+                past.later.setdefault(record.epoch, []).append(record.passed)
+            elif isinstance(record, Noted):
+                past.later.setdefault(record.epoch, []).append(record.note)
+            elif isinstance(record, Accepted):
+                past.accepted(record)
+            elif isinstance(record, Filled):
+                self.flush.fill(record)
+            elif isinstance(record, Confirmed):
+                self.flush.confirmed = record
+            elif isinstance(record, Folded):
+                layout = self.folds.fold(self.layout, record.record)
+                if isinstance(record.record, (Finish, Open)):
+                    past.change(layout)
+                else:
+                    self.layout = layout
+            elif isinstance(record, Caught):
+                past.change(self.folds.unpack(record.layout))
+            elif isinstance(record, Anew):
+                past.begin(record)
+                voter = list(record.voter)
+            else:
+                voter.append(record)
+        past.make_engines()
+        return voter
+
+    def _whole(self) -> Anew:
+        """Everything, as of now: what was persisted before is done with."""
+        made, self._made, self._forget_due = self._made, {}, False
+        raft = self.raft
+        log = raft.log
+        voter: tuple[VoterRecord, ...] = (
+            Ballot(raft.term, raft.vote),
+            log.snapshot,
+            Appendix(log.snapshot.upto + 1, tuple(log.entries)),
+        )
+        engines = tuple(
+            EngineState(epoch, made.get(epoch) or engine.retention.whole())
+            for epoch, engine in self.engines.items()
+        )
+        home = self.layout.home(self.name)
+        position = self.position if home is None else self.engines[home.epoch].retention.position
+        layout, aside = self.folds.pack(self.layout), self.flush.aside()
+        return Anew(layout, position, self.incarnation, engines, voter, aside)
 
     # --- for judges and operators -----------------------------------------------------------------
 
     def observations(self) -> list[Observation]:
         inside = [seen for engine in self.engines.values() for seen in engine.observations()]
-        return [self._early.observation(), *inside]
+        return [("early frames", len(self._early), _MOST_EARLY), *inside]
 
     def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
-        return is_quiet(self, apart_from, busy=bool(self._wishes.asked))
+        """Nothing is outstanding here, nor a change that was asked for here."""
+        layout, engines = self.layout, self.engines.values()
+        if self.name not in layout.roster:
+            # Retired: no word of what became stable is owed to it, but of what no epoch takes.
+            return all(engine.own.all_placed() for engine in engines) and not self.flush.waiting()
+        peers = [peer for engine in engines for peer in engine.links]
+        gone = [*apart_from, *(peer for peer in peers if peer not in layout.roster)]
+        return (
+            not (self._wishes.asked or layout.closing)
+            and self.flush.quiet()
+            and all(engine.quiet(gone) for engine in engines)
+        )
+
+
+def _in_frames(epoch: int, sends: list[tuple[SiteName, Frame]]) -> list[tuple[SiteName, SiteFrame]]:
+    if len(sends) == 1:  # the common case
+        ((peer, frame),) = sends
+        return [(peer, InEpoch(epoch, frame))]
+    return [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
+
+
+def _joined(one: MemberBox, other: MemberBox) -> MemberBox:
+    """Of two epochs in one burst."""
+    return Outbox(
+        [*one.persist, *other.persist],
+        [*one.send, *other.send],
+        [*one.then_send, *other.then_send],
+        [*one.deliver, *other.deliver],
+        [*one.receipts, *other.receipts],
+        None,
+        counted=[*one.counted, *other.counted],
+        mistakes=tuple({**dict(one.mistakes), **dict(other.mistakes)}.items()),
+    )
+
+
+class _Past:
+    """What a member finds in its store, of each open epoch: the state that its engine had, and the
+    records since."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.states: dict[int, Checkpoint] = {}
+        self.later: dict[int, list[Record]] = {}
+
+    def begin(self, anew: Anew) -> None:
+        member = self.member
+        member.layout = member.folds.unpack(anew.layout)
+        member.position, member.incarnation = anew.position, anew.incarnation
+        member.flush.restore(anew.aside)
+        self.states = {state.epoch: state.checkpoint for state in anew.engines}
+        self.later = {}
+
+    def accepted(self, record: Accepted) -> None:
+        """A change that came in the same burst, and left its epoch open, may stand before it."""
+        batch = record.batch
+        try:
+            epoch = self.member.domain(batch.group, batch.members).epoch
+        except Error:
+            self.member._sort_out([batch])
+        else:
+            self.later.setdefault(epoch, []).append(record)
+
+    def make_engines(self) -> None:
+        member = self.member
+        home = member.layout.home(member.name)
+        for epoch, domain in member.layout.domains.items():
+            if epoch in self.states or epoch in self.later or domain is home:
+                if epoch not in self.states:  # kept: positions go on from where it began
+                    self.states[epoch] = member._first_checkpoint(domain)
+                member.make(domain, self.states[epoch], self.later.get(epoch, []))
+        if home is not None:
+            member.position = member.engines[home.epoch].gate.logged
+
+    def change(self, layout: Layout) -> None:
+        """What was decided then happens again: the same, because it depends on records only."""
+        self.make_engines()
+        openings = self.member._adopt(layout)
+        self.member.engines.clear()  # those that go on have later records too
+        self.states = {e: s for e, s in self.states.items() if e in layout.domains} | openings
+        self.later = {e: r for e, r in self.later.items() if e in layout.domains}
+        for epoch, batches in self.member.into_open.items():
+            self.later.setdefault(epoch, []).extend(Accepted(batch) for batch in batches)

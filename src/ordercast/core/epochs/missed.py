@@ -3,16 +3,13 @@ that ended without them, from the one that each was last in."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ordercast.core.epochs.layout import Domain
+from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.records import Filled
 from ordercast.core.epochs.returning import Counted, Tail, reached
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Placed
-
-if TYPE_CHECKING:
-    from ordercast.core.epochs.member import Member
 
 _BATCH = 256  # bytes of a batch beside its body
 
@@ -20,10 +17,17 @@ Shelf = dict[int, dict[Group, dict[int, Placed]]]
 """Batches by epoch, group and number."""
 
 
+class _Member(Protocol):
+    """Whose groups they are."""
+
+    name: Site
+    layout: Layout
+
+
 class Missed:
     """A group that is on the shelf for an epoch is there with all that may be asked for."""
 
-    def __init__(self, member: "Member") -> None:
+    def __init__(self, member: _Member) -> None:
         self._member = member
         self.shelf: Shelf = {}
         self.size = 0  # bytes

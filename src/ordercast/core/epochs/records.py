@@ -6,18 +6,17 @@ and the record that finished it, until an `Anew` has taken their place: not earl
 was delivered in between may not have reached the application.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 
 from ordercast.core.epochs.returning import Rollback, Tail, last_number
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
-from ordercast.core.outbox import Accepted, Checkpoint, Note, Passed, Receipt, Record
+from ordercast.core.outbox import Accepted, Checkpoint, Note, Outbox, Passed, Record
 from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
-from ordercast.model.options import NEVER
 from ordercast.wire.epochs import SiteFrame
 
 REFUSED = "refused"
@@ -147,20 +146,8 @@ class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
     arrived: tuple[tuple[Group, tuple[Site, ...]], ...] = ()  # joiners of groups that went on
 
 
-class MemberBox(msgspec.Struct):
-    persist: Sequence[MemberRecord]
-    send: Sequence[tuple[Site, SiteFrame]]
-    then_send: Sequence[tuple[Site, SiteFrame]]
-    deliver: Sequence[DeliveredBatch | EpochOpened | Rollback]
-    receipts: Sequence[Receipt]
-    outcomes: Sequence[tuple[str, str]]  # of changes asked for here: "" or why not
-    forget: Anew | None
-    epochs_alarm: int = NEVER  # when epochs want to be called
-    voters_alarm: int = NEVER  # when the rest does: changes, and the voters' log
-    counted: Sequence[tuple[int, Site]] = ()  # as in an Outbox, with the epoch
-    mistakes: Sequence[tuple[Site, str]] = ()  # likewise
+Shown: TypeAlias = DeliveredBatch | EpochOpened | Rollback
+"""What comes in the stream of deliveries."""
 
-    @property
-    def alarm(self) -> int | None:
-        at = min(self.epochs_alarm, self.voters_alarm)
-        return None if at >= NEVER else at
+MemberBox: TypeAlias = Outbox[MemberRecord, SiteFrame, Shown, Anew, tuple[int, Site]]
+"""What a member asks of its driver; `counted` with the epoch."""

@@ -6,16 +6,14 @@ what it has delivered beyond that is rolled back, and what it lacks it delivers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from ordercast.core.engine import Engine
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, MessageId, Placed
-
-if TYPE_CHECKING:
-    from ordercast.core.engine import Engine
 
 Counted: TypeAlias = Mapping[tuple[int, Group], int]
 """By epoch and group, the number of the last message that the past has."""
@@ -33,7 +31,7 @@ class Tail(msgspec.Struct, frozen=True, array_like=True):
     kept: tuple[Batch, ...]
 
 
-def tail_of(engine: "Engine", epoch: int) -> Tail:
+def tail_of(engine: Engine, epoch: int) -> Tail:
     log = tuple(engine.log())
     position = engine.gate.logged - sum(placed.batch.count for placed in log)
     return Tail(

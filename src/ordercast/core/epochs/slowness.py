@@ -5,29 +5,40 @@ been the same for several times as long as a silent site is waited for, that som
 the manager, which excludes one such site at a time.
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
+from ordercast.core.engine import Engine
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.observation import holders
 from ordercast.model.groups import Group, Site
-
-if TYPE_CHECKING:
-    from ordercast.core.epochs.member import Member
+from ordercast.model.options import Options
 
 _PATIENCE = 4  # times the timeout of a silent site
 
 Oldest: TypeAlias = tuple[int, Group, int]
 
 
+class _Member(Protocol):
+    """Whose messages wait."""
+
+    name: Site
+    now: int
+    options: Options
+    layout: Layout
+    engines: dict[int, Engine]
+
+
 class Slowness:
     """State: the oldest own message that is not stable, and since when it has been that."""
 
-    def __init__(self, member: "Member") -> None:
+    def __init__(self, member: _Member, *, excludes: bool) -> None:
         self._member = member
+        self._excludes = excludes
         self._oldest: dict[int, tuple[Oldest, int]] = {}  # by epoch
 
     def named(self) -> tuple[Site, ...]:
         member = self._member
-        if member.options.slow_member != "exclude" or not member.flush.excludes:
+        if member.options.slow_member != "exclude" or not self._excludes:
             return ()
         before, self._oldest = self._oldest, {}
         found: dict[Site, None] = {}
@@ -47,7 +58,7 @@ class Slowness:
     def awaited(self) -> tuple[Site, ...]:
         """Origins outside this site's domain for whose word it waits: nobody excludes these."""
         home = self._member.layout.home(self._member.name)
-        if home is None or not self._member.flush.excludes:
+        if home is None or not self._excludes:
             return ()
         engine = self._member.engines[home.epoch]
         waits = (

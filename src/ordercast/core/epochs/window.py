@@ -1,37 +1,62 @@
 """A member's own messages over all its epochs, as the one who sends them sees it."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ordercast.core.engine import Engine
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.outbox import Receipt
 from ordercast.model.errors import NotInMajority
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.limits import BATCH_MESSAGES
 from ordercast.model.messages import Batch
 from ordercast.model.options import Options
 
-if TYPE_CHECKING:
-    from ordercast.core.engine import Engine
-    from ordercast.core.epochs.member import Member
+
+class _Origin(Protocol):
+    """Whose messages they are."""
+
+    layout: Layout
+    receipts: list[Receipt]
+
+
+class _Member(_Origin, Protocol):
+    """The member that sends them."""
+
+    name: Site
+    boot: int
+    incarnation: int
+    options: Options
+    engines: dict[int, Engine]
+
+    @property
+    def flush(self) -> "_Flush": ...
+
+
+class _Flush(Protocol):
+    """What waits beside the engines."""
+
+    def waiting(self) -> Sequence[Batch]: ...
+    def require_open(self) -> None: ...
 
 
 class Window:
     """Accepted and not stable, wherever it goes: engines come and go, this stays."""
 
-    def __init__(self, member: "Member") -> None:
+    def __init__(self, member: _Member) -> None:
         self._member = member
         self.given: dict[Group, int] = {}  # to messages that died with all who had them
         self._skip = _unstored_by(member.options) * (member.boot - 1)
         self._skipped: dict[Group, tuple[int, int]] = {}  # in this run, after and up to which seq
 
-    def ended(self, engine: "Engine", included: Mapping[Group, int]) -> None:
+    def ended(self, engine: Engine, included: Mapping[Group, int]) -> None:
         """What was stable and no epoch includes: all who had it have lost their stores. Its numbers
         are not given again."""
         for group, seq in engine.own.stable_seqs().items():
             if seq > max(included.get(group, 0), self.given.get(group, 0)):
                 self.given[group] = seq
 
-    def number_on(self, engine: "Engine") -> None:
+    def number_on(self, engine: Engine) -> None:
         last = engine.own.last_seq
         last.update({group: max(seq, last.get(group, 0)) for group, seq in self.given.items()})
 
@@ -113,7 +138,7 @@ class Window:
         return list(found)
 
 
-def not_in_the_past(member: "Member", kept: Sequence[Batch]) -> list[Batch]:
+def not_in_the_past(member: _Origin, kept: Sequence[Batch]) -> list[Batch]:
     """Own batches that are to be sent again. The others are final."""
     unplaced: list[Batch] = []
     for batch in kept:

@@ -1,14 +1,9 @@
 """Changes asked for at this site: told to the voters until the records have an outcome."""
 
-from typing import TYPE_CHECKING
-
 from ordercast.core.epochs.layout import Layout
 from ordercast.model.epochs import Edit
 from ordercast.model.options import MILLISECOND, NEVER
 from ordercast.wire.epochs import ChangeRequest
-
-if TYPE_CHECKING:
-    from ordercast.core.epochs.member import Member
 
 _AGAIN = 200 * MILLISECOND
 
@@ -31,16 +26,11 @@ class Wishes:
             del self.asked[change]
             self.outcomes.append((change, layout.outcomes[change]))
 
-    def work(self, now: int, member: "Member") -> None:
+    def due(self, now: int) -> list[ChangeRequest]:
+        """What to tell the voters now."""
         if not self.asked:
             self.alarm_at = NEVER
         elif now >= self.alarm_at:
             self.alarm_at = now + _AGAIN
-            for change, edits in self.asked.items():
-                frame = ChangeRequest(change, edits)
-                if member.manager.leads:
-                    member.manager.ask(frame)
-                for voter in member.layout.voters:
-                    if voter != member.name:
-                        member.say(voter, frame)
-            member.manager.work(now)
+            return [ChangeRequest(change, edits) for change, edits in self.asked.items()]
+        return []

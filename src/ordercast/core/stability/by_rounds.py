@@ -159,7 +159,8 @@ class ByRounds:
         self._times = 1  # the delay
         self._wanted = False  # somebody has asked
         self._asked = False  # this site has, and no round has begun since
-        self._begun = self.seat.round  # the last one known, and
+        self._part = self.seat.part
+        self._begun = self._part.round  # the last one known, and
         self._begun_at = self._begun_held = self._begun_finals = 0  # how things stood then
         for group in structure.groups_of[site]:
             self.concerns(group, structure.members(group))
@@ -243,7 +244,7 @@ class ByRounds:
             self.waits.receive(peer, item)
         else:
             self.seat.receive(peer, item)
-            if self.seat.round > self._begun:
+            if self._part.round > self._begun or self._part.told > self._begun:
                 self._take_note()
         news, self._news = list(self._news), {}
         return news
@@ -263,7 +264,7 @@ class ByRounds:
         self.waits.begun(now)
 
     def _ended(self, array: LogArray) -> None:
-        if self.seat.round > self._begun:
+        if self._part.round > self._begun or self._part.told > self._begun:
             self._take_note()
         self.rounds += 1
         self._known = array
@@ -325,26 +326,22 @@ class ByRounds:
     # --- when -------------------------------------------------------------------------------------
 
     def flush(self, now: int) -> int:
-        under_way = self.seat.under_way
+        under_way = self._part.round > self._part.told
         at = self.waits.flush(now) if under_way else NEVER
         if not (under_way if self.is_first else self._asked):
             patient_until = self._patient_until()
-            if self._is_due(now, patient_until):
+            if self._wanted or self._at_once or now >= patient_until or self._is_crowded():
                 self._begin() if self.is_first else self._ask()
                 patient_until = self._patient_until()
             at = min(at, patient_until)
         return at if at > now else now + self._linger  # whatever others say, time goes on
 
-    def _is_due(self, now: int, patient_until: int) -> bool:
-        if self._wanted or self._at_once:
-            return True
-        if not self._not_final:
-            return False
-        return now >= patient_until or (self._times == 1 and self.held >= self.trigger.limit)
+    def _is_crowded(self) -> bool:
+        return bool(self._not_final) and self._times == 1 and self.held >= self.trigger.limit
 
     def _begin(self) -> None:
         self.seat.begin()
-        if self.seat.round > self._begun:
+        if self._part.round > self._begun:
             self._take_note()
 
     def _ask(self) -> None:
@@ -356,7 +353,7 @@ class ByRounds:
         """When a round is asked for at the latest; never, if it is or one is under way."""
         if self._since == NEVER or not self._not_final or self._asked:
             return NEVER
-        if self.is_first and self.seat.under_way:
+        if self.is_first and self._part.round > self._part.told:
             return NEVER
         return self._since + self._times * self.trigger.patience
 

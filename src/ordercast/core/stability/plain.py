@@ -101,7 +101,11 @@ class Plain:
                 if before is None:
                     heard[peer] = (logged, settled)
                 else:
-                    heard[peer] = (max(before[0], logged), max(before[1], settled))
+                    if before[0] > logged:
+                        logged = before[0]
+                    if before[1] > settled:
+                        settled = before[1]
+                    heard[peer] = (logged, settled)
                     least = self._others.get(group)
                     if least is not None and before[0] > least[0] and before[1] > least[1]:
                         continue  # others hold this group up, not this peer
@@ -141,9 +145,9 @@ class Plain:
     def _update(self, group: Group) -> bool:
         """Whether more is stable or final than before."""
         logged, settled = self._others[group]
-        mine = self._mine.get(group, (0, 0))
-        stable = min(mine[0], logged)
-        final = min(mine[1], settled)
+        mine = self._mine.get(group, _NOTHING)
+        stable = min(logged, mine[0])
+        final = min(settled, mine[1])
         if stable <= self._stable[group] and final <= self._final[group]:
             return False
         self._stable[group] = stable
@@ -219,7 +223,7 @@ class Plain:
     def _send(self, groups: dict[Group, None]) -> None:
         if len(groups) == 1:  # the common case
             (group,) = groups
-            report = self._report([group])
+            report = DurableCounts(((group, *self._mine[group]),))
             self._told[group] = self._mine[group]
             for peer in self._listeners[group]:
                 self.send(peer, report)

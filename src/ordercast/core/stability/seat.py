@@ -156,7 +156,8 @@ class Seat(RoundHost[Site, LogArray]):
         if self._down_the_tree and not isinstance(message, AckMessage):
             self._pass_on(message)
         self.part.receive(peer, message)
-        self._hear()
+        if self._here:
+            self._hear()
 
     def restarted(self, peer: Site) -> None:
         for message in self._differences.again(peer):
