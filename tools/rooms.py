@@ -1,8 +1,9 @@
 """`python -m tools.rooms`: draw the rooms of the source tree, from what their modules import.
 
-Writes docs/images/rooms.svg. Each room is a box; rows are layers, and every import points down. An
-arrow leads from a room to one in the next row that it imports; imports that skip a row are named in
-the box, unless a third room leads there anyway. A test holds the picture to the code.
+Writes docs/images/rooms.svg, and the table of rooms in docs/architecture.md. Each room is a box;
+rows are layers, and every import points down. An arrow leads from a room to one in the next row
+that it imports; imports that skip a row are named in the box, unless a third room leads there
+anyway. A test holds picture and table to the code.
 """
 
 import ast
@@ -16,6 +17,7 @@ from typing import TypeAlias
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 PICTURE = ROOT / "docs" / "images" / "rooms.svg"
+PAGE = ROOT / "docs" / "architecture.md"
 PACKAGE = "ordercast"
 
 Edges: TypeAlias = dict[str, set[str]]
@@ -130,6 +132,51 @@ def _says(path: Path) -> str:
     return " ".join(text.split("\n\n")[0].split()).replace("`", "")
 
 
+def table() -> list[str]:
+    """Each room and the rooms in it, from top to bottom: what it is for, and who enters it."""
+    paths = modules()
+    edges = imports(paths)
+    lines = ["| room | what is in it | who enters |", "|---|---|---|"]
+    for outer in _from_the_top(PACKAGE, paths, edges):
+        lines.append(_row(f"{PACKAGE}.{outer}", paths, edges))
+        inside = _from_the_top(f"{PACKAGE}.{outer}", paths, edges)
+        lines += [_row(f"{PACKAGE}.{outer}.{inner}", paths, edges) for inner in inside]
+    return lines
+
+
+def _from_the_top(package: str, paths: Mapping[str, Path], edges: Edges) -> list[str]:
+    return [room for row in layers(rooms_below(package, paths, edges)) for room in row]
+
+
+def _row(package: str, paths: Mapping[str, Path], edges: Edges) -> str:
+    above, _, _ = package.rpartition(".")
+    beside = rooms_below(above, paths, edges)
+
+    def entrant(module: str) -> str:
+        """The room beside, the room around, or another outer room that the module is in."""
+        if module == PACKAGE:
+            return "users"
+        parts = module.removeprefix(f"{above}.").split(".")
+        within = module.startswith(f"{above}.")
+        return f"`{parts[0] if within and parts[0] in beside else module.split('.')[1]}`"
+
+    who = {
+        entrant(module)
+        for module, targets in edges.items()
+        if not f"{module}.".startswith(f"{package}.")
+        if any(f"{target}.".startswith(f"{package}.") for target in targets)
+    }
+    name = package.removeprefix(f"{PACKAGE}.").replace(".", "/")
+    return f"| `{name}` | {_says(paths[package])} | {', '.join(sorted(who)) or 'users'} |"
+
+
+def page_with_table(page: str) -> str:
+    """The page with the table as it is now between its two marks."""
+    before, _, rest = page.partition("<!-- rooms -->\n")
+    _, _, after = rest.partition("<!-- end of rooms -->\n")
+    return "\n".join([f"{before}<!-- rooms -->", *table(), f"<!-- end of rooms -->\n{after}"])
+
+
 def picture() -> str:
     paths = modules()
     edges = imports(paths)
@@ -228,4 +275,5 @@ def _arrow(upper: tuple[float, float, float], lower: tuple[float, float, float])
 
 if __name__ == "__main__":
     PICTURE.write_text(picture(), encoding="utf-8")
-    print(f"{PICTURE.relative_to(ROOT)} written")
+    PAGE.write_text(page_with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    print(f"{PICTURE.relative_to(ROOT)} and the table in {PAGE.relative_to(ROOT)} written")
