@@ -585,7 +585,7 @@ class Member:
         if box is None:
             box = _nothing(NEVER)
         box.voters_alarm = self._due
-        if stirred:
+        if stirred or self.persisting or self._late or self.delivering or self.receipts:
             self._add_beside(box)
         if self._forget_due:
             box.forget = self._whole()
