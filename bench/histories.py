@@ -19,7 +19,7 @@ from dataclasses import replace
 from ordercast.core.dissemination.registry import WAYS
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import changes_groups
 from ordercast.sim.schedules import changing, excluding, schedule
@@ -35,7 +35,7 @@ DRAWINGS: tuple[tuple[str, Callable[[str, int], SimConfig]], ...] = (
 def drawn(seed: int) -> tuple[str, SimConfig]:
     protocol = tuple(PROTOCOLS)[seed % len(PROTOCOLS)]
     kind, draw = DRAWINGS[seed // len(PROTOCOLS) % len(DRAWINGS)]
-    stream = Stream(seed, "histories")
+    stream = Chance(seed, "histories")
     config = draw(protocol, seed)
     tracker = stream.choice(("plain", *TRACKERS))
     way = stream.choice(("unicast", "unicast", *WAYS))

@@ -32,7 +32,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import NEVER
 from ordercast.plan.advice import advise
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.driver import is_data
 from ordercast.sim.members import Epochs
@@ -60,7 +60,7 @@ class Rival:
         sites = config.table.sites
         self.env: Any = simpy.Environment()
         self.recorder = Recorder(sites, EPOCH)
-        self.arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
+        self.arrivals = build_network(config.network, sites, Chance(seed, "network")).arrivals
         self.stores = {name: simpy.Store(self.env) for name in sites}
         self.put = {name: self._putter(store) for name, store in self.stores.items()}
         self.alarms = dict.fromkeys(sites, 0)  # when each one's alarm is wanted; 0: not at all
@@ -177,7 +177,7 @@ def compare(config: SimConfig, structure: Structure, repeat: int) -> Row:
 
 
 def random_groups(sites: int, groups: int, size: int) -> GroupTable:
-    stream = Stream(1, "bench table")
+    stream = Chance(1, "bench table")
     names = [f"s{number:02}" for number in range(sites)]
     return GroupTable.of({f"g{n}": stream.sample(names, size) for n in range(groups)}, sites=names)
 

@@ -20,8 +20,8 @@ from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
 from ordercast.plan.protocols import GENUINE
-from ordercast.sim.chance import Stream
-from ordercast.sim.overheard import Heard, Sending, overhear
+from ordercast.sim.chance import Chance
+from ordercast.sim.overheard import OverheardFrame, PlannedSend, overhear
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "comparison.md"
 DRAWN = Drawing(sites=20, groups=6, size=4)
@@ -122,14 +122,14 @@ def run(protocol: str, table: GroupTable) -> Measured:
     )  # fmt: skip
 
 
-def _sendings(table: GroupTable) -> list[Sending]:
+def _sendings(table: GroupTable) -> list[PlannedSend]:
     """Each member of each group once, in a drawn order."""
     pairs = [(site, group) for group, members in table.groups.items() for site in members]
-    order = Stream(SEED, "order").sample(pairs, len(pairs))
-    return [Sending(_APART * place, *pair) for place, pair in enumerate(order)]
+    order = Chance(SEED, "order").sample(pairs, len(pairs))
+    return [PlannedSend(_APART * place, *pair) for place, pair in enumerate(order)]
 
 
-def _content(frame: Heard) -> tuple[object, ...]:
+def _content(frame: OverheardFrame) -> tuple[object, ...]:
     return (frame.at, frame.source, tuple(getattr(item, "batch", item) for item in frame.items))
 
 

@@ -16,7 +16,7 @@ from ordercast.plan.advice import advise
 from ordercast.plan.protocol_costs import Ground
 from ordercast.plan.protocols import COSTS
 from ordercast.sim.networks import PointToPointSpec
-from ordercast.sim.overheard import Overheard, Sending, overhear
+from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from support.cases.tables import random_table
 
 HOPS_ONLY = PointToPointSpec(0, MILLISECOND)
@@ -31,7 +31,9 @@ def run_each(table: GroupTable, protocol: str, builder: str) -> dict[str, list[O
     """One message from every member of every group, each in a domain of its own time."""
     structure = Structure(1, table, advise(table, builder).forest)
     return {
-        group: [overhear(structure, protocol, [Sending(0, o, group)], HOPS_ONLY) for o in members]
+        group: [
+            overhear(structure, protocol, [PlannedSend(0, o, group)], HOPS_ONLY) for o in members
+        ]
         for group, members in table.groups.items()
     }
 
@@ -95,7 +97,7 @@ def test_after_any_other_message_the_swap_family_costs_what_is_said(protocol: st
             for origin in members:
                 for other in near:
                     for before in table.groups[other]:
-                        sent = [Sending(0, before, other), Sending(later, origin, group)]
+                        sent = [PlannedSend(0, before, other), PlannedSend(later, origin, group)]
                         found = overhear(structure, protocol, sent, HOPS_ONLY)
                         share = 1 / (len(members) * len(near) * len(table.groups[other]))
                         second = after(found, later)
@@ -120,7 +122,7 @@ def test_an_idle_ring_costs_half_a_turn_of_calls_and_of_the_token() -> None:
     for step in range(steps):
         at = slow + turn * step // steps
         for origin in table.groups["x"]:
-            found = overhear(structure, "ring", [Sending(at, origin, "x")], HOPS_ONLY)
+            found = overhear(structure, "ring", [PlannedSend(at, origin, "x")], HOPS_ONLY)
             frames.append(after(found, at).messages)
             last += [max(found.delays(m)) / MILLISECOND for m in found.sent]
     assert fmean(frames) == pytest.approx(costs.messages[0], rel=0.1)

@@ -5,7 +5,7 @@ import pytest
 from ordercast.core.epochs.records import Anew, EngineState
 from ordercast.core.epochs.voters_log import Ballot
 from ordercast.core.outbox import Accepted, Checkpoint
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.disk import Disk
 from support.worlds.standin import record
 
@@ -15,7 +15,7 @@ def anew(*records: Accepted) -> Anew:
 
 
 def disk(durability: str, seed: int = 1) -> Disk:
-    return Disk(durability, Stream(seed, "disks"))
+    return Disk(durability, Chance(seed, "disks"))
 
 
 def kept(store: Disk) -> list[int]:

@@ -6,7 +6,7 @@ import pytest
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import Batch, Key, Placed
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.networks import Network, build_network, check_network, parse_network
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Relay
 
@@ -21,7 +21,7 @@ def no_file(name: str) -> str:
 def network(text: str, read: Callable[[str], str] = no_file) -> Network:
     spec = parse_network(text, read)
     check_network(spec, SITES)
-    return build_network(spec, SITES, Stream(1, "network"))
+    return build_network(spec, SITES, Chance(1, "network"))
 
 
 def relay(number: int, content: int) -> Frame:

@@ -16,7 +16,7 @@ from ordercast.core.engine import Engine
 from ordercast.model.errors import ConfigError
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import SECOND
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import Disk
 from ordercast.sim.faults import Fault, parse_faults
@@ -89,8 +89,8 @@ def test_frames_as_objects_and_as_bytes_give_the_same_history() -> None:
 def test_what_the_world_draws_is_the_same_on_every_machine() -> None:
     """Workload, faults, delays and syncs of a seed, pinned: no machine may draw others."""
     sites = TABLE.sites
-    network = build_network(WanSpec(), sites, Stream(3, "network"))
-    disk = Disk("sync", Stream(3, "disks"))
+    network = build_network(WanSpec(), sites, Chance(3, "network"))
+    disk = Disk("sync", Chance(3, "disks"))
     drawn = [
         list(submissions(FAULTY, 3)),
         draw_injections(FAULTY.faults, sites, horizon(FAULTY), 3),

@@ -20,7 +20,7 @@ def threshold(probability: float) -> int:
     return int(probability * ONE)
 
 
-class Stream:
+class Chance:
     """Integers for one purpose. `bits(k)` is the source of all of them."""
 
     def __init__(self, seed: int, purpose: str) -> None:

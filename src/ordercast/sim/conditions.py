@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND, NEVER
-from ordercast.sim.chance import Stream, threshold
+from ordercast.sim.chance import Chance, threshold
 from ordercast.sim.faults import PROBABILITIES, Faults
 from ordercast.sim.injections import Injection
 
@@ -29,7 +29,7 @@ class Conditions:
     def __init__(self, faults: Faults, seed: int, purpose: str = "fate") -> None:
         self.injected: dict[str, int] = {}
         self._bits: dict[str, Callable[[int], int]] = {
-            kind: Stream(seed, f"{purpose} {kind}").bits
+            kind: Chance(seed, f"{purpose} {kind}").bits
             for kind in (*PROBABILITIES, "clog", "slow")
         }
         self._pieces: dict[str, list[_Piece]] = {

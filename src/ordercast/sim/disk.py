@@ -16,7 +16,7 @@ import msgspec
 
 from ordercast.core.epochs.records import Anew, MemberRecord
 from ordercast.model.options import MILLISECOND
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -34,7 +34,7 @@ class _Written(NamedTuple):
 class Disk:
     """`write` and `checkpoint` as the site asks; `sync` is begun and ended by the world."""
 
-    def __init__(self, durability: str, stream: Stream, longest_sync: int = MILLISECOND) -> None:
+    def __init__(self, durability: str, stream: Chance, longest_sync: int = MILLISECOND) -> None:
         self.syncs = durability == "sync"
         self.keeps = durability != "memory"
         self._stream = stream

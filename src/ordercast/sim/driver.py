@@ -14,15 +14,15 @@ from ordercast.core.epochs.records import REFUSED, Kept, MemberBox, Noted
 from ordercast.core.outbox import Accepted
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.options import NEVER, SECOND
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.conditions import Conditions
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import Disk
+from ordercast.sim.dissemination import SimulatedWays
 from ordercast.sim.injections import Injection
 from ordercast.sim.networks import build_network
 from ordercast.sim.place import Place
 from ordercast.sim.recorder import Recorder
-from ordercast.sim.spreading import Spreading
 from ordercast.sim.voters import VotersNetwork
 from ordercast.wire.codec import decode_frame, encode_frame
 from ordercast.wire.epochs import InEpoch
@@ -58,8 +58,8 @@ class Driver:
         self._voters_heap: Calls = []
         self._voters_at = NEVER  # when the first call of that heap is due
         self._tick = count().__next__
-        self.arrivals = build_network(config.network, sites, Stream(seed, "network")).arrivals
-        self.spread: Spreading | None = None  # what goes to many otherwise than one by one
+        self.arrivals = build_network(config.network, sites, Chance(seed, "network")).arrivals
+        self.spread: SimulatedWays | None = None  # what goes to many otherwise than one by one
         self._conditions = Conditions(config.faults, seed)
         self._faulty = bool(config.faults)
         self._bytes = config.codec == "bytes"
@@ -68,7 +68,7 @@ class Driver:
         self._keeps = config.durability != "memory"
         self._syncs = config.durability == "sync"
         self._delivered: Delivered = self.recorder.delivered
-        clocks, disks = Stream(seed, "clocks"), Stream(seed, "disks")
+        clocks, disks = Chance(seed, "clocks"), Chance(seed, "disks")
         self.places = {
             name: Place(
                 name,

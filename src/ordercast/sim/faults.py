@@ -32,7 +32,7 @@ from ordercast.model.notation import (
     require_known,
     show_duration,
 )
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 
 # Of each frame: lost; doubled; a copy of it comes much later; held back while others overtake.
 PROBABILITIES = ("loss", "duplicate", "replay", "reorder")
@@ -142,7 +142,7 @@ def excludes_sites(faults: Faults) -> bool:
 
 def random_faults(seed: int, *, crashes: bool) -> Faults:
     """A stack drawn from the seed; in some seeds whole classes are off, in a few all of them."""
-    stream = Stream(seed, "random faults")
+    stream = Chance(seed, "random faults")
     if stream.chance(0.05):
         return ()
     found = []

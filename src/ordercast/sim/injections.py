@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.faults import COUNTS, Fault, Faults, total
 
 
@@ -48,7 +48,7 @@ def draw_injections(
         number = numbered[fault.kind] = numbered.get(fault.kind, 0) + 1
         if fault.kind not in COUNTS or fault.kind == "restart" or not sites:
             continue
-        stream = Stream(seed, f"fault {fault.kind} {number}")
+        stream = Chance(seed, f"fault {fault.kind} {number}")
         if fault.kind == "crash":
             found += _crashes(fault, sites, horizon, stream, min(returning, fault.count))
             returning -= min(returning, fault.count)
@@ -58,7 +58,7 @@ def draw_injections(
     return sorted(found, key=lambda injection: injection.at)
 
 
-def _span(fault: Fault, horizon: int, stream: Stream) -> tuple[int, int]:
+def _span(fault: Fault, horizon: int, stream: Chance) -> tuple[int, int]:
     stop = horizon if fault.stop is None else min(fault.stop, horizon)
     start = stream.between(min(fault.start, stop), stop)
     drawn = stream.between(_LEAST, max(_LEAST, horizon // _SHARE[fault.kind]))
@@ -66,7 +66,7 @@ def _span(fault: Fault, horizon: int, stream: Stream) -> tuple[int, int]:
 
 
 def _crashes(
-    fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream, returning: int
+    fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance, returning: int
 ) -> list[Injection]:
     """The first `returning` come back. One that stays away is never hit by another crash."""
     order = stream.shuffled(fault.sites or sites)
@@ -81,13 +81,13 @@ def _crashes(
     return found
 
 
-def _lose(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
+def _lose(fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance) -> list[Injection]:
     site = stream.choice(fault.sites or sites)
     start, until = _span(fault, horizon, stream)
     return [Injection(start, "lose", (site,)), Injection(until, "restart", (site,))]
 
 
-def _one_site(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
+def _one_site(fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance) -> list[Injection]:
     site = stream.choice(fault.sites or sites)
     start, until = _span(fault, horizon, stream)
     amount = stream.between(MILLISECOND, 20 * MILLISECOND) if fault.kind == "slow" else 0
@@ -98,7 +98,7 @@ def _one_site(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream)
 
 
 def _partition(
-    fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream
+    fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance
 ) -> list[Injection]:
     order = stream.shuffled(sites)
     cut = stream.between(1, max(1, len(order) - 1))
@@ -111,7 +111,7 @@ def _partition(
     ]
 
 
-def _swizzle(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
+def _swizzle(fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance) -> list[Injection]:
     """Clog half the links one by one, release them in another order."""
     chosen = sorted(fault.sites or sites)
     links = [(a, b) for a in chosen for b in sites if a != b]
@@ -126,7 +126,7 @@ def _swizzle(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) 
     ]
 
 
-def _change(fault: Fault, sites: Sequence[Site], horizon: int, stream: Stream) -> list[Injection]:
+def _change(fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance) -> list[Injection]:
     """Asked for by some site; what exactly is drawn then, from what it knows of the groups."""
     stop = horizon if fault.stop is None else min(fault.stop, horizon)
     at = stream.between(min(fault.start, stop), stop)

@@ -29,7 +29,7 @@ from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Key
 from ordercast.model.options import MILLISECOND, SECOND, Options, Timing
 from ordercast.plan.advice import advise
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import changes_groups
 from ordercast.sim.networks import WanSpec
@@ -103,7 +103,7 @@ class Epochs:
         far = isinstance(config.network, WanSpec)
         self._times = _RARE if self.steady else _FAR if far else _NEAR
         self._options = self._in_time(config.options)
-        self._stream = Stream(seed, "changes")
+        self._stream = Chance(seed, "changes")
         self._closes: dict[int, dict[Site, Key]] = {}
         self._differ: list[dict[str, Any]] = []
         self.notice(0, "", self.first)

@@ -22,7 +22,7 @@ from ordercast.model.groups import Site
 from ordercast.model.names import nearest
 from ordercast.model.notation import count, duration, pairs, require_known, show_duration
 from ordercast.model.options import MILLISECOND
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.wan import BUILT_IN, Wan, parse_wan
 from ordercast.wire.datagrams import Beat, Piece, PieceRequest
 from ordercast.wire.epochs import InEpoch
@@ -107,7 +107,7 @@ NetworkSpec: TypeAlias = LanSpec | PointToPointSpec | BroadcastSpec | TreeSpec |
 NETWORKS = ("lan", "p2p", "broadcast", "wan", "tree")
 
 
-def build_network(spec: NetworkSpec, sites: Sequence[Site], stream: Stream) -> Network:
+def build_network(spec: NetworkSpec, sites: Sequence[Site], stream: Chance) -> Network:
     """The model for one run."""
     match spec:
         case LanSpec():
@@ -122,7 +122,7 @@ def build_network(spec: NetworkSpec, sites: Sequence[Site], stream: Stream) -> N
             return _Drawn(sites, stream, spec.wan.delays(sites))
 
 
-def build_voters_network(spec: NetworkSpec, sites: Sequence[Site], stream: Stream) -> Network:
+def build_voters_network(spec: NetworkSpec, sites: Sequence[Site], stream: Chance) -> Network:
     """The same way for what voters say: it is charged to no P and no T, and delays nobody."""
     match spec:
         case PointToPointSpec():
@@ -183,7 +183,7 @@ def _duration(given: dict[str, str], name: str, default: int, where: str) -> int
 class _Uniform:
     """Every frame's delay is drawn from the same range; nothing overtakes on a link."""
 
-    def __init__(self, sites: Sequence[Site], stream: Stream, least: int, most: int) -> None:
+    def __init__(self, sites: Sequence[Site], stream: Chance, least: int, most: int) -> None:
         self._bits = stream.bits
         self._least = least
         self._span = most - least + 1
@@ -204,7 +204,7 @@ class _Uniform:
 class _Drawn:
     """Per pair of sites a least delay and how many nanoseconds to draw from above it."""
 
-    def __init__(self, sites: Sequence[Site], stream: Stream, delay: Delay) -> None:
+    def __init__(self, sites: Sequence[Site], stream: Chance, delay: Delay) -> None:
         self._bits = stream.bits
         self._delay = delay
         self._known: dict[tuple[Site, Site], tuple[int, int]] = {}

@@ -29,7 +29,7 @@ _LATER = 20 * SECOND  # after the last is sent everything is everywhere by then,
 _SIZE = 8  # bytes of a payload
 
 
-class Sending(NamedTuple):
+class PlannedSend(NamedTuple):
     """An origin sends a message to a group at some time."""
 
     at: int
@@ -37,7 +37,7 @@ class Sending(NamedTuple):
     group: Group
 
 
-class Heard(NamedTuple):
+class OverheardFrame(NamedTuple):
     """A frame left `source` for `peer`."""
 
     at: int
@@ -53,7 +53,7 @@ class Overheard:
 
     sent: Mapping[MessageId, int]
     had: Mapping[MessageId, Mapping[SiteName, int]]
-    heard: Sequence[Heard]
+    heard: Sequence[OverheardFrame]
 
     @property
     def messages(self) -> int:
@@ -76,7 +76,7 @@ class Overheard:
         """Where a multicast is one."""
         return self.sends().total()
 
-    def sends(self, apart: Callable[[Heard], Any] = lambda _: None) -> Counter[SiteName]:
+    def sends(self, apart: Callable[[OverheardFrame], Any] = lambda _: None) -> Counter[SiteName]:
         """Transmissions of each site where a multicast is one: what leaves it at one time, the same
         for several peers, unless `apart` tells them apart."""
         sent = dict.fromkeys(
@@ -104,7 +104,7 @@ def _content(item: Any) -> Any:
 def overhear(
     structure: Structure,
     protocol: str,
-    sendings: Sequence[Sending],
+    sendings: Sequence[PlannedSend],
     network: NetworkSpec | None = None,
     *,
     by: Network | None = None,
@@ -152,11 +152,11 @@ class _AllIsDeliveredError(Exception):
 
 class _Listening(World):
     def __init__(
-        self, config: SimConfig, structure: Structure, seed: int, sendings: Sequence[Sending]
+        self, config: SimConfig, structure: Structure, seed: int, sendings: Sequence[PlannedSend]
     ) -> None:
         super().__init__(config, structure, seed)
         self.missing = sum(len(structure.members(sending.group)) for sending in sendings)
-        self._heard: list[Heard] = []
+        self._heard: list[OverheardFrame] = []
         self._saw = self._delivered
         self._delivered = self._see
         self._sent: dict[MessageId, int] = {}
@@ -194,5 +194,5 @@ class _Listening(World):
             said = frame.frame
             if type(said) is Data and not all(isinstance(item, _BESIDE) for item in said.items):
                 kept.append((peer, frame))
-                self._heard.append(Heard(now, source, peer, said.items))
+                self._heard.append(OverheardFrame(now, source, peer, said.items))
         super()._transmit(now, source, kept)

@@ -1,25 +1,26 @@
 """When a run has come to rest: everything is delivered, and no site has anything left to do."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ordercast.core.epochs.absence import fold_flush
 from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import Flush
+from ordercast.model.groups import Site
+from ordercast.sim.place import Place
 
-if TYPE_CHECKING:
-    from ordercast.sim.world import World
 
-
-def all_quiet(world: "World") -> bool:
-    """Under `exclude` those that stay down are done without, if there is a majority of voters."""
-    places = list(world.places.values())
-    untaken, gone = world.untaken, list[str]()
-    if world.excludes:
+def all_quiet(
+    places: Sequence[Place], untaken: int, has_majority: Callable[[list[Site]], bool] | None
+) -> bool:
+    """`untaken`: submissions that no site has taken. `has_majority` is given under `exclude`: there
+    the sites that stay down are done without, if the others have a majority of voters."""
+    gone = list[Site]()
+    if has_majority is not None:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
         gone = [place.name for place in places if place.site is None]
         up = [place.name for place in places if place.site is not None]
-        if not world.epochs.has_majority(up):  # who is stuck still votes
+        if not has_majority(up):  # who is stuck still votes
             return False
         stuck = _stuck([place.site for place in places if place.site is not None])
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Timing
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import CHANGES, Fault, random_faults, total
 from ordercast.sim.networks import (
@@ -36,7 +36,7 @@ _HOLDING = ("combining", "hybrid", "combining_counting")
 
 def schedule(protocol: str, seed: int) -> SimConfig:
     """The configuration of one schedule; run it with the same seed."""
-    stream = Stream(seed, f"schedule {protocol}")
+    stream = Chance(seed, f"schedule {protocol}")
     long = seed % LONG_EVERY == 0
     table = _table(stream)
     network = _network(stream)
@@ -77,7 +77,7 @@ def changing(protocol: str, seed: int) -> SimConfig:
 
     Slow enough that the voters elect a manager and a few changes follow each other.
     """
-    stream = Stream(seed, f"changing {protocol}")
+    stream = Chance(seed, f"changing {protocol}")
     drawn = schedule(protocol, seed)
     faults = [fault for fault in drawn.faults if fault.count != 0 or fault.probability <= 0.1]
     counts = {kind: stream.between(0, 2) for kind in CHANGES}
@@ -100,7 +100,7 @@ def excluding(protocol: str, seed: int) -> SimConfig:
 
     Long enough for exclusion and return; those that stay away are never a majority of the voters.
     """
-    stream = Stream(seed, f"excluding {protocol}")
+    stream = Chance(seed, f"excluding {protocol}")
     drawn = schedule(protocol, seed)
     faults = [
         fault
@@ -115,7 +115,7 @@ def excluding(protocol: str, seed: int) -> SimConfig:
     if stream.chance(0.3) and not for_good:  # of three voters one may be away, or without its store
         faults.append(Fault("lose", count=1, start=FOUNDED))
     counts = {kind: stream.between(0, 1) for kind in CHANGES} if stream.chance(0.3) else {}
-    more = Stream(seed, f"more {protocol}")
+    more = Chance(seed, f"more {protocol}")
     varied, near = seed % 5 in (2, 4), not isinstance(drawn.network, WanSpec)
     if varied and more.chance(0.6):
         faults.append(Fault("lag", count=more.between(1, 3)))
@@ -140,7 +140,7 @@ def excluding(protocol: str, seed: int) -> SimConfig:
     )
 
 
-def _table(stream: Stream) -> GroupTable:
+def _table(stream: Chance) -> GroupTable:
     count = stream.between(3, 9)
     sites = list(_NAMES[:count])
     idle = stream.sample(sites, 1) if stream.chance(0.2) else []
@@ -163,7 +163,7 @@ def _table(stream: Stream) -> GroupTable:
     return GroupTable.of(groups, sites=sites, rates=rates if stream.chance(0.3) else None)
 
 
-def _builder(stream: Stream, protocol: str) -> str:
+def _builder(stream: Chance, protocol: str) -> str:
     """Any, or one of those that the protocol runs on, its first choice as often as not."""
     drawn = stream.choice(("greedy", "greedy", "balanced", "star"))
     fit = protocol_named(protocol).builders
@@ -172,7 +172,7 @@ def _builder(stream: Stream, protocol: str) -> str:
     return fit[-1] if len(fit) > 1 and drawn != "greedy" else ""
 
 
-def _messages(stream: Stream, table: GroupTable, network: NetworkSpec, *, long: bool) -> int:
+def _messages(stream: Chance, table: GroupTable, network: NetworkSpec, *, long: bool) -> int:
     """Fewer where a message costs more frames: in large groups, and where answers come late."""
     slow = isinstance(network, WanSpec)
     if long:
@@ -182,7 +182,7 @@ def _messages(stream: Stream, table: GroupTable, network: NetworkSpec, *, long: 
     return stream.between(8, most // 3 if slow else most)
 
 
-def _network(stream: Stream) -> NetworkSpec:
+def _network(stream: Chance) -> NetworkSpec:
     drawn: tuple[NetworkSpec, ...] = (
         LanSpec(),
         LanSpec(),
@@ -194,7 +194,7 @@ def _network(stream: Stream) -> NetworkSpec:
     return stream.choice(drawn)
 
 
-def _limits(stream: Stream, batch: int, payload: int) -> Limits:
+def _limits(stream: Chance, batch: int, payload: int) -> Limits:
     """Often narrow ones; but one batch fits into a window, since one is always let in."""
     checkpoint = stream.choice((4, 16, 64))
     if stream.chance(0.6):
@@ -211,10 +211,10 @@ def _limits(stream: Stream, batch: int, payload: int) -> Limits:
     )
 
 
-def _timing(stream: Stream, protocol: str, seed: int) -> Timing:
+def _timing(stream: Chance, protocol: str, seed: int) -> Timing:
     hold = 0
     if protocol in _HOLDING:
-        hold = Stream(seed, f"hold {protocol}").choice((0, 0, 1, 20)) * MILLISECOND
+        hold = Chance(seed, f"hold {protocol}").choice((0, 0, 1, 20)) * MILLISECOND
     if stream.chance(0.4):
         return Timing(hold=hold)
     return Timing(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ordercast.model.groups import Site
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.conditions import Conditions
 from ordercast.sim.config import SimConfig
 from ordercast.sim.injections import Injection
@@ -19,7 +19,7 @@ class VotersNetwork:
     """`frames`: how many were sent."""
 
     def __init__(self, config: SimConfig, seed: int) -> None:
-        stream = Stream(seed, "voters' network")
+        stream = Chance(seed, "voters' network")
         self._network = build_voters_network(config.network, config.table.sites, stream)
         self._conditions = Conditions(config.faults, seed, "voters' fate")
         self._faulty = bool(config.faults)

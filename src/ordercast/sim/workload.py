@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.options import SECOND
-from ordercast.sim.chance import ONE, Stream
+from ordercast.sim.chance import ONE, Chance
 from ordercast.sim.config import SimConfig
 
 _HEAD = 8  # bytes of a payload that make it unlike any other
@@ -57,7 +57,7 @@ def horizon(config: SimConfig) -> int:
 
 def submissions(config: SimConfig, seed: int) -> Iterator[Submission]:
     """The submissions of a run that answer nothing, in the order of time."""
-    stream = Stream(seed, "workload")
+    stream = Chance(seed, "workload")
     origins = _origins(config, stream)
     letters = _Letters(config, stream)
     gap = mean_gap(config)
@@ -84,7 +84,7 @@ class Replies:
     """
 
     def __init__(self, config: SimConfig, seed: int) -> None:
-        self._stream = Stream(seed, "replies")
+        self._stream = Chance(seed, "replies")
         self._letters = _Letters(config, self._stream)
         self._number = config.messages - answers(config) + 1
         self._last = config.messages
@@ -99,7 +99,7 @@ class Replies:
 class _Letters:
     """Draws to whom a submission goes and how large its messages are."""
 
-    def __init__(self, config: SimConfig, stream: Stream) -> None:
+    def __init__(self, config: SimConfig, stream: Chance) -> None:
         table = config.table
         self._stream = stream
         self._groups = sorted(table.groups)
@@ -119,7 +119,7 @@ class _Letters:
         return Submission(at, origin, group, members, number, sizes)
 
 
-def _origins(config: SimConfig, stream: Stream) -> list[Site]:
+def _origins(config: SimConfig, stream: Chance) -> list[Site]:
     if isinstance(config.origins, tuple):
         return list(config.origins)
     sites = sorted(config.table.sites)
@@ -131,7 +131,7 @@ def _domains(table: GroupTable) -> list[list[Site]]:
     return [[indexed.sites[site] for site in sites] for sites, _ in indexed.domains()]
 
 
-def _listed(stream: Stream, domains: Sequence[Sequence[Site]]) -> tuple[Site, ...]:
+def _listed(stream: Chance, domains: Sequence[Sequence[Site]]) -> tuple[Site, ...]:
     """Some sites of one domain: no order covers the sites of two."""
     domain = stream.choice(domains)
     return tuple(sorted(stream.sample(domain, stream.between(1, len(domain)))))

@@ -20,6 +20,7 @@ from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.sim.config import SimConfig
+from ordercast.sim.dissemination import disseminated
 from ordercast.sim.driver import (
     ALARM,
     ANSWER,
@@ -42,7 +43,6 @@ from ordercast.sim.members import Epochs, accepted_in
 from ordercast.sim.place import Place
 from ordercast.sim.recorder import Violation
 from ordercast.sim.rest import all_quiet, is_away
-from ordercast.sim.spreading import spreading
 from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
 
@@ -64,7 +64,7 @@ class World(Driver):
         self.quiet = False  # at the end: all is delivered, and no site has anything left to do
         self.some_stay_down = total(config.faults, "crash") > total(config.faults, "restart")
         self.calm_at = horizon(config)
-        self.spread = spreading(self, seed)
+        self.spread = disseminated(self, config.dissemination, seed)
         for injection in draw_injections(config.faults, config.table.sites, self.calm_at, seed):
             self._push(injection.at, FAULT, injection)
         self._push(self.calm_at, CALM)
@@ -98,7 +98,7 @@ class World(Driver):
         finally:
             if collecting:
                 gc.enable()
-        self.quiet = all_quiet(self)
+        self.quiet = self._all_quiet()
 
     def _loop(self, end: int, progress: Callable[[int, int], None] | None) -> None:
         heap, pop = self._heap, heappop
@@ -145,6 +145,10 @@ class World(Driver):
         finally:
             self.events, self.now = self._in_bursts + events, min(now, end)
 
+    def _all_quiet(self) -> bool:
+        has_majority = self.epochs.has_majority if self.excludes else None
+        return all_quiet(list(self.places.values()), self.untaken, has_majority)
+
     def _special(self, now: int, code: int, subject: Any, peer: Any, frame: Any) -> bool:
         """Calls that are not one event; False ends the run."""
         if code == ARRIVED:
@@ -171,7 +175,7 @@ class World(Driver):
         elif code == CALM:
             self._calm(now)
         elif code == WATCH:
-            if all_quiet(self):
+            if self._all_quiet():
                 return False
             if self._heap:
                 self._push(now + _WATCH_EVERY, WATCH)

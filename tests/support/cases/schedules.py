@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault, total
 from ordercast.sim.result import SimResult
@@ -32,7 +32,7 @@ def all_return(protocol: str, seed: int) -> SimConfig:
     return replace(drawn, faults=tuple(faults))
 
 
-def mixed(stream: Stream, protocol: str, seed: int, epochs_every: int) -> SimConfig:
+def mixed(stream: Chance, protocol: str, seed: int, epochs_every: int) -> SimConfig:
     """One of every `epochs_every` schedules changes groups or loses sites, so that epochs follow
     each other. Half of the others lose up to 30 % of all frames."""
     if seed % epochs_every == epochs_every // 2:

@@ -9,8 +9,8 @@ from ordercast.core.dissemination.registry import MULTICAST, TREE
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.options import MILLISECOND
-from ordercast.sim import spreading
-from ordercast.sim.chance import Stream
+from ordercast.sim import dissemination
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.result import SimResult
 from ordercast.sim.simulate import simulate
@@ -37,7 +37,7 @@ def spread(
 ) -> SimConfig:
     """A mixed schedule whose dissemination is one of `ways`. Packets and datagrams are lost as well
     as frames."""
-    stream = Stream(seed, "spread")
+    stream = Chance(seed, "spread")
     drawn = mixed(stream, stream.choice(_OFTEN), seed, epochs_every)
     return replace(
         drawn,
@@ -53,7 +53,7 @@ def run(seed: int, **drawing: Any) -> tuple[SimConfig, SimResult]:
     config = spread(seed, **drawing)
     if seed % 3:
         return config, simulate(config, seed)
-    with patch.multiple(spreading, LIMITS=NARROW, TIMES=IMPATIENT):
+    with patch.multiple(dissemination, LIMITS=NARROW, TIMES=IMPATIENT):
         return config, simulate(config, seed)
 
 

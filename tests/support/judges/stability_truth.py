@@ -20,7 +20,7 @@ from ordercast.core.outbox import Passed
 from ordercast.core.retention import Retention
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.sim import simulate as simulating
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.place import Place
 from ordercast.sim.result import SimResult
@@ -156,7 +156,7 @@ def _left(world: World) -> Iterator[str]:
 
 def tracked(seed: int, trackers: Sequence[str] = BY_ROUNDS, *, epochs_every: int = 10) -> SimConfig:
     """A mixed schedule whose tracker is one of `trackers`."""
-    stream = Stream(seed, "tracked")
+    stream = Chance(seed, "tracked")
     tracker = trackers[seed % len(trackers)]
     drawn = mixed(stream, stream.choice(_OFTEN), seed, epochs_every)
     return replace(drawn, stability=tracker, source="")

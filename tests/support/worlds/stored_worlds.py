@@ -15,7 +15,7 @@ from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import founding_facts, opening_event
 from ordercast.net.store.store import Store
 from ordercast.plan.advice import advise
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.disk import Disk
 from ordercast.sim.place import Place
@@ -29,7 +29,7 @@ class StoreDisk(Disk):
     a driver does it."""
 
     def __init__(
-        self, folder: Path, site: str, stream: Stream, seen: list[tuple[int, Delivery]],
+        self, folder: Path, site: str, stream: Chance, seen: list[tuple[int, Delivery]],
         retention: Retention, facts: dict[str, Any],
     ) -> None:  # fmt: skip
         super().__init__("sync", stream)
@@ -147,7 +147,7 @@ class StoredWorld(World):
             "epochs": founding_facts(self.epochs.first),
         }
         for name, place in self.places.items():
-            seen, stream = self.recorder.seen[name], Stream(seed, f"store {name}")
+            seen, stream = self.recorder.seen[name], Chance(seed, f"store {name}")
             disk = StoreDisk(folder, name, stream, seen, retention or Retention(), facts)
             self.disks[name] = place.disk = disk
 

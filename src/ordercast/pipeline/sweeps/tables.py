@@ -13,7 +13,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site, parse_groups
 from ordercast.model.verb_options import Number, ReadFile, VerbOption, WholeNumber, Word, by_name
 from ordercast.pipeline.sweeps.subject import Config
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 
 SIZES = ("fixed", "exponential")
 UNIFORM = "uniform"
@@ -107,7 +107,7 @@ def site_names(count: int) -> tuple[Site, ...]:
 
 
 def draw_table(drawing: Drawing, seed: int) -> GroupTable:
-    stream = Stream(seed, "groups")
+    stream = Chance(seed, "groups")
     sites = site_names(drawing.sites)
     width = len(str(drawing.groups - 1))
     groups: dict[Group, tuple[Site, ...]] = {}
@@ -121,7 +121,7 @@ def draw_table(drawing: Drawing, seed: int) -> GroupTable:
     return GroupTable(sites, groups)
 
 
-def _size(drawing: Drawing, stream: Stream) -> int:
+def _size(drawing: Drawing, stream: Chance) -> int:
     """Exponential sizes are the discrete kind, geometric: 1 or more, `size` on average, at most
     all sites."""
     if drawing.sizes == SIZES[0]:
@@ -132,7 +132,7 @@ def _size(drawing: Drawing, stream: Stream) -> int:
     return size
 
 
-def _anywhere(sites: int, size: int, stream: Stream) -> list[int]:
+def _anywhere(sites: int, size: int, stream: Chance) -> list[int]:
     if 2 * size > sites:
         return sorted(stream.sample(range(sites), size))
     found: set[int] = set()
@@ -141,7 +141,7 @@ def _anywhere(sites: int, size: int, stream: Stream) -> list[int]:
     return sorted(found)
 
 
-def _around(sites: int, size: int, spread: float, stream: Stream) -> list[int]:
+def _around(sites: int, size: int, spread: float, stream: Chance) -> list[int]:
     """Around a centre of their own, by a sum of uniforms: bell-shaped, and without any logarithm
     that machines may round differently."""
     centre = stream.below(sites)

@@ -18,7 +18,7 @@ from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.networks import BroadcastSpec, NetworkSpec, PointToPointSpec
-from ordercast.sim.overheard import Sending, overhear
+from ordercast.sim.overheard import PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 
 OUTSIDE = "outside"
@@ -112,7 +112,7 @@ FORMULAS: Mapping[str, Mapping[str, Formula]] = {
 
 def multicast(structure: Structure, group: Group, protocol: str, network: str) -> MessageWay:
     """One message from outside to one group, while nothing else is under way."""
-    sending = Sending(0, OUTSIDE, group)
+    sending = PlannedSend(0, OUTSIDE, group)
     found = overhear(structure, protocol, [sending], _NETWORKS[network])
     (message,) = found.sent
     return MessageWay(

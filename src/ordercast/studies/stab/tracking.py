@@ -25,7 +25,7 @@ from ordercast.core.stability.rounds import (
 )
 from ordercast.model.errors import ConfigError
 from ordercast.model.notation import require_known
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.wan import BUILT_IN
 from ordercast.studies.stab.tree import NetworkTree, TreeShape
 from ordercast.studies.stab.tree_network import ACK, EVERYONE, INFO, START, Packet, TreeNetwork
@@ -118,7 +118,7 @@ def paths_of(tree: NetworkTree, placement: str, seed: int) -> RoundPaths[int]:
     """The protocol's circle and tree, members named by the nodes at which they sit."""
     at = list(range(tree.count))
     if placement == "shuffled":
-        at = Stream(seed, "placement").shuffled(at)
+        at = Chance(seed, "placement").shuffled(at)
     children = {
         at[node]: [at[child] for child in below] for node, below in enumerate(tree.children)
     }
@@ -288,7 +288,7 @@ class _Round:
 def _received(count: int, seed: int) -> list[Received]:
     """All hold one vector, but for some who are behind."""
     np = numpy()
-    stream = Stream(seed, "behind")
+    stream = Chance(seed, "behind")
     everything = np.full(count, _SENT, dtype=np.uint32)
     received = [Received(everything) for _ in range(count)]
     for _ in range(_BEHIND):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ordercast.core.stability.protocols import part_named
 from ordercast.core.stability.rounds import RoundDue
-from ordercast.sim.chance import Stream, threshold
+from ordercast.sim.chance import Chance, threshold
 from ordercast.studies.stab.tracking import (
     RoundMember,
     Setting,
@@ -120,8 +120,8 @@ class DataTraffic:
         make = part_named(setting.protocol)
         self.parts = [make(each.node, self.paths, self.arrays, each) for each in self.members]
         self.first = self.members[self.paths.first]
-        self.stream = Stream(seed, "traffic")
-        self._lost = Stream(seed, "loss").bits
+        self.stream = Chance(seed, "traffic")
+        self._lost = Chance(seed, "loss").bits
         self._threshold = threshold(data.loss)
         self.asked = self.begin
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.notation import count, pairs, require_known
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 
 MOST_NODES = 200_000
 _MOST_DRAWS = 10_000  # of a random tree with a node at every level
@@ -79,7 +79,7 @@ def random_tree(n: int, b: int, p: int, seed: int) -> NetworkTree:
     """[STAB] §5.4.2, mended by ERRATA STAB-2: the other n − 1 nodes are on level k < p with
     probability b^k / (n − 1) and otherwise on level p, each below a random node of the level above.
     Where a level stays empty, all is drawn again."""
-    stream = Stream(seed, "tree")
+    stream = Chance(seed, "tree")
     for _ in range(_MOST_DRAWS):
         sizes = [1] + [0] * p
         for _node in range(n - 1):
@@ -99,7 +99,7 @@ def _level(drawn: int, b: int, p: int) -> int:
     return p
 
 
-def _hung(sizes: Sequence[int], stream: Stream) -> NetworkTree:
+def _hung(sizes: Sequence[int], stream: Chance) -> NetworkTree:
     """Nodes of a level that share a parent are neighbours, in their parents' order."""
     parent = [-1]
     above = range(1)

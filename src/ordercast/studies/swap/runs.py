@@ -18,9 +18,9 @@ from ordercast.model.messages import MessageId
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import site_names
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.networks import Sends
-from ordercast.sim.overheard import Heard, Overheard, Sending, overhear
+from ordercast.sim.overheard import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 
@@ -42,10 +42,10 @@ def latencies(config: Config, seed: int, _run: str) -> Measured:
     predecessor (or number) is known somewhere, until the last member has delivered."""
     sites = site_names(config["sites"])
     structure = on_tree(config["shape"], sites, seed)
-    senders = Stream(seed, "senders").sample(sites, config["requests"])
+    senders = Chance(seed, "senders").sample(sites, config["requests"])
     measures: dict[str, float] = {"diameter": diameter(structure)}
     for protocol in PROTOCOLS_OF_SWAP:
-        sendings = [Sending(0, site, ALL) for site in senders]
+        sendings = [PlannedSend(0, site, ALL) for site in senders]
         found = overhear(
             structure, protocol, sendings, by=Links(structure), wake=_TOGETHER, seed=seed
         )
@@ -74,7 +74,7 @@ def traffic(config: Config, seed: int, _run: str) -> Measured:
     senders = _senders(structure, config["senders"], seed)
     count = config["messages"]
     sendings = [
-        Sending(_APART * place, senders[place % len(senders)], ALL) for place in range(count)
+        PlannedSend(_APART * place, senders[place % len(senders)], ALL) for place in range(count)
     ]
     measures: dict[str, float] = {}
     for protocol in PROTOCOLS_OF_SWAP:
@@ -98,7 +98,7 @@ def traffic(config: Config, seed: int, _run: str) -> Measured:
     return Measured(measures)
 
 
-def _is_request(frame: Heard) -> bool:
+def _is_request(frame: OverheardFrame) -> bool:
     return any(isinstance(item, _REQUESTS) for item in frame.items)
 
 
@@ -119,7 +119,7 @@ def first_known(found: Overheard) -> dict[MessageId, int]:
 
 def on_tree(shape: str, sites: Sequence[Site], seed: int) -> Structure:
     """One group of all sites. A random tree: each site hangs below any of those before it."""
-    stream = Stream(seed, "tree")
+    stream = Chance(seed, "tree")
     parent: dict[Site, Site | None] = {sites[0]: None}
     for place in range(1, len(sites)):
         above = {BINARY: (place - 1) // 2, LIST: place - 1}.get(shape)
@@ -168,7 +168,7 @@ class Links:
 
 def _senders(structure: Structure, which: str, seed: int) -> list[Site]:
     """A leaf; or one site of each of the two subtrees below the root, drawn."""
-    stream = Stream(seed, "senders")
+    stream = Chance(seed, "senders")
     (root,) = roots(structure)
     below = _below(structure)
     if which == ONE:

@@ -20,8 +20,8 @@ from ordercast.model.options import SECOND
 from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
-from ordercast.sim.chance import Stream
-from ordercast.sim.overheard import Heard, Overheard, Sending, overhear
+from ordercast.sim.chance import Chance
+from ordercast.sim.overheard import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.studies.tom.costs import TRANSMISSIONS, FormulaTerms, figure_5
 from ordercast.wire.frames import Relay
@@ -39,7 +39,7 @@ def table_of_sources(config: Config, seed: int) -> tuple[GroupTable, Group, tupl
     group = min(drawn.groups)
     count = config["sources"]
     if config["sent_by"] == MEMBERS:
-        chosen = Stream(seed, "sources").sample(drawn.groups[group], count)
+        chosen = Chance(seed, "sources").sample(drawn.groups[group], count)
         return drawn, group, tuple(chosen)
     outside = tuple(f"{OUTSIDE}{number}" for number in range(count))
     return GroupTable((*drawn.sites, *outside), drawn.groups), group, outside
@@ -49,13 +49,14 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
     """Per protocol: M and X as measured, and both formulas of M."""
     table, group, sources = table_of_sources(config, seed)
     measures: dict[str, float] = {}
-    at = _SETTLED + Stream(seed, "when").below(_SETTLED)
+    at = _SETTLED + Chance(seed, "when").below(_SETTLED)
     for protocol, (printed, corrected) in TRANSMISSIONS.items():
         if config["sites"] > _MOST.get(protocol, config["sites"]):
             continue
         structure = structure_for(protocol, table)
         found = heard_from(
-            at, overhear(structure, protocol, [Sending(at, s, group) for s in sources], seed=seed)
+            at,
+            overhear(structure, protocol, [PlannedSend(at, s, group) for s in sources], seed=seed),
         )
         setting = setting_of(protocol, structure, group, sources)
         loads, sent = found.loads(), transmissions(protocol, structure, found)
@@ -95,7 +96,7 @@ def transmissions(protocol: str, structure: Structure, found: Overheard) -> Coun
     return found.sends()
 
 
-def _is_down(frame: Heard) -> bool:
+def _is_down(frame: OverheardFrame) -> bool:
     return any(isinstance(item, Relay) for item in frame.items)
 
 

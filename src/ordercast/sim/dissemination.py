@@ -6,8 +6,8 @@ That a site has crashed is noticed when it starts anew; until then it is only si
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from ordercast.core.dissemination.along_tree import AlongTree
 from ordercast.core.dissemination.by_streams import ByStreams
@@ -16,27 +16,49 @@ from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.core.dissemination.ways import Way
 from ordercast.core.epochs.layout import Domain
 from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.records import MemberBox
 from ordercast.model.groups import Site
 from ordercast.model.options import NEVER
-from ordercast.sim.chance import Stream
+from ordercast.sim.chance import Chance
 from ordercast.sim.place import Place
 from ordercast.wire.datagrams import Datagram, Piece
 from ordercast.wire.dissemination import KEY_BYTES, TreePacket
 from ordercast.wire.epochs import InEpoch
-
-if TYPE_CHECKING:
-    from ordercast.sim.world import World
 
 WAY, DATAGRAM, RING = 11, 12, 13
 LIMITS, TIMES = StreamLimits(), StreamTimes()
 _KEY = bytes(KEY_BYTES)
 
 
-class Spreading:
-    def __init__(self, world: "World", seed: int) -> None:
-        self._world = world
-        self._tree = world.config.dissemination == TREE
-        self._drawn = Stream(seed, "streams").bits
+class Network(Protocol):
+    """The world below the ways: it carries what they send, with its delays and faults."""
+
+    frames: int
+    data: int
+
+    @property
+    def places(self) -> Mapping[Site, Place]: ...
+
+    def arrivals(self, now: int, source: Site, sends: Any, /) -> Sequence[int]:
+        """When each of these arrives, faults aside."""
+
+    def fates(self, now: int, source: Site, peer: Site, at: int) -> Sequence[int]:
+        """When a thing that is due at `at` arrives: perhaps never, or more than once."""
+
+    def push(self, at: int, code: int, place: Place, peer: Any, what: Any) -> None:
+        """Call `happens` with this, at that time."""
+
+    def hand(self, now: int, place: Place, peer: Site, frame: Any) -> None: ...
+    def perform(self, now: int, place: Place, box: MemberBox) -> None: ...
+
+
+class SimulatedWays:
+    """All sites' ways to many."""
+
+    def __init__(self, network: Network, dissemination: str, seed: int) -> None:
+        self._network = network
+        self._tree = dissemination == TREE
+        self._drawn = Chance(seed, "streams").bits
         self._ways: dict[Site, Way] = {}
         self._seen: dict[Site, Any] = {}  # the layout that the way knows of
         self._rings: dict[Site, int] = {}  # when the heap calls
@@ -69,7 +91,7 @@ class Spreading:
                 way.lost(name)
                 way.connected(name)
                 self._ways[name].connected(other)
-                at = self._world.places[other]
+                at = self._network.places[other]
                 if at.running is not None:
                     self._pump(now, at)
         self._pump(now, place)
@@ -93,7 +115,7 @@ class Spreading:
 
     def share(self, now: int, source: Site, sends: Sequence[tuple[Site, Any]]) -> list[Any]:
         """What is left to be sent frame by frame."""
-        place = self._world.places[source]
+        place = self._network.places[source]
         self._look(now, place)
         rest = self._ways[source].share(now + place.clock, sends)
         self._pump(now, place)
@@ -130,7 +152,7 @@ class Spreading:
             if peer != place.name:
                 member.congest(now + place.clock, peer, congested=full)
         self.waits += full
-        self._world.perform(now, place, member.drain())
+        self._network.perform(now, place, member.drain())
 
     def _pump(self, now: int, place: Place) -> None:
         box = self._ways[place.name].drain(now + place.clock)
@@ -143,38 +165,38 @@ class Spreading:
         at = max(now, box.alarm - place.clock)
         if at < self._rings[place.name] and box.alarm < NEVER:
             self._rings[place.name] = at
-            self._world.push(at, RING, place, None, at)
+            self._network.push(at, RING, place, None, at)
 
     def _send(
         self, now: int, source: Site, peer: Site, code: int, what: Any, *, faulty: bool
     ) -> None:
-        world = self._world
-        (at,) = world.arrivals(now, source, [(peer, what)])
-        world.frames += 1
-        world.data += type(what) is TreePacket and what.packet != b""
-        for arrival in world.fates(now, source, peer, at) if faulty else (at,):
-            world.push(arrival, code, world.places[peer], source, what)
+        network = self._network
+        (at,) = network.arrivals(now, source, [(peer, what)])
+        network.frames += 1
+        network.data += type(what) is TreePacket and what.packet != b""
+        for arrival in network.fates(now, source, peer, at) if faulty else (at,):
+            network.push(arrival, code, network.places[peer], source, what)
 
     def _multicast(self, now: int, place: Place, datagram: Datagram) -> None:
         """One transmission, which may be lost, doubled and late at each receiver by itself."""
-        world = self._world
+        network = self._network
         sites = self._ways[place.name].sites
         peers: Any = [(site, datagram) for site in sites if site != place.name]
-        times = world.arrivals(now, place.name, peers)
-        world.frames += 1
-        world.data += type(datagram) is Piece
+        times = network.arrivals(now, place.name, peers)
+        network.frames += 1
+        network.data += type(datagram) is Piece
         for (peer, _), at in zip(peers, times, strict=True):
-            for arrival in world.fates(now, place.name, peer, at):
-                world.push(arrival, DATAGRAM, world.places[peer], place.name, datagram)
+            for arrival in network.fates(now, place.name, peer, at):
+                network.push(arrival, DATAGRAM, network.places[peer], place.name, datagram)
 
     def _hand_up(self, now: int, place: Place, origin: Site, frames: Sequence[InEpoch]) -> None:
-        world = self._world
+        network = self._network
         for frame in frames:
-            world.hand(now, place, origin, frame)
+            network.hand(now, place, origin, frame)
 
 
-def spreading(world: "World", seed: int) -> Spreading | None:
-    return None if world.config.dissemination == UNICAST else Spreading(world, seed)
+def disseminated(network: Network, dissemination: str, seed: int) -> SimulatedWays | None:
+    return None if dissemination == UNICAST else SimulatedWays(network, dissemination, seed)
 
 
 def _tree_of(site: Site, domain: Domain) -> tuple[Site, ...]:
