@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from ordercast.core.engine import Engine
-from ordercast.core.outbox import Checkpoint, Receipt, Record
+from ordercast.core.outbox import Checkpoint, Record, StageReached
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError, WindowFull
@@ -41,7 +41,7 @@ class Network:
         self.now = 0
         self.drop: Drop = lambda *_: False
         self.delivered: dict[str, list[bytes]] = {name: [] for name in names}
-        self.receipts: dict[str, list[Receipt]] = {name: [] for name in names}
+        self.receipts: dict[str, list[StageReached]] = {name: [] for name in names}
         self.sites: dict[str, Engine] = {}
         self._stores: dict[str, tuple[Checkpoint | None, list[Record]]] = {
             name: (None, []) for name in names

@@ -3,7 +3,7 @@
 import pytest
 
 from ordercast.core.engine import Engine
-from ordercast.core.outbox import Accepted, EngineBox, Receipt
+from ordercast.core.outbox import Accepted, EngineBox, StageReached
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.star import build_star
@@ -35,7 +35,7 @@ class Cluster:
         self.now = 0
         self.deaf: set[str] = set()
         self.delivered: dict[str, list[tuple[str, int, bytes]]] = {s: [] for s in self.sites}
-        self.receipts: dict[str, list[Receipt]] = {s: [] for s in self.sites}
+        self.receipts: dict[str, list[StageReached]] = {s: [] for s in self.sites}
         self.frames: list[tuple[str, str, Frame]] = []
 
     def drain(self, name: str) -> EngineBox:
@@ -119,7 +119,7 @@ def test_receipts_come_in_order_and_all_of_them(origin: str, level: str) -> None
     cluster.drain(origin)
     cluster.run()
     assert cluster.receipts[origin] == [
-        Receipt(stage, "alpha3", 1, 2) for stage in ("accepted", "ordered", "stable")
+        StageReached(stage, "alpha3", 1, 2) for stage in ("accepted", "ordered", "stable")
     ]
     for site in "bcde":
         assert cluster.delivered[site] == [("alpha3", 1, b"1"), ("alpha3", 2, b"2")]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ordercast.core.epochs.records import Anew, EngineState, MemberBox
-from ordercast.core.outbox import Checkpoint, Receipt
+from ordercast.core.outbox import Checkpoint, StageReached
 from ordercast.core.structure import Structure
 from ordercast.forest.star import build_star
 from ordercast.history.digest import digest
@@ -209,7 +209,7 @@ def test_a_full_window_is_tried_again_when_a_receipt_tells_of_room() -> None:
         if site.name == "a" and call == "start":
             return outbox(alarm=now + 10 * MS)
         if call == "alarm":
-            return outbox(receipts=[Receipt("stable", "g", 1, 1)])
+            return outbox(receipts=[StageReached("stable", "g", 1, 1)])
         return outbox(receipts=[accepted(site.seq)]) if call == "submit" else None
 
     world, _ = run(answer, replace(QUIET, messages=5, origins=("a",), rate=5000.0))

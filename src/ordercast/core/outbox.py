@@ -150,7 +150,7 @@ FIRST_OPENING = opening(0, (), {}, ())
 """Of a cluster's first epochs: nothing has happened."""
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False):
+class StageReached(msgspec.Struct, frozen=True, gc=False):
     """`stage` is accepted, ordered or stable, for this site's messages seq … seq+count-1."""
 
     stage: str
@@ -174,7 +174,7 @@ class Outbox(msgspec.Struct, Generic[RecordT, FrameT, ShownT, WholeT, CountedT])
     send: Sequence[tuple[Site, FrameT]]
     then_send: Sequence[tuple[Site, FrameT]]
     deliver: Sequence[ShownT]
-    receipts: Sequence[Receipt]
+    receipts: Sequence[StageReached]
     forget: WholeT | None
     epochs_alarm: int = NEVER  # when an epoch wants to be called
     counted: Sequence[CountedT] = ()  # peers to whom this burst has more to tell of its records

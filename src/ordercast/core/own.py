@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from ordercast.core.order.interface import DirectOrdering
-from ordercast.core.outbox import Accepted, Receipt
+from ordercast.core.outbox import Accepted, StageReached
 from ordercast.core.stability.interface import Stability
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
@@ -48,7 +48,7 @@ class OwnMessages:
         self.carries_past = causal and direct is None
         self.direct = direct
         self._until_placed = direct is not None
-        self.receipts: list[Receipt] = []
+        self.receipts: list[StageReached] = []
         self.last_seq: dict[Group, int] = {}
         self.unstable = 0  # messages
         self.unstable_bytes = 0
@@ -76,7 +76,7 @@ class OwnMessages:
     def accept(self, batch: Batch) -> None:
         """A new batch, whose record is being persisted."""
         self._keep(batch)
-        self.receipts.append(Receipt("accepted", batch.group, batch.seq, batch.count))
+        self.receipts.append(StageReached("accepted", batch.group, batch.seq, batch.count))
         self._leave(batch)
 
     def _keep(self, batch: Batch) -> None:
@@ -112,7 +112,7 @@ class OwnMessages:
     # --- receipts -----------------------------------------------------------------------------
 
     def placed(self, batch: Batch) -> None:
-        self.receipts.append(Receipt("ordered", batch.group, batch.seq, batch.count))
+        self.receipts.append(StageReached("ordered", batch.group, batch.seq, batch.count))
         self._ordered.setdefault(batch.group, deque()).append(batch)
         self._released -= self._until_placed
         self._placed_seq[batch.group] = batch.seq
@@ -144,7 +144,7 @@ class OwnMessages:
         waiting = self._ordered.get(group)
         while waiting and waiting[0].seq + waiting[0].count - 1 <= upto:
             batch = waiting.popleft()
-            self.receipts.append(Receipt("stable", batch.group, batch.seq, batch.count))
+            self.receipts.append(StageReached("stable", batch.group, batch.seq, batch.count))
             self.unstable -= batch.count
             self.unstable_bytes -= len(batch.body)
             self._released -= not self._until_placed
@@ -157,7 +157,7 @@ class OwnMessages:
         known = self._placed_seq.get(group, 0)  # not the stable one: a restart hears of that first
         for batch in self.kept:
             if batch.group == group and known < batch.seq <= upto:
-                self.receipts.append(Receipt("ordered", group, batch.seq, batch.count))
+                self.receipts.append(StageReached("ordered", group, batch.seq, batch.count))
                 waiting.append(batch)
         self._stable_seq[group] = max(upto, self._stable_seq.get(group, 0))
         self._settle(group)

@@ -66,7 +66,7 @@ def test_a_clients_request_is_relayed_when_it_is_durable_and_an_applications_at_
     assert MEMBER not in embedded.counted
     client = burst(member, 1)
     assert isinstance(client.persist[0], Accepted)
-    assert client.send == []
+    assert not client.send
     assert relayed(client.then_send)
     assert MEMBER in client.counted
 
@@ -75,12 +75,12 @@ def test_a_clients_request_is_relayed_when_it_is_durable_and_an_applications_at_
 def test_nothing_overtakes_what_waits_and_later_all_goes_at_once_again(protocol: str) -> None:
     member = primary(founded(protocol))
     boxes = [burst(member, 1), burst(member, None), burst(member, None)]
-    assert all(box.send == [] for box in boxes)
+    assert all(not box.send for box in boxes)
     numbers = [number for box in boxes for peer, number, _ in relayed(box.then_send)]
     assert numbers == sorted(numbers)
     member.stored(boxes[0].counted)
     behind = burst(member, None)
-    assert behind.send == [], "the second has not left"
+    assert not behind.send, "the second has not left"
     for box in (*boxes[1:], behind):
         member.stored(box.counted)
     assert relayed(burst(member, None).send)
@@ -102,7 +102,7 @@ def test_a_list_of_sites_is_held_as_well() -> None:
     member = primary(world)
     member.submit_to(world.now, ALL, [b"x"], (CLIENT, 1))
     box = member.drain()
-    assert box.send == []
+    assert not box.send
     assert relayed(box.then_send)
 
 

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordercast.core.epochs.records import REFUSED
-from ordercast.core.outbox import Receipt
+from ordercast.core.outbox import StageReached
 from ordercast.model.errors import Error, UnknownGroup
-from ordercast.net.site.receipts import STAGES, ReceiptSource, Stages
-from ordercast.net.site.receipts import Receipt as _Receipt
+from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages
 from support.clusters.sites import turns
 from support.harness import loops
 
@@ -46,7 +45,7 @@ def test_each_waiter_is_told_once_its_message_is_there_and_not_before(
             elif step[0] == "reach":
                 _, where, count = step
                 stage, group = where
-                news = stages.update([Receipt(stage, group, last[where] + 1, count)])
+                news = stages.update([StageReached(stage, group, last[where] + 1, count)])
                 assert news == (stage == "stable")
                 last[where] += count
                 assert stages.reached(stage, group, last[where])
@@ -78,29 +77,33 @@ def test_what_is_refused_raises_at_once_and_later_and_other_messages_go_on() -> 
     async def run() -> None:
         stages = Stages()
         first = ReceiptSource(stages.wait)
-        receipts = [_Receipt(first, "alpha", seq) for seq in (1, 2, 3)]
-        stages.update([Receipt("accepted", "alpha", 1, 3), Receipt("ordered", "alpha", 1, 1)])
+        receipts = [Receipt(first, "alpha", seq) for seq in (1, 2, 3)]
+        stages.update(
+            [StageReached("accepted", "alpha", 1, 3), StageReached("ordered", "alpha", 1, 1)]
+        )
         waiting = [asyncio.ensure_future(receipt.ordered()) for receipt in receipts[1:]]
-        other = asyncio.ensure_future(_Receipt(first, "beta", 1).ordered())
+        other = asyncio.ensure_future(Receipt(first, "beta", 1).ordered())
         await turns()
         second = first.refuse({"alpha": 2})
-        assert stages.update([Receipt(REFUSED, "alpha", 2, 1), Receipt(REFUSED, "alpha", 3, 1)])
+        assert stages.update(
+            [StageReached(REFUSED, "alpha", 2, 1), StageReached(REFUSED, "alpha", 3, 1)]
+        )
         await turns()
         for task in waiting:
             assert isinstance(task.exception(), UnknownGroup)
         assert not other.done()
         await receipts[0].ordered()
-        stages.update([Receipt("accepted", "alpha", 2, 1)])  # the group was added again
-        again = _Receipt(second, "alpha", 2)
+        stages.update([StageReached("accepted", "alpha", 2, 1)])  # the group was added again
+        again = Receipt(second, "alpha", 2)
         await again.accepted()
         assert not stages.reached("accepted", "alpha", 3)
         with pytest.raises(UnknownGroup, match="message 2 to alpha was not sent"):
             await receipts[1].accepted()
         third = second.refuse({"beta": 1})
         with pytest.raises(UnknownGroup):
-            await _Receipt(first, "beta", 1).ordered()
-        stages.update([Receipt("ordered", "beta", 1, 1)])
-        await _Receipt(third, "beta", 1).ordered()
+            await Receipt(first, "beta", 1).ordered()
+        stages.update([StageReached("ordered", "beta", 1, 1)])
+        await Receipt(third, "beta", 1).ordered()
         await other
 
     loops.run(run())

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import Anew, MemberBox, MemberRecord
-from ordercast.core.outbox import Accepted, Receipt
+from ordercast.core.outbox import Accepted, StageReached
 from ordercast.core.structure import Structure
 from ordercast.model.errors import WindowFull
 from ordercast.model.messages import Batch, DeliveredBatch, Delivery, Key, Placed
@@ -52,8 +52,8 @@ def delivered(position: int, seq: int | None = None, counter: int | None = None)
     return DeliveredBatch(position, 1, Placed(key, batch.seq, batch))
 
 
-def accepted(seq: int) -> Receipt:
-    return Receipt("accepted", "g", seq, 1)
+def accepted(seq: int) -> StageReached:
+    return StageReached("accepted", "g", seq, 1)
 
 
 class StandIn:

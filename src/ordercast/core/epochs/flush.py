@@ -19,7 +19,7 @@ from ordercast.core.epochs.records import Aside, Confirmed, Filled, MemberRecord
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.epochs.window import Window, not_in_the_past
-from ordercast.core.outbox import EngineBox, Receipt
+from ordercast.core.outbox import EngineBox, StageReached
 from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
 from ordercast.model.errors import NotInMajority, PeerMistake
 from ordercast.model.groups import Group, Site
@@ -46,7 +46,7 @@ class _Member(Protocol):
     manager_at: Site | None
     persisting: list[MemberRecord]
     delivering: list[Shown]
-    receipts: list[Receipt]
+    receipts: list[StageReached]
 
     @property
     def window(self) -> Window: ...

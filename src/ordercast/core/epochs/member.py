@@ -41,7 +41,15 @@ from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
 from ordercast.core.observation import Observation
-from ordercast.core.outbox import Accepted, Checkpoint, EngineBox, Outbox, Receipt, Record, opening
+from ordercast.core.outbox import (
+    Accepted,
+    Checkpoint,
+    EngineBox,
+    Outbox,
+    Record,
+    StageReached,
+    opening,
+)
 from ordercast.model.epochs import (
     AddVoter,
     Begin,
@@ -110,7 +118,7 @@ class Member:
         self.persisting: list[MemberRecord] = []
         self._late: list[tuple[SiteName, SiteFrame]] = []
         self.delivering: list[Shown] = []
-        self.receipts: list[Receipt] = []
+        self.receipts: list[StageReached] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
         self._stirred = True  # something beside the epochs' own has happened since `_manage`
@@ -519,7 +527,7 @@ class Member:
                 self.flush.parked.append(batch)
                 continue
             except Error:
-                self.receipts.append(Receipt(REFUSED, batch.group, batch.seq, batch.count))
+                self.receipts.append(StageReached(REFUSED, batch.group, batch.seq, batch.count))
                 continue
             again.setdefault(domain.epoch, []).append(replace(batch, past=()))
         return again

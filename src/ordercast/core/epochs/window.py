@@ -5,7 +5,7 @@ from typing import Protocol
 
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Layout
-from ordercast.core.outbox import Receipt
+from ordercast.core.outbox import StageReached
 from ordercast.model.errors import NotInMajority
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import BATCH_MESSAGES
@@ -17,7 +17,7 @@ class _Origin(Protocol):
     """Whose messages they are."""
 
     layout: Layout
-    receipts: list[Receipt]
+    receipts: list[StageReached]
 
 
 class _Member(_Origin, Protocol):
@@ -147,7 +147,7 @@ def not_in_the_past(member: _Origin, kept: Sequence[Batch]) -> list[Batch]:
             unplaced.append(batch)
             continue
         for stage in ("ordered", "stable"):
-            member.receipts.append(Receipt(stage, batch.group, batch.seq, batch.count))
+            member.receipts.append(StageReached(stage, batch.group, batch.seq, batch.count))
     return unplaced
 
 

@@ -19,7 +19,7 @@ from typing import Concatenate, ParamSpec, Protocol, runtime_checkable
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
 from ordercast.core.epochs.returning import Rollback
-from ordercast.core.outbox import Receipt
+from ordercast.core.outbox import StageReached
 from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.groups import Site as SiteName
@@ -73,7 +73,7 @@ class Application(Protocol):
     def rolling_back(self, rolled: Rollback) -> None:
         """The rollback is being stored; it is delivered when it is durable."""
 
-    def received(self, receipts: Sequence[Receipt]) -> None: ...
+    def received(self, receipts: Sequence[StageReached]) -> None: ...
 
     def laid_out(self) -> None:
         """The member's layout has changed."""

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from ordercast.core.epochs.records import REFUSED
-from ordercast.core.outbox import Receipt as CoreReceipt
+from ordercast.core.outbox import StageReached
 from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group
 
@@ -124,7 +124,7 @@ class Stages:
                 del self._waiting[stage, group]
             raise
 
-    def update(self, receipts: Sequence[CoreReceipt]) -> bool:
+    def update(self, receipts: Sequence[StageReached]) -> bool:
         """Take the core's receipts. True: some message has become stable, or never will."""
         stable = False
         for receipt in receipts:

@@ -13,7 +13,7 @@ from itertools import chain
 from ordercast.core.epochs.admission import SeqRange
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
-from ordercast.core.outbox import Receipt as CoreReceipt
+from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site as SiteName
@@ -85,7 +85,7 @@ class RunningSite:
         window = self.core.window
         for group in window.groups():
             self.stages.restored(group, window.stable_seq(group))
-            self.stages.update([CoreReceipt("accepted", group, 1, window.last_seq(group))])
+            self.stages.update([StageReached("accepted", group, 1, window.last_seq(group))])
         self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self._requests: list[tuple[bytes, int, str, int, int]] = []
@@ -300,7 +300,7 @@ class RunningSite:
     def rolling_back(self, rolled: Rollback) -> None:
         self.stream.rolling.append(rolled.position)
 
-    def received(self, receipts: Sequence[CoreReceipt]) -> None:
+    def received(self, receipts: Sequence[StageReached]) -> None:
         if self.stages.update(receipts):
             self.sender.grant()
 
