@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAME = "sketch"
 COPIED = ("src", "tests", "docs", "tools", "examples", "README.md", "pyproject.toml")
 DEMANDING = (  # the tests that ask for something of every protocol
-    "tests/docs/test_protocol_pages.py",
+    "tests/docs/test_listing_pages.py",
     "tests/docs/test_comparison_page.py",
     "tests/plan/test_protocols.py",
     "tests/plan/test_planner_page.py",
