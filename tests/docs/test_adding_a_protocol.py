@@ -15,6 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "sketch"
 COPIED = ("src", "tests", "docs", "tools", "examples", "README.md", "pyproject.toml")
+JUDGING = {  # by name: what every protocol is put to, of which only the toy is run here
+    "tests/core/test_conformance.py": "test_conformance",
+    "tests/plan/test_protocol_costs.py": "test_protocol_costs",
+}
 DEMANDING = (  # the tests that ask for something of every protocol
     "tests/docs/test_listing_pages.py",
     "tests/docs/test_comparison_page.py",
@@ -173,8 +177,9 @@ def test_a_toy_protocol_is_added_by_the_list_alone(tmp_path: Path) -> None:
     assert list(dict.fromkeys(copy.edited)) == listed
 
     pytest = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider")
-    chosen = f"{NAME} or not test_conformance"  # of the suite, what is about the toy
-    copy.run(*pytest, "tests/core/test_conformance.py", *DEMANDING, "-k", chosen)
+    copy.run(
+        *pytest, *JUDGING, *DEMANDING, "-k", f"{NAME} or not ({' or '.join(JUDGING.values())})"
+    )
     groups = "examples/groups/figure3.toml"
     told = copy.run("-m", "ordercast.cli", "sim", groups, "--protocol", NAME, "--messages", "50")
     assert "no violation" in told

@@ -59,6 +59,16 @@ def test_every_place_in_the_lists_of_how_to_add_is_there() -> None:
         assert (ROOT / known).exists(), place
 
 
+def test_what_a_protocol_offers_and_asks_for_is_named_as_in_the_code() -> None:
+    kinds = PAGE[PAGE.index("\nChoose the kind.") : PAGE.index("\n### a frame")]
+    core = ROOT / "src" / "ordercast" / "core"
+    code = [*(core / "order").glob("*.py"), core / "outbox.py"]
+    words = set(re.findall(r"\w+", "\n".join(path.read_text(encoding="utf-8") for path in code)))
+    named = set(re.findall(r"`(\w+)(?:\([^`]*\))?`", kinds))
+    assert len(named) > 25
+    assert named <= words
+
+
 # --- the glossary ---------------------------------------------------------------------------------
 
 
