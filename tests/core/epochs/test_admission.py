@@ -161,7 +161,7 @@ class Run:
             fits = not self.model.line and self.model.fits(1, size)
             if seq := self.admission.join(group, payload):
                 self.met["joined"] += 1
-                assert fits
+                assert fits, "it overtakes the line, or exceeds the window"
                 self.sent(True, seq, group, [payload], 0)
                 continue
             try:
@@ -249,7 +249,7 @@ class Run:
 
     def stand(self) -> None:
         if len(self.model.line) < 3:
-            messages = self.rng.randint(1, 4)
+            messages = self.rng.choice([1, 1, 2, 4])
             size = messages * (PER_MESSAGE + 50) + PER_MESSAGE
             self.model.line.append(self.admission.stand_in_line(messages, size))
 
@@ -285,19 +285,23 @@ class Run:
             return
         payloads = [self.payload()[:50] for _ in range(turn.messages)]
         group = self.rng.choice(GROUPS)
-        current = self.model.followed is self.around.lasts
-        if not current:
+        alone = turn.messages == 1
+        ready = self.model.followed is self.around.lasts and self.around.is_open
+        if not ready:
             self.give_back(turn)
         try:
-            seq = self.admission.reserve_batch(group, payloads, turn=turn)
+            if alone:
+                seq = self.admission.reserve(group, payloads[0], turn=turn)
+            else:
+                seq = self.admission.reserve_batch(group, payloads, turn=turn)
         except (UnknownGroup, NotInMajority):
-            if not current:
+            if not ready:
                 self.model.granted.update(messages=turn.messages, bytes=turn.size)
             self.ungrant(turn)
             return
-        assert bool(seq) is current
+        assert bool(seq) is ready
         if seq:
-            self.sent(True, seq, group, payloads, PER_MESSAGE)
+            self.sent(True, seq, group, payloads, 0 if alone else PER_MESSAGE)
             self.ungrant(turn)
             self.met["took its turn"] += 1
         else:

@@ -292,16 +292,12 @@ class Admission:
         return last[group]
 
     def _admits(self, messages: int, size: int, turn: Turn | None) -> bool:
-        """Room, and nobody in line before; or room that was granted in line. Before `follow` has
-        looked at a new layout nothing is numbered."""
+        """Room, and nobody in line before; or room that was granted in line. Nothing is numbered
+        while the site is closed, or before `follow` has looked at a new layout."""
+        ready = self._is_current() and self.open()
         if turn is None:
-            return (
-                not self._line
-                and self._is_current()
-                and self.open()
-                and self._has_room(messages, size)
-            )
-        if not self._is_current():
+            return ready and not self._line and self._has_room(messages, size)
+        if not ready:
             self._take_back(turn)
         return turn.granted
 

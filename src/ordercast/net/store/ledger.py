@@ -147,8 +147,8 @@ class Ledger:
             if box.events:
                 at = box.at_ns
                 commit.events.extend(
-                    (kind, place, at, told)
-                    for kind, place, told in box.events
+                    (kind, place, at, detail)
+                    for kind, place, detail in box.events
                     if kind != "gap"
                     or not_rolled_back(place, box.after_attempt, self._floors) == place
                 )
