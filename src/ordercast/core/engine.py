@@ -35,7 +35,7 @@ from ordercast.core.outbox import (
     Record,
 )
 from ordercast.core.own import OwnMessages
-from ordercast.core.retention import Held, Retention
+from ordercast.core.retention import Held, PassedBatches
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers
 from ordercast.model.epochs import Included
@@ -135,7 +135,7 @@ class Engine:
         )  # fmt: skip
         if options.causal and (not waits if excludes is None else excludes):
             self.own.one_group_at_a_time()
-        self.retention = Retention(name, self.ordering, self.own, self.stability, self.gate)
+        self.retention = PassedBatches(name, self.ordering, self.own, self.stability, self.gate)
         self.retention.remember = remember
         self.flow = Flow(options.limits, self.retention)
         if records or (checkpoint is not None and checkpoint != FIRST_OPENING):

@@ -7,7 +7,7 @@ whatever passes a site after it has issued m comes after m: messages of one orig
 although they are deflected to different sinks.
 
 A sink that issues a request of its own reads the old value first: as printed it would be its own
-predecessor (ERRATA SWAP-1).
+predecessor (errata SWAP-1).
 """
 
 from collections.abc import Callable, Sequence

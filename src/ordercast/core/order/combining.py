@@ -7,7 +7,7 @@ the root hears of many as of one.
 
 The earlier request goes first, or messages of one origin lose their order; and "meet" needs a rule
 for how long a request waits: `hold` from when the first came, 0 for no longer than the burst in
-which it came (ERRATA SWAP-5).
+which it came (errata SWAP-5).
 """
 
 from collections.abc import Callable, Sequence

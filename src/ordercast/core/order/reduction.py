@@ -3,7 +3,7 @@
 A site hands its own batches to its swap object (`swaps`); where a predecessor shows, that site
 multicasts batch and predecessor; receivers chain them (`chain`). One object orders the messages of
 one domain, on the forest's tree: the header goes to every site of the domain, the body to the
-group's members (ERRATA SWAP-6). The order key is the number in the chain. A batch has its place
+group's members (errata SWAP-6). The order key is the number in the chain. A batch has its place
 when its origin has chained it: what is before its predecessor may be open until then, so only that
 is late enough for causal order, which is then free (SWAP-7).
 
