@@ -1,14 +1,14 @@
 """A site within one epoch: link → (causal hold) → ordering → ordered log → safe gate → application.
 
 Its member calls `accept`, `receive` and `alarm` with integer nanoseconds, any number of them, then
-`drain`s once and does its duties (see `outbox`). After a crash a new engine is made from the last
+`drain`s once and does its duties. After a crash a new engine is made from the last
 durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
 
 An epoch ends with its Close ([GS] §5.1): a message of incarnation 0, which no application has, from
 the root of the domain's tree to all its sites. An engine that has passed it places and takes
 nothing more (a direct protocol goes on answering, but lets nothing pass); what the application
 sends is accepted and kept for the next epoch. A flush freezes an engine: then nothing more happens.
-`states` has the table.
+docs/epochs.md has a picture of its states.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

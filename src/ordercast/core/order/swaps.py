@@ -29,7 +29,7 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SwapSend:
     """The request goes to a neighbour in the tree."""
 
     peer: Site
@@ -62,14 +62,14 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberKnown:
     """The message's number is known here: multicast both."""
 
     batch: Batch
     place: int
 
 
-Step = Send | SendCount | Tell | Found | Numbered
+Step = SwapSend | SendCount | Tell | Found | NumberKnown
 
 
 class SwapObject(Protocol):
