@@ -8,7 +8,7 @@ import pytest
 from ordercast.core.engine import Engine
 from ordercast.core.observation import holders
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.outbox import Checkpoint, EngineBox, Heard, Record, Turned
+from ordercast.core.outbox import Checkpoint, EngineBox, Record, SwapNote, Turned
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.model.groups import GroupTable
@@ -109,7 +109,7 @@ def test_what_passes_is_durable_before_it_goes_on_and_told_again_after_a_restart
     b_records += box.persist
     assert not box.send
     (request,) = items(box, "a", Swap)
-    assert [r.peer for r in b_records if isinstance(r, Heard)] == ["c"]
+    assert [r.peer for r in b_records if isinstance(r, SwapNote)] == ["c"]
     again = site("b", records=b_records, boot=2, checkpoint=b.retention.whole())
     assert items(again.drain(), "a", Swap) == [request]
 

@@ -12,6 +12,9 @@ FOREIGN = {  # written in pieces, so that this file does not break its own rule
     "a home directory": re.compile(r"/(?:home|Users|root)" + r"/[\w.-]|[A-Z]:\\" + r"Users"),
     "a machine's path": re.compile(r"(?<![\w.])/(?:work|opt|mnt|srv)" + r"/\w|/tmp" + r"/\w"),
     "an e-mail address": re.compile(r"[\w.+-]+@" + r"[\w-]+\.\w{2,}"),
+    "a document that is not here": re.compile(
+        r"\b(?:DES" + r"IGN|CONT" + r"RACT|ERR" + r"ATA)\b|\bSTYLE\." + "md"
+    ),
     "a package host": re.compile(
         r"(?i)py" + r"pi\.(?:org|python)|python" + r"hosted|arti" + r"factory"
     ),

@@ -162,7 +162,7 @@ def test_figure_9_m3_is_the_first_and_the_root_has_m2() -> None:
 
 
 def test_a_combined_request_carries_the_body_of_its_first_message_only() -> None:
-    """errata SWAP-7: the others' are multicast already, where they combined."""
+    """Errata SWAP-7: the others' are multicast already, where they combined."""
     network = figure_8()
     (step,) = network.links["z", "r"]
     assert step.ask.batch == message("c")

@@ -8,13 +8,13 @@ from ordercast.core import engine as engine_module
 from ordercast.core.engine import Engine
 from ordercast.core.order.arrow import Arrow, ArrowSwap
 from ordercast.core.order.arrow_counting import ArrowCounting, CountingArrow
-from ordercast.core.order.combining import Combining, CombiningSwap, Gathering
+from ordercast.core.order.combining import Combining, CombiningSwap, PendingSwaps
 from ordercast.core.order.combining_counting import CombiningCounting, CountingCombining, Share
 from ordercast.core.order.hybrid import Hybrid, HybridSwap
 from ordercast.core.order.interface import ProtocolInfo, State
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Numbered, Step, Tell
-from ordercast.core.outbox import Heard, Note, Turned
+from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, Tell
+from ordercast.core.outbox import Note, SwapNote, Turned
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.options import MILLISECOND, Timing
@@ -131,7 +131,7 @@ class ForgetsItsArrow(BrokenArrow):
 
     class ordering_kind(Arrow):  # noqa: N801
         def note(self, record: Note) -> None:
-            if not (isinstance(record, Heard) and isinstance(record.item, Swap)):
+            if not (isinstance(record, SwapNote) and isinstance(record.item, Swap)):
                 super().note(record)
 
 
@@ -180,7 +180,7 @@ class LaterRequestsGoFirst(BrokenCombining):
 
     class ordering_kind(Combining):  # noqa: N801
         def swap_object(self) -> Any:
-            class Backwards(Gathering):
+            class Backwards(PendingSwaps):
                 def combine(self) -> tuple[Ask, list[Found]]:
                     self._asks.reverse()
                     return super().combine()
@@ -196,7 +196,7 @@ class CombinedButNotTheLast(BrokenCombining):
 
     class ordering_kind(Combining):  # noqa: N801
         def swap_object(self) -> Any:
-            class Short(Gathering):
+            class Short(PendingSwaps):
                 def combine(self) -> tuple[Ask, list[Found]]:
                     last = self._asks[0].last
                     ask, found = super().combine()
@@ -269,8 +269,8 @@ class TheCoreForgetsItsArrow(BrokenHybrid):
                 self.swaps._arrow = fresh.arrow
 
         def note(self, record: Note) -> None:
-            own = isinstance(record, Heard) and record.peer == self.site
-            if own or not (isinstance(record, Heard) and isinstance(record.item, Swap)):
+            own = isinstance(record, SwapNote) and record.peer == self.site
+            if own or not (isinstance(record, SwapNote) and isinstance(record.item, Swap)):
                 super().note(record)
 
 
@@ -303,7 +303,7 @@ class CountsWithoutItsPredecessor(BrokenArrowCounting):
                     self._numbers.setdefault(name, self.highest)
                     steps = super()._count(name)
                     for step in steps:
-                        if isinstance(step, Numbered):
+                        if isinstance(step, NumberKnown):
                             self.highest = max(self.highest, step.place)
                     return steps
 
@@ -318,7 +318,7 @@ class TheCountIsLost(BrokenArrowCounting):
 
     class ordering_kind(CountingArrow):  # noqa: N801
         def note(self, record: Note) -> None:
-            if not (isinstance(record, Heard) and isinstance(record.item, CountValue)):
+            if not (isinstance(record, SwapNote) and isinstance(record.item, CountValue)):
                 super().note(record)
 
 
@@ -363,7 +363,7 @@ class TheRootCountsAnew(BrokenCombiningCounting):
 
     class ordering_kind(CountingCombining):  # noqa: N801
         def note(self, record: Note) -> None:
-            if not (isinstance(record, Heard) and isinstance(record.item, Count)):
+            if not (isinstance(record, SwapNote) and isinstance(record.item, Count)):
                 super().note(record)
 
 

@@ -1,4 +1,4 @@
-"""Who has not been heard for too long: null messages and timeouts (DESIGN §7).
+"""Who has not been heard for too long: null messages and timeouts (docs/epochs.md).
 
 A suspicion is something to report; nobody acts on it alone. How long is too long follows what was
 measured: the usual time between two signs of life of a peer and how much that varies, as TCP does

@@ -1,14 +1,14 @@
 """A site within one epoch: link → (causal hold) → ordering → ordered log → safe gate → application.
 
 Its member calls `accept`, `receive` and `alarm` with integer nanoseconds, any number of them, then
-`drain`s once and does its duties (see `outbox`). After a crash a new engine is made from the last
+`drain`s once and does its duties. After a crash a new engine is made from the last
 durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
 
 An epoch ends with its Close ([GS] §5.1): a message of incarnation 0, which no application has, from
 the root of the domain's tree to all its sites. An engine that has passed it places and takes
 nothing more (a direct protocol goes on answering, but lets nothing pass); what the application
 sends is accepted and kept for the next epoch. A flush freezes an engine: then nothing more happens.
-`states` has the table.
+docs/epochs.md has a picture of its states.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ from ordercast.core.outbox import (
     Record,
 )
 from ordercast.core.own import OwnMessages
-from ordercast.core.retention import Held, Retention
+from ordercast.core.retention import Held, PassedBatches
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers
 from ordercast.model.epochs import Included
@@ -135,7 +135,7 @@ class Engine:
         )  # fmt: skip
         if options.causal and (not waits if excludes is None else excludes):
             self.own.one_group_at_a_time()
-        self.retention = Retention(name, self.ordering, self.own, self.stability, self.gate)
+        self.retention = PassedBatches(name, self.ordering, self.own, self.stability, self.gate)
         self.retention.remember = remember
         self.flow = Flow(options.limits, self.retention)
         if records or (checkpoint is not None and checkpoint != FIRST_OPENING):

@@ -5,12 +5,12 @@ held; submissions until half of either. So what comes down never waits for what 
 refused keeps its item and is asked again (`Ordering.resume`) when there is room.
 """
 
-from ordercast.core.retention import Retention
+from ordercast.core.retention import PassedBatches
 from ordercast.model.options import Limits
 
 
 class Flow:
-    def __init__(self, limits: Limits, retention: Retention) -> None:
+    def __init__(self, limits: Limits, retention: PassedBatches) -> None:
         self.retention = retention
         self._most_down = limits.link_items
         self._most_up = max(1, limits.link_items // 2)

@@ -1,7 +1,7 @@
 """From the ordered log to the application: positions, and the level at which they are delivered.
 
 `agreed`: as soon as a batch is in the log. `safe`: the longest prefix of the log in which every
-batch is stable (DESIGN §6; a batch's own stability is not enough, what precedes it counts too).
+batch is stable (a batch's own stability is not enough, what precedes it counts too).
 That prefix, the settled one, is kept track of at both levels: stability receipts come from it.
 """
 

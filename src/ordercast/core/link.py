@@ -1,6 +1,6 @@
 """One site's end of the link to one peer: FIFO lanes over a network that loses, doubles, reorders.
 
-[GS] Appendix I numbers what a sender sends each receiver; ERRATA GS-1, 2, 4 and 6 are mended: items
+[GS] Appendix I numbers what a sender sends each receiver; errata GS-1, 2, 4 and 6 are mended: items
 are never overwritten, every item has a number, what is below the expected one is dropped, what is
 missing is asked for, and what is not acknowledged is sent again.
 

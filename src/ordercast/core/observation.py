@@ -9,7 +9,7 @@ from ordercast.core.link import Link
 from ordercast.core.order.bodies import EARLY_BODIES
 from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.own import OwnMessages
-from ordercast.core.retention import Retention
+from ordercast.core.retention import PassedBatches
 from ordercast.core.stability.interface import Stability
 from ordercast.core.states import OPEN, EpochState
 from ordercast.core.structure import Structure
@@ -31,7 +31,7 @@ class Observed(Protocol):
     epoch_state: EpochState
     links: dict[Site, Link]
     own: OwnMessages
-    retention: Retention
+    retention: PassedBatches
     stability: Stability
     direct: DirectOrdering | None
     heading: HeadOrdering | None

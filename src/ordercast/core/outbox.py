@@ -98,7 +98,7 @@ class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
     from_parent: bool
 
 
-class Heard(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
+class SwapNote(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
     """The swap family: an item of a peer's, or (number 0) this site's own request."""
 
     peer: Site
@@ -109,11 +109,11 @@ class Turned(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="y"):
     """The swap family: what had gathered at this site was combined, and went on."""
 
 
-Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed | Heard | Turned
+Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed | SwapNote | Turned
 """What an ordering object must know after a restart beside what passed. A checkpoint has what is
 still needed of it in its state, so the notes before one are never asked for again."""
 
-NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, Heard, Turned)
+NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, SwapNote, Turned)
 
 Record: TypeAlias = Accepted | Passed | Note
 

@@ -1,10 +1,10 @@
 """A site's own messages, from the application's call to the receipt `stable`.
 
-Accepted batches are numbered per group and kept until they are stable (ERRATA GS-12 a); as many
+Accepted batches are numbered per group and kept until they are stable (errata GS-12); as many
 as the window allows, which bounds what every other site must keep on behalf of this one. With
 causal order they carry the causal past of their origin, and leave for another primary only when
 all earlier ones are stable: a different site would otherwise place them without knowing of those;
-nothing overtakes a batch that waits (DESIGN §2). Direct protocols have clocks instead: it is enough
+nothing overtakes a batch that waits. Direct protocols have clocks instead: it is enough
 that the earlier ones have their places. Where sites may be excluded, a batch leaves for another
 group only when all earlier ones are stable: of a flush one group's may be left out, another's not.
 """

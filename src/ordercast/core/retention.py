@@ -36,7 +36,7 @@ class Held:
         self.pending = False  # its header has passed, but it is not complete (`core.heads`)
 
 
-class Retention:
+class PassedBatches:
     def __init__(
         self, site: Site, ordering: Ordering, own: OwnMessages, stability: Stability, gate: Gate
     ) -> None:

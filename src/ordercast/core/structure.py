@@ -145,7 +145,7 @@ class Structure:
         return a
 
     def routes(self, site: Site, members: Iterable[Site]) -> tuple[Site, ...]:
-        """The children of `site` at or below which there are members (ERRATA GS-3)."""
+        """The children of `site` at or below which there are members (errata GS-3)."""
         found: dict[Site, None] = {}
         depth = self.depth(site)
         for member in members:

@@ -1,7 +1,7 @@
 """Everything that decides a run but the seed, as plain data.
 
-A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn whole from a seed
-(`schedules`), or written in Python; `check_config` says in one line what cannot work.
+A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn whole from a seed,
+or written in Python; `check_config` says in one line what cannot work.
 """
 
 from dataclasses import dataclass, field

@@ -30,7 +30,7 @@ LIMITS, TIMES = StreamLimits(), StreamTimes()
 _KEY = bytes(KEY_BYTES)
 
 
-class Network(Protocol):
+class Medium(Protocol):
     """The world below the ways: it carries what they send, with its delays and faults."""
 
     frames: int
@@ -55,7 +55,7 @@ class Network(Protocol):
 class SimulatedWays:
     """All sites' ways to many."""
 
-    def __init__(self, network: Network, dissemination: str, seed: int) -> None:
+    def __init__(self, network: Medium, dissemination: str, seed: int) -> None:
         self._network = network
         self._tree = dissemination == TREE
         self._drawn = Chance(seed, "streams").bits
@@ -195,7 +195,7 @@ class SimulatedWays:
             network.hand(now, place, origin, frame)
 
 
-def disseminated(network: Network, dissemination: str, seed: int) -> SimulatedWays | None:
+def disseminated(network: Medium, dissemination: str, seed: int) -> SimulatedWays | None:
     return None if dissemination == UNICAST else SimulatedWays(network, dissemination, seed)
 
 

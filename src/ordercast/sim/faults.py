@@ -12,7 +12,7 @@ TOML file (or JSON of the same shape, also inline) can say more about each one:
     length = "50ms"                    # how long each one lasts; default: drawn
     sites = ["a", "b"]                 # whom it may hit; of a partition: one side
 
-`injections` draws when and where they happen; `conditions` is what they do to frames.
+When and where they happen is drawn before a run begins.
 """
 
 import json

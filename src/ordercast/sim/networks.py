@@ -2,7 +2,7 @@
 
 A spec is plain data, read from the option `--network`; `build_network` makes the model of one run,
 which knows when each frame of a burst arrives. Every link is FIFO by itself, as TCP would be: loss,
-doubling and reordering are faults (`conditions`). Who is charged for a frame differs:
+doubling and reordering are faults. Who is charged for a frame differs:
 
 - `lan` and `wan`: nobody; each frame takes a drawn time.
 - `p2p` ([GS] §4.1): the sender is busy P for each frame; then it takes L. A multicast to k

@@ -1,7 +1,7 @@
 """The world in virtual time: a heap of (time, tie-breaker, call), sites, applications, faults.
 
 Every call is an integer code with its arguments in the heap's tuple. A frame or alarm handed to a
-site is an *event*; after each the site's outbox is drained and the duties are done (`driver`).
+site is an *event*; after each the site's outbox is drained and the duties are done.
 
 Time is integer nanoseconds. Each site reads a clock of its own, which differs from the others' by a
 drawn amount: no protocol may compare two sites' times.

@@ -67,7 +67,7 @@ def test_every_site_of_a_list_at_once_by_hand() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("requests", [1, 3, 9])
 def test_swapping_is_never_slower_than_counting(shape: str, requests: int) -> None:
-    """errata SWAP-4: never, not always less; and arrow's way is at most the diameter."""
+    """Errata SWAP-4: never, not always less; and arrow's way is at most the diameter."""
     for seed in range(3):
         found = at_once(shape, requests, seed, 9)
         for swap in ("arrow", "combining"):

@@ -158,7 +158,7 @@ def _holds_value(swaps: object) -> bool:
 def test_leaving_costs_three_words_for_each_neighbour_whatever_the_size(
     protocol: str, degree: int, far: int
 ) -> None:
-    """errata SWAP-8: lock, grant and Left; and a join costs two."""
+    """Errata SWAP-8: lock, grant and Left; and a join costs two."""
     hub: dict[str, str | None] = {"hub": None, **{f"n{i}": "hub" for i in range(degree)}}
     for number in range(far):
         hub[f"z{number}"] = f"z{number - 1}" if number else "n0"
@@ -187,7 +187,7 @@ def test_the_last_site_stays_and_who_has_left_refuses_joiners() -> None:
 
 
 def test_a_joiner_learns_behind_which_message_it_comes() -> None:
-    """errata SWAP-3."""
+    """Errata SWAP-3."""
     network = moving("arrow", {"a": None})
     network.issue("a", 1)
     network.chained = name("a", 1)

@@ -17,7 +17,7 @@ from ordercast.core.epochs.records import Kept
 from ordercast.core.gate import Gate
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Passed
-from ordercast.core.retention import Retention
+from ordercast.core.retention import PassedBatches
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.sim import simulate as simulating
 from ordercast.sim.chance import Chance
@@ -90,7 +90,7 @@ class WatchedWorld(World):
 def watched() -> Iterator[Truth]:
     """Every site that is made here is watched."""
     truth = Truth()
-    site_settle, gate_settle, fold = Engine.settle, Gate.settle, Retention._fold
+    site_settle, gate_settle, fold = Engine.settle, Gate.settle, PassedBatches._fold
 
     def settle(self: Engine, groups: Sequence[str]) -> None:
         for group in groups:
@@ -109,7 +109,7 @@ def watched() -> Iterator[Truth]:
             truth.claim(tracker, batch.group, last, "lets through", final=False)
         return joined
 
-    def forget(self: Retention, held: Any) -> None:
+    def forget(self: PassedBatches, held: Any) -> None:
         placed, relayed = held.entry.placed, held.entry.from_parent
         if held.position or not relayed:
             last = placed.number + placed.batch.count - 1
@@ -120,7 +120,7 @@ def watched() -> Iterator[Truth]:
         for owner, name, instead in (
             (Engine, "settle", settle),
             (Gate, "settle", through_the_gate),
-            (Retention, "_fold", forget),
+            (PassedBatches, "_fold", forget),
             (simulating, "World", type("Watched", (WatchedWorld,), {"truth": truth})),
         ):
             stack.enter_context(patch.object(owner, name, instead))

@@ -1,1 +1,1 @@
-"""One message to many: packets of a stream, repaired among receivers, in order (DESIGN §8)."""
+"""One message to many: packets of a stream, repaired among receivers, in order."""

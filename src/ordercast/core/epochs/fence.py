@@ -33,7 +33,7 @@ class Fence:
             self._accepted = False
             self._unstored += 1
             box.counted = [*box.counted, MEMBER]
-            box.send, box.then_send = (), [*box.send, *box.then_send]
+            box.send, box.then_send = [], [*box.send, *box.then_send]
 
     def stored(self) -> None:
         """One more of these bursts is durable, and what waited for that has left."""

@@ -1,10 +1,10 @@
 """A site through all its epochs: what a driver runs ([GS] §5.1; the argument is docs/epochs.md).
 
-It hands each frame to the object of its epoch (`engine`), folds the records that the manager feeds
-it (`layout`), and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
-reports when that is durable, and when the change is finished old objects are dropped and new ones
-made. A voter also has its part of the voters' log (`raft`), and leads changes if it is the manager.
-The driver's calls and duties are those of `core.engine` and `core.outbox`.
+It hands each frame to the engine of its epoch, folds the records that the manager feeds it into its
+layout, and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
+reports when that is durable, and when the change is finished old engines are dropped and new ones
+made. A voter also has its part of the voters' log, and leads changes if it is the manager. The
+driver's calls and duties are those of an engine.
 """
 
 from collections.abc import Sequence
@@ -585,7 +585,7 @@ class Member:
         if box is None:
             box = _nothing(NEVER)
         box.voters_alarm = self._due
-        if stirred:
+        if stirred or self.persisting or self._late or self.delivering or self.receipts:
             self._add_beside(box)
         if self._forget_due:
             box.forget = self._whole()

@@ -7,14 +7,14 @@ whatever passes a site after it has issued m comes after m: messages of one orig
 although they are deflected to different sinks.
 
 A sink that issues a request of its own reads the old value first: as printed it would be its own
-predecessor (ERRATA SWAP-1).
+predecessor (errata SWAP-1).
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Send, Step, SwapObject, Uncounted
+from ordercast.core.order.swaps import Ask, Found, Step, SwapObject, SwapSend, Uncounted
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
@@ -43,7 +43,7 @@ class ArrowSwap(Uncounted):
         return (self._step(ask, to, self.value),)
 
     def _step(self, ask: Ask, to: Site, value: MessageName) -> Step:
-        return Found(ask.batch, value) if to == self.site else Send(to, ask)
+        return Found(ask.batch, value) if to == self.site else SwapSend(to, ask)
 
     # --- neighbours that come and go (`swap_tree`) ------------------------------------------------
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ordercast.core.order.arrow import ArrowSwap
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Numbered, Step, SwapObject, Tell
+from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, SwapObject, Tell
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.tom import MessageName
@@ -57,7 +57,7 @@ class ArrowCounting:
         steps: list[Step] = []
         while name in self._numbers and name in self._successors:
             number, ask = self._numbers.pop(name) + 1, self._successors.pop(name)
-            steps.append(Numbered(ask.batch, number))
+            steps.append(NumberKnown(ask.batch, number))
             name = ask.last
             if ask.issuer == self.site:
                 self._numbers[name] = number

@@ -1,7 +1,7 @@
 """The receivers' part of [SWAP] §3: messages are chained by predecessor, or by number.
 
 Every site of the domain chains every header, whether it is a member or not: who is outside the
-predecessor's group would otherwise wait for ever for what it never sees (ERRATA SWAP-6). So all
+predecessor's group would otherwise wait for ever for what it never sees (errata SWAP-6). So all
 know how many come before a message, which is its order key.
 """
 

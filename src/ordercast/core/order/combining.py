@@ -7,7 +7,7 @@ the root hears of many as of one.
 
 The earlier request goes first, or messages of one origin lose their order; and "meet" needs a rule
 for how long a request waits: `hold` from when the first came, 0 for no longer than the burst in
-which it came (ERRATA SWAP-5).
+which it came (errata SWAP-5).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Send, Step, SwapObject, Uncounted
+from ordercast.core.order.swaps import Ask, Found, Step, SwapObject, SwapSend, Uncounted
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
 
 
-class Gathering:
+class PendingSwaps:
     """Requests that wait at a site, the earliest first."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class CombiningSwap(Uncounted):
         self.site = site
         self.parent = parent
         self.value: MessageName = NOBODY
-        self._gathered = Gathering()
+        self._gathered = PendingSwaps()
 
     def swap(self, ask: Ask) -> Sequence[Step]:
         return self.receive(self.site, ask)
@@ -84,7 +84,7 @@ class CombiningSwap(Uncounted):
         ask, found = self._gathered.combine()
         if self.parent is None:  # it has become the root meanwhile
             return (self._place(ask), *found)
-        return (*found, Send(self.parent, ask))
+        return (*found, SwapSend(self.parent, ask))
 
     # --- neighbours that come and go (`swap_tree`) ------------------------------------------------
 

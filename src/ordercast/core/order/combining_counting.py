@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import convert
 
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Numbered, SendCount, Step, SwapObject, Tell
+from ordercast.core.order.swaps import Ask, NumberKnown, SendCount, Step, SwapObject, Tell
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
@@ -56,7 +56,7 @@ class CombiningCounting:
             if batch is None:
                 steps.append(Tell(site, NOBODY, first))
             else:
-                steps.append(Numbered(batch, first))
+                steps.append(NumberKnown(batch, first))
             first += count
         return steps
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ordercast.core.order.arrow import ArrowSwap
-from ordercast.core.order.combining import Gathering
+from ordercast.core.order.combining import PendingSwaps
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Send, Step, SwapObject, Uncounted
+from ordercast.core.order.swaps import Ask, Step, SwapObject, SwapSend, Uncounted
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 
@@ -29,7 +29,7 @@ class HybridSwap(Uncounted):
         self.parent = parent
         self._core = core
         self._arrow = ArrowSwap(site, parent or site) if site in core else None
-        self._gathered = Gathering()
+        self._gathered = PendingSwaps()
 
     @property
     def arrow(self) -> ArrowSwap | None:
@@ -53,7 +53,7 @@ class HybridSwap(Uncounted):
         ask, found = self._gathered.combine()
         if self._arrow is not None:
             return (*found, *self._arrow.swap(ask))
-        return (*found, Send(self.parent or self.site, ask))
+        return (*found, SwapSend(self.parent or self.site, ask))
 
     def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
         arrow = {} if self._arrow is None else self._arrow.state(kept)

@@ -1,4 +1,4 @@
-"""What an ordering object offers, and what it asks of the site around it (DESIGN §3).
+"""What an ordering object offers, and what it asks of the site around it.
 
 The site hands an ordering object its own submissions and, in FIFO order per peer, the items that
 peers' ordering objects sent it. The object gives every batch a place, the same at every site (its

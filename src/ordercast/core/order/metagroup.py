@@ -1,4 +1,4 @@
-"""`metagroup`: message passing between metagroups (Jia, as told in [TOM] §4.2.2; ERRATA OTHER-4).
+"""`metagroup`: message passing between metagroups (Jia, as told in [TOM] §4.2.2; errata OTHER-4).
 
 Sites in exactly the same groups form a metagroup, one node of the tree; one of them is its manager.
 A message goes to the manager of the group's primary metagroup. A manager merges what it places with

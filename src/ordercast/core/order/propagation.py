@@ -2,14 +2,14 @@
 
 A group's primary gives each batch its place, merging it with what comes down from above; every
 site passes on, in that one merged order, to those children at or below which there are members,
-and delivers what is for itself. The forest is a tree per domain (ERRATA GS-11) and links are FIFO,
+and delivers what is for itself. The forest is a tree per domain (errata GS-11) and links are FIFO,
 so all sites below a site see the batches that pass it in one order.
 
-Keys (DESIGN §5): the path of the last batch relayed from the parent, then this site's level and
+Keys (docs/core.md): the path of the last batch relayed from the parent, then this site's level and
 counter. Below any site key order is the merged order; over the domain it is one total order.
 
-Causal order is enforced here, before placing (DESIGN §2): a primary holds a batch until everything
-in its causal past that passes this site has passed.
+Causal order is enforced here, before placing: a primary holds a batch until everything in its
+causal past that passes this site has passed.
 """
 
 from collections import deque

@@ -1,9 +1,9 @@
 """The reduction of [SWAP] §3: any swap object and any reliable FIFO multicast order messages.
 
-A site hands its own batches to its swap object (`swaps`); where a predecessor shows, that site
-multicasts batch and predecessor; receivers chain them (`chain`). One object orders the messages of
+A site hands its own batches to its swap object; where a predecessor shows, that site
+multicasts batch and predecessor; receivers chain them. One object orders the messages of
 one domain, on the forest's tree: the header goes to every site of the domain, the body to the
-group's members (ERRATA SWAP-6). The order key is the number in the chain. A batch has its place
+group's members (errata SWAP-6). The order key is the number in the chain. A batch has its place
 when its origin has chained it: what is before its predecessor may be open until then, so only that
 is late enough for causal order, which is then free (SWAP-7).
 
@@ -13,8 +13,8 @@ Nobody has more than `ahead` batches on their way that some site of the domain h
 sites tell how far they are every `every` batches. So the lane to a slow site that is no member is
 bounded.
 
-What is heard is durable before it is answered (`notes`): a restarted site hears it all again, comes
-to the same state, and tells again what it owes (`debts`).
+What is heard is durable before it is answered: a restarted site hears it all again, comes
+to the same state, and tells again what it owes.
 """
 
 from abc import ABC, abstractmethod
@@ -32,14 +32,14 @@ from ordercast.core.order.interface import CLOSING, Environment, State
 from ordercast.core.order.swaps import (
     Ask,
     Found,
-    Numbered,
-    Send,
+    NumberKnown,
     SendCount,
     Step,
     SwapObject,
+    SwapSend,
     ask_of,
 )
-from ordercast.core.outbox import Heard, Note, Passed, Turned
+from ordercast.core.outbox import Note, Passed, SwapNote, Turned
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
@@ -125,7 +125,7 @@ class Reduction(Domainwide, ABC):
         self._through[stream] = batch.seq + batch.count - 1
         self._queue.append(batch)
         if self.environment.resumes and not self._may_issue():
-            self.environment.persist(Heard(batch.origin, Offer(batch, 0)))
+            self.environment.persist(SwapNote(batch.origin, Offer(batch, 0)))
         self._issue()
 
     def _may_issue(self) -> bool:
@@ -142,7 +142,7 @@ class Reduction(Domainwide, ABC):
             batch = self._queue.popleft()
             if self.environment.resumes:
                 own = Swap(0, self.noted(batch), name_of(batch), self.site)
-                self.environment.persist(Heard(self.site, own))
+                self.environment.persist(SwapNote(self.site, own))
             self._swap(batch)
         self._issuing = False
 
@@ -156,9 +156,9 @@ class Reduction(Domainwide, ABC):
         for step in steps:
             if isinstance(step, Found):
                 self._reveal(Follows(self._whole(step.batch), step.after))
-            elif isinstance(step, Numbered):
+            elif isinstance(step, NumberKnown):
                 self._reveal(Counted(self._whole(step.batch), step.place))
-            elif isinstance(step, Send):
+            elif isinstance(step, SwapSend):
                 ask = step.ask
                 self.debts.say(step.peer, Swap(0, self._whole(ask.batch), ask.last, ask.issuer))
             elif isinstance(step, SendCount):
@@ -243,7 +243,7 @@ class Reduction(Domainwide, ABC):
             self._look_at_open()
         elif isinstance(item, (Swap, Count, CountValue)) and self.debts.is_news(peer, item.number):
             if self.environment.resumes:
-                self.environment.persist(Heard(peer, item))
+                self.environment.persist(SwapNote(peer, item))
             self._request(peer, item)
 
     def _request(self, peer: Site, item: Swap | Count | CountValue) -> None:
@@ -260,7 +260,7 @@ class Reduction(Domainwide, ABC):
             return
         passes = self.chain.is_next(header) and self._is_mine(header.batch)
         if self.environment.resumes and not (passes and self._may_chain(header.batch)):
-            self.environment.persist(Heard(peer, header))  # else it is kept as one that passed
+            self.environment.persist(SwapNote(peer, header))  # else it is kept as one that passed
         self._take_header(header)
 
     def _take_header(self, header: Header) -> None:
@@ -375,7 +375,7 @@ class Reduction(Domainwide, ABC):
     def note(self, record: Note) -> None:
         if isinstance(record, Turned):
             self._follow(self.swaps.turn())
-        elif isinstance(record, Heard):
+        elif isinstance(record, SwapNote):
             self._hear_again(record.peer, record.item)
 
     def _hear_again(

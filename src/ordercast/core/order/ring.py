@@ -2,7 +2,7 @@
 
 The token has the last number given. Who holds it numbers what waits with it, one batch after the
 other, and sends each to its members, and a header to every other site of the domain: who did not
-hear that a number is not for it would wait for it for ever (ERRATA OTHER-3, SWAP-6). The number is
+hear that a number is not for it would wait for it for ever (errata OTHER-3, SWAP-6). The number is
 the order key; a site lets pass the next one when it has it. One site at a time numbers, so there is
 one order, and it is causal.
 

@@ -3,7 +3,7 @@
 `swap(ask)` changes the object's value and finds, somewhere in its tree, the value before: the name
 of the message right before. What a call leads to at this site are its steps. A request carries the
 body of its first message to the site where the predecessor shows, which multicasts both: the dead
-origin of a message that has its predecessor would otherwise stop everyone (ERRATA SWAP-7).
+origin of a message that has its predecessor would otherwise stop everyone (errata SWAP-7).
 
 Counting objects ([SWAP] §3) give numbers instead of predecessors.
 """
@@ -29,7 +29,7 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SwapSend:
     """The request goes to a neighbour in the tree."""
 
     peer: Site
@@ -62,14 +62,14 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberKnown:
     """The message's number is known here: multicast both."""
 
     batch: Batch
     place: int
 
 
-Step = Send | SendCount | Tell | Found | Numbered
+Step = SwapSend | SendCount | Tell | Found | NumberKnown
 
 
 class SwapObject(Protocol):

@@ -3,7 +3,7 @@
 A batch gets its sender's next timestamp (clock, name), which is its order key, and goes to the
 members. A member lets the lowest pass when it has heard, without gap, a higher timestamp from
 *every site that may send in the domain*, and from the sender this one. Hearing the members and the
-sender is not enough where anybody may send to any group (ERRATA OTHER-2).
+sender is not enough where anybody may send to any group (errata OTHER-2).
 
 Who is silent is asked for a timestamp above the highest that waits here, one question at a time; it
 answers with a null message, unless it has sent a higher one already. Nulls are not answered. A

@@ -1,4 +1,4 @@
-"""`tom`: tree-based ordered multicast ([TOM] §3), with the repairs of ERRATA TOM-1 to TOM-7.
+"""`tom`: tree-based ordered multicast ([TOM] §3), with the repairs of errata TOM-1 to TOM-7.
 
 An origin spreads a batch straight to its receivers, and to the ordering node: the site whose label
 is the longest common prefix of the *receivers'* labels (TOM-2). The header, a bid, goes from hop to

@@ -6,7 +6,7 @@ heap. When the origin has all proposals it fixes the highest, which is the order
 members. What is lowest on a member's heap passes when its number is fixed.
 
 [GS] lets a proposal exceed only those given before; it must exceed every fixed number seen as well,
-or two members deliver two batches in different orders (ERRATA OTHER-1). A number once told is kept
+or two members deliver two batches in different orders (errata OTHER-1). A number once told is kept
 through a restart: the promise that nothing above it passes while it is open would be broken.
 
 Causal order: an offer carries the origin's clock, which is at least every number it has logged or

@@ -2,7 +2,7 @@
 
 [STAB] §3.1 indexes them by sender: R_i[j] is the last message that member i has from member j. That
 form lives in the simulator, as NumPy vectors. Where groups overlap such an array means nothing, and
-it is indexed by group instead (DESIGN §6): `GroupCounts`. The protocols only take least arrays.
+it is indexed by group instead: `GroupCounts`. The protocols only take least arrays.
 """
 
 from collections.abc import Iterable

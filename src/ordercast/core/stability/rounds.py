@@ -6,7 +6,7 @@ what comes late from an older one counts for nothing, so a round that cannot fin
 followed by another, and none is ever completed with another's answers. An array may be read at any
 time after its round has begun: counts only grow.
 
-When to begin a round is not decided here, but by a trigger (`trigger`).
+When to begin a round is not decided here, but by a trigger.
 """
 
 from abc import ABC, abstractmethod

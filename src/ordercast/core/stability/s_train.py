@@ -1,4 +1,4 @@
-"""`s_train` ([STAB] §4.2, mended by ERRATA STAB-3): `train` on a spanning tree.
+"""`s_train` ([STAB] §4.2, mended by errata STAB-3): `train` on a spanning tree.
 
 A train runs among the children of every inner member. Round 1: the root multicasts START. The first
 child of a leaf group sends its array to the second (ACK1), each in turn adds its own, and the last

@@ -1,4 +1,4 @@
-"""When to begin a round ([STAB] §6, mended by ERRATA STAB-6).
+"""When to begin a round ([STAB] §6, mended by errata STAB-6).
 
 A member keeps its own messages until they are stable, g at most: when its buffer is full it has to
 stop. A round begins when a buffer holds X messages. During a round, which takes f, Q = rf more are

@@ -303,7 +303,7 @@ class Client(ClusterChanges):
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """The sites of the cluster, as the daemon has told last."""
+        """The sites of the cluster, as the daemon said last."""
         return self._targets.sites
 
     async def status(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +34,6 @@ class DaemonConnection:
     ) -> None:
         self.path = path
         self.up = False
-        self.down_since = time.monotonic()
         self.trouble = "it was not tried yet"
         self.refused: Error | None = None  # by the daemon, for good
         self._hello = hello
@@ -124,7 +122,6 @@ class DaemonConnection:
             self.trouble = self._farewell or "the connection broke"
         if self.up:
             self.up = False
-            self.down_since = time.monotonic()
             self._on_down()
         self._wire = None
         self._lost.set()

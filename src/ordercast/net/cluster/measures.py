@@ -66,8 +66,8 @@ def _measured(value: object, where: str, units: dict[str, int], what: str, least
 
 def _within(amount: int, value: object, where: str, least: int) -> int:
     if amount < least:
-        told = f"{least // TIMES['ms']}ms or more" if least >= TIMES["ms"] else "more than 0"
-        raise ConfigError(f"{where}: {shown(value)} is too small ({told})")
+        bound = f"{least // TIMES['ms']}ms or more" if least >= TIMES["ms"] else "more than 0"
+        raise ConfigError(f"{where}: {shown(value)} is too small ({bound})")
     if amount > MOST:
         raise ConfigError(f"{where}: {shown(value)} is too large")
     return amount

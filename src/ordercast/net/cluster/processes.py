@@ -46,10 +46,10 @@ def started_at(pid: int) -> str | None:
             return None
         fields = text.rpartition(")")[2].split()  # the name before it may hold anything
         return None if fields[0] in "ZX" else fields[19]
-    told = subprocess.run(
+    words = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout.split(maxsplit=1)
-    return None if len(told) < 2 or told[0].startswith("Z") else " ".join(told[1].split())
+    return None if len(words) < 2 or words[0].startswith("Z") else " ".join(words[1].split())
 
 
 # --- the file a daemon writes ---------------------------------------------------------------------

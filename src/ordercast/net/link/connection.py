@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self.terms: Mapping[str, str] = {}  # that its hello named
         self.parted = False  # with a site that is no peer any more
         self.guest = False  # a site that is of this cluster no longer
-        self.heard_at = self.wrote_at = self.opened_at = self._loop.time()
+        self.heard_at = self.wrote_at = self._loop.time()
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
 
     # --- beginning ------------------------------------------------------------------------------
@@ -145,7 +145,6 @@ class Connection(asyncio.BufferedProtocol):
     def admit(self, hello: Hello) -> None:
         """Its hello is accepted: from now on there are frames."""
         self.peer, self.their_number, self.terms = hello.site, hello.number, hello.terms
-        self.opened_at = self._loop.time()
         self._buffer = self._owner.read_buffer
         if self._timer is not None:
             self._timer.cancel()

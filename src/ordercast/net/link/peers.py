@@ -86,7 +86,6 @@ class Peer:
         self.guest = False  # on no roster that is known here: a peer while it is connected
         self.dialling = False
         self.wanted = False  # so it is dialled again when lost
-        self.redial_at = 0.0
         self.failures = 0  # of dials, in a row
         self.gone = 0  # see Hello
         self._instance = b""

@@ -32,9 +32,7 @@ class StoreBox(msgspec.Struct):
     events: Sequence[tuple[str, int, str]] = ()  # kind, position, detail (docs/store.md)
     caught: Sequence[DeliveredBatch | EpochOpened | Rollback] = ()
     logged: int | None = None
-    after_attempt: int = (
-        1  # the attempt that the application has reached: of the last rollback told
-    )
+    after_attempt: int = 1  # the attempt that the application has reached
     confirmed_attempt: int = 0  # the attempt of `confirmed`; 0: `after_attempt`
     refused: Sequence[tuple[Group, int]] = ()  # group and seq of own batches that no epoch takes
     # Filled in by the store: the count of boxes with requests, and which requests to delete

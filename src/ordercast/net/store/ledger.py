@@ -147,8 +147,8 @@ class Ledger:
             if box.events:
                 at = box.at_ns
                 commit.events.extend(
-                    (kind, place, at, told)
-                    for kind, place, told in box.events
+                    (kind, place, at, detail)
+                    for kind, place, detail in box.events
                     if kind != "gap"
                     or not_rolled_back(place, box.after_attempt, self._floors) == place
                 )
@@ -199,8 +199,7 @@ class Ledger:
         replacing = None if box.logged is None else DeliveryQueue(box.caught)
         oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
         after = not_rolled_back(box.after_position, box.after_attempt, self._floors)
-        at, add = box.at_ns, commit.batches.append
-        records = box.records
+        records, at, add = box.records, box.at_ns, commit.batches.append
         n, logged = self.last, self.logged
         size = skip = 0
         epoch, rows = self._open  # the epoch of the last batch that passed, and its rows

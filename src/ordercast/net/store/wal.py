@@ -80,11 +80,11 @@ def _first_bad(log: _Log) -> int | None:
     if sums is None:
         return 0
     for n in range(log.frames()):
-        _, salts, told = log.frame(n)
+        _, salts, written = log.frame(n)
         if salts != log.salts:
             return n
         sums = log.sums_after(n, sums)
-        if sums != told:
+        if sums != written:
             return n
     return None
 

@@ -76,7 +76,7 @@ def filled(n: int, b: int) -> NetworkTree:
 
 
 def random_tree(n: int, b: int, p: int, seed: int) -> NetworkTree:
-    """[STAB] §5.4.2, mended by ERRATA STAB-2: the other n − 1 nodes are on level k < p with
+    """[STAB] §5.4.2, mended by errata STAB-2: the other n − 1 nodes are on level k < p with
     probability b^k / (n − 1) and otherwise on level p, each below a random node of the level above.
     Where a level stays empty, all is drawn again."""
     stream = Chance(seed, "tree")

@@ -1,6 +1,6 @@
 """The network of [STAB] §5.1: hosts at the nodes of a tree, links that store and forward.
 
-Our reading of it (ERRATA STAB-4): a host's processor does one thing at a time, sending (t_s) or
+Our reading of it (errata STAB-4): a host's processor does one thing at a time, sending (t_s) or
 receiving (t_r); what a node only forwards spends a millisecond in its router and costs the
 processor nothing; a link carries one message at a time in each direction, at 100 Mbps; a multicast
 is copied at the nodes. A message has a header of 32 bytes. A sender receives its own multicast

@@ -27,7 +27,7 @@ def _of(results: Results, protocol: str, measure: str, shape: str) -> list[Spot]
 
 
 def _lower(results: Results, swap: str, count: str, what: str) -> Finding:
-    """ERRATA SWAP-4: "always lower" is "never higher"."""
+    """Errata SWAP-4: "always lower" is "never higher"."""
     below, told = [], []
     higher = 0
     for shape in SHAPES:

@@ -2,7 +2,7 @@
 
 All sites are members of one group, on a tree of the given shape; a frame between two sites takes a
 millisecond for each link of the tree between them, as if it travelled there. Sites take what comes
-at the same instant together, so requests that meet are combined (ERRATA SWAP-5: nothing waits for
+at the same instant together, so requests that meet are combined (errata SWAP-5: nothing waits for
 another to come).
 """
 

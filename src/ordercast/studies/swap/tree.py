@@ -1,7 +1,7 @@
 """Joining and leaving the tree of a swap object, by words with neighbours only ([SWAP] §6.2).
 
 A joiner becomes a leaf beside a site that it knows, and learns the last message chained there,
-behind which it chains what its neighbour forwards (ERRATA SWAP-3). A leaver locks itself and its
+behind which it chains what its neighbour forwards (errata SWAP-3). A leaver locks itself and its
 neighbours, in the order of their names, so that two leavers never wait for each other. A locked
 site puts off requests and its own sends, but for what the locker sends. With all grants nothing is
 on its way to the leaver, and it says `Left` to each neighbour on the same FIFO link: one of them,

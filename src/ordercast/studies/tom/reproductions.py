@@ -1,7 +1,7 @@
 """[TOM] Dommel and Garcia-Luna-Aceves: Table 1 and Figure 5, by running all seven protocols.
 
 The paper compares symmetric, two-phase, centralized, ring and three tree protocols by formulas.
-Here they run over random tables. Table 1 contradicts its own text in places (ERRATA TOM-5), so
+Here they run over random tables. Table 1 contradicts its own text in places (errata TOM-5), so
 there are two columns of formulas, printed and corrected.
 """
 

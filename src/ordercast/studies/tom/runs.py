@@ -4,7 +4,7 @@ it has receivers (`load_max`).
 
 A run draws a table; s sources send one message each to the same group at the same time. What a site
 sends at one time to several receivers is one transmission, as the paper has it. Two exceptions:
-TOM's final headers, which travel hop by hop (ERRATA TOM-3), count one by one; a metagroup's manager
+TOM's final headers, which travel hop by hop (errata TOM-3), count one by one; a metagroup's manager
 serves its child managers by one multicast and its own members by another, as Table 1 counts them.
 Beside what is measured stand the printed formula and the corrected one, with the depths, paths and
 metagroups of the very same group.
