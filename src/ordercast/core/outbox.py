@@ -39,8 +39,8 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
 
 
 class Passed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="p"):
-    """A placed batch that this site ordered (`source` is the origin) or got from its parent. Where
-    there is no tree `from_parent` says that another member tells the origin what is final."""
+    """A placed batch that this site ordered (`source` is the origin) or got from its parent.
+    Without a tree, `from_parent` says that another member tells the origin what is final."""
 
     placed: Placed
     source: Site
@@ -67,8 +67,8 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="d"):
 
 class Stamped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="m"):
     """`symmetric`: a batch has the timestamp (clock, site), given here or received. `ring`: its
-    number is `clock`, given here; 0: it has none yet, and its origin, outside, has been told that
-    it is here."""
+    number is `clock`, given here; 0: it has none yet, and its origin, which is outside the domain,
+    knows that it is here."""
 
     batch: Batch
     clock: int
@@ -82,8 +82,8 @@ class Clocked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="c"):
 
 
 class Visited(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="r"):
-    """`ring`: the token is here, or (not `held`) was sent on as it is; up to `passed` all numbers
-    have passed here."""
+    """`ring`: the token is here (`held`), or was sent on as it is. All numbers up to `passed` have
+    passed here."""
 
     token: Token
     held: bool
@@ -91,7 +91,7 @@ class Visited(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="r"):
 
 
 class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
-    """`tom`: a header that passed, as `Passed`, while its batch or one before it lacks its body."""
+    """`tom`: a header passed (as in `Passed`), and its batch or an earlier one has no body."""
 
     placed: Placed
     source: Site
@@ -99,19 +99,19 @@ class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
 
 
 class SwapNote(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
-    """The swap family: an item of a peer's, or (number 0) this site's own request."""
+    """The swap family: an item of a peer, or (number 0) this site's own request."""
 
     peer: Site
     item: Swap | Count | CountValue | Follows | Counted | Offer
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="y"):
-    """The swap family: what had gathered at this site was combined, and went on."""
+    """The swap family: the requests gathered at this site were combined and sent on."""
 
 
 Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed | SwapNote | Turned
-"""What an ordering object must know after a restart beside what passed. A checkpoint has what is
-still needed of it in its state, so the notes before one are never asked for again."""
+"""What an ordering object must know after a restart, beside the batches that passed. The state of a
+checkpoint has all that is needed of the notes before it, so they are not replayed."""
 
 NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, SwapNote, Turned)
 
@@ -128,7 +128,7 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
 def opening(
     position: int, lasts: Included, own: Mapping[Group, int], unplaced: Iterable[Batch]
 ) -> Checkpoint:
-    """What a site starts an epoch with: positions go on; the rest begins anew."""
+    """The checkpoint that begins an epoch: positions and seqs go on, all else begins anew."""
     state: dict[str, Any] = {
         "ordering": {"inherited": lasts},
         "position": position,
@@ -147,7 +147,7 @@ def opening(
 
 
 FIRST_OPENING = opening(0, (), {}, ())
-"""Of a cluster's first epochs: nothing has happened."""
+"""The checkpoint that begins a cluster's first epochs: nothing has happened."""
 
 
 class StageReached(msgspec.Struct, frozen=True, gc=False):
@@ -167,8 +167,8 @@ CountedT = TypeVar("CountedT")
 
 
 class Outbox(msgspec.Struct, Generic[RecordT, FrameT, ShownT, WholeT, CountedT]):
-    """One per burst, so made cheaply: a struct, not a dataclass. An engine's is filled with what
-    concerns its epoch; a member passes it on with more in it."""
+    """One is made per burst: a struct is cheaper than a dataclass. An engine fills in what concerns
+    its epoch; its member passes it on with more in it."""
 
     persist: Sequence[RecordT]
     send: Sequence[tuple[Site, FrameT]]
@@ -177,10 +177,10 @@ class Outbox(msgspec.Struct, Generic[RecordT, FrameT, ShownT, WholeT, CountedT])
     receipts: Sequence[StageReached]
     forget: WholeT | None
     epochs_alarm: int = NEVER  # when an epoch wants to be called
-    counted: Sequence[CountedT] = ()  # peers to whom this burst has more to tell of its records
-    mistakes: Sequence[tuple[Site, str]] = ()  # peers that said what they may not, and what
-    voters_alarm: int = NEVER  # when the rest wants to be called: changes, and the voters' log
-    outcomes: Sequence[tuple[str, str]] = ()  # of changes asked for here: "" or why not
+    counted: Sequence[CountedT] = ()  # peers whose links wait for `stored`
+    mistakes: Sequence[tuple[Site, str]] = ()  # peers' mistakes, one line each
+    voters_alarm: int = NEVER  # when changes and the voters' log want to be called
+    outcomes: Sequence[tuple[str, str]] = ()  # changes asked for here, and "" or why not
 
     @property
     def alarm(self) -> int | None:
