@@ -26,7 +26,7 @@ from ordercast.wire.frames import Item
 from ordercast.wire.stability import ROUNDS, RoundAsk, RoundMissing
 
 _ANY = NEVER  # in a RoundAsk: one more round, whatever the last one was
-_LONG = 10  # after so many `report_delay` a round tells whom it waits for
+_LONG = 10  # after so many `report_delay` sites tell for whom a round waits
 _LONGEST = 64  # at most so many `report_delay` between rounds that bring nothing
 _UNHEARD = (0, 0, 0, "")
 
