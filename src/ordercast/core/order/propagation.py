@@ -2,8 +2,8 @@
 
 A group's primary gives each batch its place: it merges the batch with those that come down from
 above. Every site passes batches on, in that one merged order, to the children at or below which
-there are members, and delivers its own. The forest has one tree per domain (errata GS-11) and links
-are FIFO, so all sites below a site see the batches that pass it in one order.
+there are members, and delivers the batches for itself. The forest has one tree per domain (errata
+GS-11) and links are FIFO, so all sites below a site see the batches that pass it in one order.
 
 A key (docs/core.md) is the path of the last batch that the parent relayed, then this site's level
 and counter. Below any site key order is the merged order; over the domain it is one total order.

@@ -3,11 +3,10 @@
 An origin sends a batch straight to its receivers and to the ordering node: the site whose label is
 the longest common prefix of the *receivers'* labels (TOM-2). A bid, which is the batch's header,
 goes from hop to hop by labels to the ordering node (TOM-1). Hops forward it at once, in one frame
-with other bids of their subtree that go the same way (TOM-7). When the ordering node has bid and
-body it places the batch, the batches of one origin in order. The final header travels down the
-label tree, FIFO, into the subtrees that hold receivers. Each site merges what it places with what
-comes down, as in [GS]: that makes the order total (TOM-3; as the paper prints it, final headers are
-multicast directly).
+with whatever else goes the same way (TOM-7). When the ordering node has bid and body it places the
+batch, the batches of one origin in order. The final header travels down the label tree, FIFO, into
+the subtrees that hold receivers. Each site merges what it places with what comes down, as in [GS]:
+that makes the order total (TOM-3; as the paper prints it, final headers are multicast directly).
 
 A receiver logs a batch when it has header and body, and never logs past a header whose body is
 missing (TOM-4). It forwards headers without waiting for bodies. A site fetches a missing body from
