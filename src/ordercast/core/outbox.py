@@ -25,7 +25,7 @@ import msgspec
 
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, DeliveredBatch, Placed
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import Frame, Offer
 from ordercast.wire.ring import Token
@@ -118,10 +118,29 @@ NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, SwapNote, Turned)
 Record: TypeAlias = Accepted | Passed | Note
 
 
+class FoldedPast(msgspec.Struct, frozen=True, kw_only=True):
+    """What a site has forgotten of an epoch: counts, and what the ordering object needs of it. In
+    the store it is a map by these names, in this order."""
+
+    ordering: dict[str, Any]  # as the protocol has it (`Ordering.journal`)
+    position: int  # of the last message before those that are still held
+    logged: dict[Group, int]  # the number of a group's last message in the log
+    implicit: dict[Group, tuple[Site, ...]]  # members of the lists among these
+    sent_down: dict[Site, int]  # items, by child
+    sent_up: dict[Site, int]  # submissions, by primary
+    from_parent: int
+    from_origin: dict[Site, int]  # submissions that were placed here
+    own_seqs: dict[Group, int]  # the last that was stable
+    own_stable: dict[Group, int] | msgspec.UnsetType = msgspec.UNSET  # and known to be; later
+    log_seqs: tuple[tuple[Site, int, Group, int], ...]  # per origin, the last seq in the log
+    past: Vector  # the causal past of this site's next message
+    final_seqs: dict[Site, dict[Group, int]]  # by origin, of what was placed here
+
+
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
     """The site's durable state folded up to some point, and the records still needed after it."""
 
-    state: dict[str, object]
+    state: FoldedPast
     records: tuple[Record, ...]
 
 
@@ -129,20 +148,20 @@ def opening(
     position: int, lasts: Included, own: Mapping[Group, int], unplaced: Iterable[Batch]
 ) -> Checkpoint:
     """The checkpoint that begins an epoch: positions and seqs go on, all else begins anew."""
-    state: dict[str, Any] = {
-        "ordering": {"inherited": lasts},
-        "position": position,
-        "logged": {},
-        "implicit": {},
-        "sent_down": {},
-        "sent_up": {},
-        "from_parent": 0,
-        "from_origin": {},
-        "own_seqs": dict(own),
-        "log_seqs": (),
-        "past": (),
-        "final_seqs": {},
-    }
+    state = FoldedPast(
+        ordering={"inherited": lasts},
+        position=position,
+        logged={},
+        implicit={},
+        sent_down={},
+        sent_up={},
+        from_parent=0,
+        from_origin={},
+        own_seqs=dict(own),
+        log_seqs=(),
+        past=(),
+        final_seqs={},
+    )
     return Checkpoint(state, tuple(Accepted(batch) for batch in unplaced))
 
 

@@ -1,9 +1,9 @@
 """`combining_counting`: the counting counterpart of `combining` ([SWAP] §3, §5), as a baseline.
 
-A site asks its parent for as many numbers as requests have met at it; the root gives consecutive
-ones, which are shared out on the way back, the earlier request first. A message has its number
-after the whole way to the root and back, and its origin multicasts it. A site that has asked is
-locked until the answer comes: what comes meanwhile gathers, and goes up next.
+A site asks its parent for as many numbers as requests have met at the site. The root gives
+consecutive numbers. They are shared out on the way back, to the earlier request first. A message
+has its number only after the whole way to the root and back; then its origin multicasts it. A site
+that has asked is locked until the answer comes: later requests wait, and go up together next.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,20 +19,20 @@ from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
 
 Share = tuple[Site, int, Batch | None]
-"""A child's request for so many; or the site's own, for a batch."""
+"""A request: (child, how many numbers, None), or the site's own (site, 1, its batch)."""
 
 _SHARE: Any = Share
 
 
 class CombiningCounting:
-    """State: requests that wait; those that the parent was asked for; at the root the count."""
+    """State: requests that wait; requests for which the parent was asked; at the root the count."""
 
     def __init__(self, site: Site, parent: Site | None) -> None:
         self.site = site
         self.parent = parent
         self._given = 0
         self._gathered: list[Share] = []
-        self._asked: list[Share] = []  # not empty: locked
+        self._asked: list[Share] = []  # if not empty, the site is locked
 
     def swap(self, ask: Ask) -> Sequence[Step]:
         return self._take((self.site, 1, ask.batch))
