@@ -119,7 +119,7 @@ class Layout:
         return None
 
     def taking(self, site: Site, group: Group, members: Iterable[Site]) -> Domain:
-        """The domain of the site's message to a group or to listed sites. Raises if there is none."""
+        """The domain of a site's message to a group or listed sites. Raises if there is none."""
         if site not in self.roster:
             raise UnknownGroup(f"site {site!r} is retired, or not admitted yet")
         listed = tuple(members)

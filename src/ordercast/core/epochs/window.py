@@ -91,8 +91,8 @@ class Window:
         return last
 
     def next_seq(self, group: Group) -> int:
-        """The seq of this site's next message to the group. An earlier run may have relayed messages
-        that it did not store: their seqs are skipped, once in this run (docs/core.md)."""
+        """The seq of this site's next message to the group. An earlier run may have relayed
+        messages that it did not store: their seqs are skipped, once in this run (docs/core.md)."""
         last = self.last_seq(group)
         return max(last + 1, self._after_skipped(group, last)) if self._skip else last + 1
 
