@@ -58,7 +58,7 @@ class OwnMessages:
         self.allowance = (0, 0)
         self.kept: deque[Batch] = deque()  # accepted batches; the oldest is not stable
         self._ordered: dict[Group, deque[Batch]] = {}  # placed and not stable
-        self._placed_seq: dict[Group, int] = {}  # of the last batch that has a place
+        self._placed_seq: dict[Group, int] = {}  # the seq of the last batch that has a place
         self._stable_seq: dict[Group, int] = {}
         # Causal order only.
         self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}

@@ -46,7 +46,7 @@ class Conditions:
             for kind in PROBABILITIES
         }
         self._cuts: dict[tuple[Site, Site], int] = {}  # how many partitions cut the link
-        self._clogged: dict[tuple[Site, Site], int] = {}  # until when
+        self._clogged: dict[tuple[Site, Site], int] = {}  # until when the link is clogged
         self.slow: dict[Site, int] = {}
 
     def count(self, kind: str) -> None:

@@ -112,9 +112,8 @@ def excluding(protocol: str, seed: int) -> SimConfig:
     # All voters are needed to found the cluster: nobody may go for good before that.
     faults.append(Fault("crash", count=crashes, start=FOUNDED if for_good else 0))
     faults.append(Fault("restart", count=crashes - for_good))
-    if (
-        stream.chance(0.3) and not for_good
-    ):  # of three voters, only one may be away or lose its store
+    # Of three voters only one may be away, or lose its store.
+    if stream.chance(0.3) and not for_good:
         faults.append(Fault("lose", count=1, start=FOUNDED))
     counts = {kind: stream.between(0, 1) for kind in CHANGES} if stream.chance(0.3) else {}
     more = Chance(seed, f"more {protocol}")

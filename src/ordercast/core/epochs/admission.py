@@ -51,8 +51,8 @@ class Reservation:
         request: RequestName | None = None,
     ) -> None:
         self.group = group
-        self.members = members  # of an implicit group
-        self.seq = seq  # of the first message
+        self.members = members  # empty for a named group
+        self.seq = seq  # the seq of the first message
         self.payloads = payloads
         self.size = size
         self.request = request
@@ -110,7 +110,7 @@ class _Quick:
         self.group = group  # the very string that the caller has
         self.append: Callable[[bytes], None] = batch.payloads.append
         self.left = self.began = left
-        self.seq = seq  # of the last message
+        self.seq = seq  # the seq of the last message
         self.upto = upto
 
 
@@ -144,7 +144,7 @@ class Admission:
         self._most_bytes = limits.window_bytes
         self._message_bytes = limits.message_bytes
         self._causal = options.causal
-        self.queue: deque[Reservation] = deque()  # in the order in which they were made
+        self.queue: deque[Reservation] = deque()  # the oldest first
         self._filling: dict[Group, Reservation] = {}  # reservations that messages may join
         self._last: dict[Group, int] = {}  # the last seq reserved, of a named group
         self._last_listed: dict[Group, int] = {}  # the same, of an implicit group
@@ -155,7 +155,7 @@ class Admission:
         self._line: deque[Turn] = deque()
         self._quick: _Quick | None = None
         self._is_quick = limits.message_bytes >= BATCH_BYTES  # else each size is checked
-        self._followed = origin.layout.lasts  # of the layout that `follow` has seen
+        self._followed = origin.layout.lasts  # those of the layout that `follow` has seen
         self._frozen: dict[Group, None] = {}  # groups whose members are all absent
 
     # --- reserving --------------------------------------------------------------------------------

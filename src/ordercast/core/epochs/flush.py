@@ -69,7 +69,7 @@ class Flusher:
     def __init__(self, member: _Member, store: int, *, excludes: bool) -> None:
         self._member = member
         self.store, self.excludes, self.attempt = store, excludes, 1
-        self.tail: Tail | None = None  # of the epoch that was closed without this site
+        self.tail: Tail | None = None  # the log of the epoch that was closed without this site
         self.left_behind: int | None = None  # that epoch, if the site is retired
         self.fetched: Shelf = {}
         self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number fetched
@@ -81,7 +81,7 @@ class Flusher:
         self._renewing: dict[int, None] = {}  # epochs of before this start: it does not go on there
         self.got = 0  # how many batches were fetched since the start
         self._replaying = True
-        self._consented = member.boot == 1  # or it has confirmed a flush since
+        self._consented = member.boot == 1  # True also after it has confirmed a flush
 
     # --- taking part, or not ----------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class Manager:
         self._raft = raft
         self._term = 0  # the term in which all below was learnt
         self._fed: dict[Site, int] = {}
-        self._reports: dict[int, dict[Site, Included]] = {}  # by the number of a `Begin`
+        self._reports: dict[int, dict[Site, Included]] = {}  # by the number of the change
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[str, None] = {}
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
@@ -74,7 +74,7 @@ class Manager:
 
     def ask(self, frame: ChangeRequest) -> None:
         layout = self._member.layout
-        room = len(self._wanted) < RECORDS or frame.change in self._wanted  # else it is asked again
+        room = len(self._wanted) < RECORDS or frame.change in self._wanted  # others ask again
         if self.leads and room and frame.change not in layout.outcomes:
             self._wanted[frame.change] = frame.edits
 

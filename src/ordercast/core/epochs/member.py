@@ -124,7 +124,7 @@ class Member:
         self._stirred = True  # something has happened, since `_manage`, that is not of one epoch
         self._due = 0  # when `_manage` must run again in any case
         self._forget_due = self._held = False
-        self._made: dict[int, Checkpoint] = {}  # by engines, in this burst
+        self._made: dict[int, Checkpoint] = {}  # checkpoints of engines, in this burst
         self._excludes = self.flush.excludes
         self._congested: dict[SiteName, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
