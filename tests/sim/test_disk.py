@@ -4,14 +4,14 @@ import pytest
 
 from ordercast.core.epochs.records import Anew, EngineState
 from ordercast.core.epochs.voters_log import Ballot
-from ordercast.core.outbox import Accepted, Checkpoint
+from ordercast.core.outbox import FIRST_OPENING, Accepted, Checkpoint
 from ordercast.sim.chance import Chance
 from ordercast.sim.disk import Disk
 from support.worlds.standin import record
 
 
 def anew(*records: Accepted) -> Anew:
-    return Anew(b"", 1, 1, (EngineState(1, Checkpoint({}, records)),), ())
+    return Anew(b"", 1, 1, (EngineState(1, Checkpoint(FIRST_OPENING.state, records)),), ())
 
 
 def disk(durability: str, seed: int = 1) -> Disk:

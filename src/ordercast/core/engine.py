@@ -13,7 +13,9 @@ docs/epochs.md has a picture of its states.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import cast
+
+from msgspec import UNSET
 
 from ordercast.core import states
 from ordercast.core.flow import Flow
@@ -29,10 +31,13 @@ from ordercast.core.outbox import (
     Accepted,
     Checkpoint,
     EngineBox,
+    EngineFold,
     Headed,
+    OrderingState,
     Outbox,
     Passed,
     Record,
+    typed,
 )
 from ordercast.core.own import OwnMessages
 from ordercast.core.retention import Held, PassedBatches
@@ -630,7 +635,7 @@ class Engine:
             self._load(checkpoint.state)
             records = [*checkpoint.records, *records]
         elif self.direct is not None:
-            self.direct.restore({"inherited": ()})
+            self.direct.restore(OrderingState(inherited=()))
         for record in records:
             if type(record) is Accepted:
                 self.own.replay(record)
@@ -662,19 +667,19 @@ class Engine:
             for out in link.outgoing:
                 out.restored = len(out.items)
 
-    def _load(self, state: dict[str, Any]) -> None:
+    def _load(self, state: EngineFold) -> None:
         retention = self.retention
         retention.load(state)
-        self.ordering.restore(state["ordering"])
+        self.ordering.restore(typed(state.ordering, self.ordering.states))
         self.gate.logged = self.gate.delivered = self.gate.settled = retention.position
         for group, number in retention.logged.items():
             members = retention.implicit.get(group) or self.structure.members(group)
             self.stability.logged(group, number, members)
             self.stability.settled(group, number)
         final_here = dict(retention.final_seqs(self.name))
-        if self.direct is not None:  # which has forgotten their places
-            final_here.update(state.get("own_stable", {}))
-        self.own.restore(retention.own_seqs, final_here, state["past"])
+        if self.direct is not None and state.own_stable is not UNSET:
+            final_here.update(state.own_stable)  # the protocol has forgotten their places
+        self.own.restore(retention.own_seqs, final_here, state.past)
         if self.direct is not None:
             return
         for lane, counts in ((DOWN, retention.sent_down), (UP, retention.sent_up)):

@@ -19,7 +19,7 @@ A driver may crash between any two duties. It must not reorder within a duty, mu
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -118,10 +118,63 @@ NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, SwapNote, Turned)
 Record: TypeAlias = Accepted | Passed | Note
 
 
-class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
-    """The site's durable state folded up to some point, and the records still needed after it."""
+Stream: TypeAlias = tuple[Site, int, Group]
+"""Origin, incarnation and group: whose messages have seqs in one line."""
 
-    state: dict[str, object]
+StreamSeqs: TypeAlias = tuple[tuple[Site, int, Group, int], ...]
+"""A seq for each stream."""
+
+
+def stream_seqs(seqs: Mapping[Stream, int]) -> StreamSeqs:
+    return tuple([(*stream, seq) for stream, seq in seqs.items()])
+
+
+def by_stream(seqs: StreamSeqs) -> dict[Stream, int]:
+    return {(origin, incarnation, group): seq for origin, incarnation, group, seq in seqs}
+
+
+class OrderingState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an ordering object needs of the records that were dropped. In a new epoch this is all:
+    what the closed epochs include. Each protocol adds fields of its own, in a class below."""
+
+    inherited: StreamSeqs
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def typed(packed: Any, kinds: Sequence[type[S]]) -> S:
+    """The state as one of these classes: of what a store has read, the one with these fields."""
+    if isinstance(packed, msgspec.Struct):
+        return cast(S, packed)
+    for kind in kinds:
+        if packed.keys() == {*kind.__struct_fields__}:
+            return msgspec.convert(packed, kind)
+    raise ValueError(f"no state of an ordering object: {', '.join(sorted(packed))}")
+
+
+class EngineFold(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine's durable state, folded from the records that were dropped."""
+
+    ordering: Any  # an `OrderingState`; read from a store: its fields, for `typed`
+    position: int
+    logged: dict[Group, int]
+    implicit: dict[Group, tuple[Site, ...]]
+    sent_down: dict[Site, int]
+    sent_up: dict[Site, int]
+    from_parent: int
+    from_origin: dict[Site, int]
+    own_seqs: dict[Group, int]
+    own_stable: dict[Group, int] | msgspec.UnsetType = msgspec.UNSET  # not in a new epoch
+    log_seqs: StreamSeqs
+    past: tuple[tuple[Group, int, tuple[Site, ...]], ...]
+    final_seqs: dict[Site, dict[Group, int]]
+
+
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
+    """An engine's state up to some point, and the records still needed after it."""
+
+    state: EngineFold
     records: tuple[Record, ...]
 
 
@@ -129,20 +182,20 @@ def opening(
     position: int, lasts: Included, own: Mapping[Group, int], unplaced: Iterable[Batch]
 ) -> Checkpoint:
     """What a site starts an epoch with: positions go on; the rest begins anew."""
-    state: dict[str, Any] = {
-        "ordering": {"inherited": lasts},
-        "position": position,
-        "logged": {},
-        "implicit": {},
-        "sent_down": {},
-        "sent_up": {},
-        "from_parent": 0,
-        "from_origin": {},
-        "own_seqs": dict(own),
-        "log_seqs": (),
-        "past": (),
-        "final_seqs": {},
-    }
+    state = EngineFold(
+        ordering=OrderingState(inherited=lasts),
+        position=position,
+        logged={},
+        implicit={},
+        sent_down={},
+        sent_up={},
+        from_parent=0,
+        from_origin={},
+        own_seqs=dict(own),
+        log_seqs=(),
+        past=(),
+        final_seqs={},
+    )
     return Checkpoint(state, tuple(Accepted(batch) for batch in unplaced))
 
 

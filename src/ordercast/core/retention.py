@@ -9,12 +9,20 @@ is the truth and link cursors are indexes into it: those below are counts of for
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ordercast.core.gate import Gate
 from ordercast.core.link import Outgoing
 from ordercast.core.order.interface import Ordering
-from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.core.outbox import (
+    Accepted,
+    Checkpoint,
+    EngineFold,
+    Passed,
+    Record,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.own import OwnMessages
 from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
@@ -173,35 +181,35 @@ class PassedBatches:
 
     # --- the state that a checkpoint carries ------------------------------------------------------
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "ordering": self.ordering.journal(),
-            "position": self.position,
-            "logged": dict(self.logged),
-            "implicit": dict(self.implicit),
-            "sent_down": dict(self.sent_down),
-            "sent_up": dict(self.sent_up),
-            "from_parent": self.from_parent,
-            "from_origin": dict(self.from_origin),
-            "own_seqs": dict(self.own_seqs),
-            "own_stable": self.own.stable_seqs(),
-            "log_seqs": [(*stream, seq) for stream, seq in self.log_seqs.items()],
+    def _state(self) -> EngineFold:
+        return EngineFold(
+            ordering=self.ordering.journal(),
+            position=self.position,
+            logged=dict(self.logged),
+            implicit=dict(self.implicit),
+            sent_down=dict(self.sent_down),
+            sent_up=dict(self.sent_up),
+            from_parent=self.from_parent,
+            from_origin=dict(self.from_origin),
+            own_seqs=dict(self.own_seqs),
+            own_stable=self.own.stable_seqs(),
+            log_seqs=stream_seqs(self.log_seqs),
             # Of a forgotten batch's own past not all need be stable: its groups may be others.
-            "past": self.own.past(),
-            "final_seqs": {origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
-        }
+            past=self.own.past(),
+            final_seqs={origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        self.position = state["position"]
-        self.logged = dict(state["logged"])
-        self.implicit = {group: tuple(sites) for group, sites in state["implicit"].items()}
-        self.sent_down = dict(state["sent_down"])
-        self.sent_up = dict(state["sent_up"])
-        self.from_parent = state["from_parent"]
-        self.from_origin = dict(state["from_origin"])
-        self.own_seqs = dict(state["own_seqs"])
-        self.log_seqs = {(o, i, g): seq for o, i, g, seq in state["log_seqs"]}
-        self._final_seqs = {origin: dict(seqs) for origin, seqs in state["final_seqs"].items()}
+    def load(self, state: EngineFold) -> None:
+        self.position = state.position
+        self.logged = dict(state.logged)
+        self.implicit = dict(state.implicit)
+        self.sent_down = dict(state.sent_down)
+        self.sent_up = dict(state.sent_up)
+        self.from_parent = state.from_parent
+        self.from_origin = dict(state.from_origin)
+        self.own_seqs = dict(state.own_seqs)
+        self.log_seqs = by_stream(state.log_seqs)
+        self._final_seqs = {origin: dict(seqs) for origin, seqs in state.final_seqs.items()}
 
     def held(self) -> int:
         """Batches still needed, after forgetting those that are not."""

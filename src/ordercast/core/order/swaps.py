@@ -91,11 +91,11 @@ class SwapObject(Protocol):
     def turn(self) -> Sequence[Step]:
         """Combine what has gathered and let it go on."""
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        """Plain data, for `load`; `kept`: own batches go without bodies, which are kept
-        elsewhere."""
+    def state(self, kept: Callable[[Batch], Batch]) -> msgspec.Struct:
+        """For `load`. `kept`: own batches go without bodies, which are kept elsewhere."""
 
-    def load(self, state: dict[str, Any]) -> None: ...
+    def load(self, packed: Any) -> None:
+        """The state, or its fields as a store has them."""
 
 
 class Uncounted:
