@@ -1,5 +1,6 @@
 """The simulated disk: what is durable when, and what a crash leaves."""
 
+import msgspec
 import pytest
 
 from ordercast.core.epochs.records import Anew, EngineState
@@ -9,9 +10,11 @@ from ordercast.sim.chance import Chance
 from ordercast.sim.disk import Disk
 from support.worlds.standin import record
 
+NOTHING = msgspec.structs.replace(FIRST_OPENING.state, ordering={})
+
 
 def anew(*records: Accepted) -> Anew:
-    return Anew(b"", 1, 1, (EngineState(1, Checkpoint(FIRST_OPENING.state, records)),), ())
+    return Anew(b"", 1, 1, (EngineState(1, Checkpoint(NOTHING, records)),), ())
 
 
 def disk(durability: str, seed: int = 1) -> Disk:

@@ -1,14 +1,14 @@
 """A site within one epoch: link → (causal hold) → ordering → ordered log → safe gate → application.
 
-Its member calls `accept`, `receive` and `alarm` with integer nanoseconds, any number of them, then
-`drain`s once and does its duties. After a crash a new engine is made from the last
-durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
+Its member calls `accept`, `receive` and `alarm` with integer nanoseconds, any number of times, then
+`drain` once. After a crash a new engine is made from the last durable checkpoint and the durable
+records after it, with the next `boot`; `start` it first.
 
 An epoch ends with its Close ([GS] §5.1): a message of incarnation 0, which no application has, from
-the root of the domain's tree to all its sites. An engine that has passed it places and takes
-nothing more (a direct protocol goes on answering, but lets nothing pass); what the application
-sends is accepted and kept for the next epoch. A flush freezes an engine: then nothing more happens.
-docs/epochs.md has a picture of its states.
+the root of the domain's tree to all its sites. After the Close an engine places and takes nothing
+more (a direct protocol goes on answering, but lets nothing pass). Messages that the application
+sends then are accepted and kept for the next epoch. A flush freezes an engine: then nothing more
+happens. docs/epochs.md has a picture of its states.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ from ordercast.core.outbox import (
     Accepted,
     Checkpoint,
     EngineBox,
-    EngineFold,
+    FoldedPast,
     Headed,
     OrderingState,
     Outbox,
@@ -69,13 +69,13 @@ from ordercast.wire.stability import COUNTLESS, ROUNDS
 
 
 def _not_known(site: SiteName) -> int | None:  # noqa: ARG001
-    """Of an engine by itself: nobody tells it incarnations."""
+    """An engine without a member knows no incarnations."""
     return None
 
 
 class Engine:
     """State: links by peer; the ordering object, the tracker of stability, the gate, own messages,
-    retention; what this burst has asked of the driver so far."""
+    retention; the duties that this burst has for the driver so far."""
 
     def __init__(
         self,
@@ -94,8 +94,8 @@ class Engine:
         inside: bool = True,
         excludes: bool | None = None,
     ) -> None:
-        """`attempt`: of deliveries. `remember`: called with what the log forgets. `inside`: the
-        site is of the domain. `excludes`: sites may be; not given, as the policy says."""
+        """`attempt`: of its deliveries. `remember`: called with batches that the log forgets.
+        `inside`: the site is in the domain. `excludes`: sites may be excluded; None: see policy."""
         if options.limits.frame_items > ITEMS:
             raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
         info = protocol_named(protocol)
@@ -107,22 +107,22 @@ class Engine:
         self.boot = boot
         self.parent = structure.parent(name)
         self.now = 0
-        self.stirred = True  # something has happened since the last drain, so that there is more
-        self.alarm_at = NEVER  # as the last drain said
-        # Frozen from the start if at all: own messages are sent again at the end of a replay.
+        self.stirred = True  # something has happened since the last drain
+        self.alarm_at = NEVER  # the alarm of the last drain
+        # It is frozen before the replay, whose end would send own messages again.
         self.epoch_state = states.FROZEN if frozen else states.OPEN
         self.records_state = states.REPLAYING
-        # Of an epoch that it is no part of, an origin is never excluded: a restart goes on.
+        # An origin outside the domain is never excluded from it: it goes on after a restart.
         self.resumes = waits or not inside
         self.links: dict[SiteName, Link] = {}
         self._persist: list[Record] = []
         self._deliveries: list[DeliveredBatch] = []
-        self._touched: dict[SiteName, Link] = {}  # with something to send
-        self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
+        self._touched: dict[SiteName, Link] = {}  # links with something to send
+        self._blocked: dict[SiteName, Link] = {}  # links with an item that has no room
         self._alarms = LinkAlarms(self.links)
         self._relay_before_durable = not (waits or info.direct or options.causal_for_good)
         self.incarnation_of: Callable[[SiteName], int | None] = _not_known
-        self.mistakes: dict[SiteName, str] = {}  # of peers, in this burst
+        self.mistakes: dict[SiteName, str] = {}  # peers' mistakes in this burst
         self._counts: dict[Group, tuple[int, tuple[SiteName, ...]]] | None = None
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options, boot, partial(getattr, self, "now")
@@ -130,8 +130,8 @@ class Engine:
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
         self.heading = cast(HeadOrdering, self.ordering) if info.headers else None
-        self._ahead = 0  # messages for this site whose headers have passed, and that are not logged
-        self._completes = False  # what passes next is held already, since its header passed
+        self._ahead = 0  # messages for this site that are not logged, but their headers have passed
+        self._completes = False  # the batch that passes next is held since its header passed
         self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
         self.gate.attempt = attempt
         self.own = OwnMessages(
@@ -161,7 +161,7 @@ class Engine:
     # --- the driver's calls ---------------------------------------------------------------------
 
     def start(self, now: int) -> None:
-        """Before anything else. After a restart: tell and ask what others have forgotten of us."""
+        """Call this first. After a restart, news of stability is asked for and told again."""
         self.now, self.stirred = now, True
         if self.boot > 1:
             self._announce()
@@ -178,7 +178,7 @@ class Engine:
         self, now: int, group: Group, members: tuple[SiteName, ...], seq: int, count: int,
         body: bytes, requests: Requests | None = None,
     ) -> None:  # fmt: skip
-        """Take a batch of the application's, which has its room and its seqs."""
+        """Take a batch of the application. Its room and its seqs are reserved."""
         self.now, self.stirred = now, True
         past = self.own.past()
         batch = Batch(self.name, self.incarnation, group, seq, count, body, past, members, requests)
@@ -187,14 +187,15 @@ class Engine:
         self.retention.grown()
 
     def _order(self, batch: Batch) -> None:
-        """Closing, a direct protocol that resumes still tells again what others may wait for."""
+        """Have a batch placed, unless the epoch is closing. A direct protocol that resumes tells it
+        again also then: others may wait for it."""
         state = self.epoch_state
         again = self.direct is not None and self.records_state.again and self.resumes
         if state.places or (again and state.works):
             self.ordering.submit(batch)
 
     def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
-        """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
+        """Take a frame. A mistake in it changes nothing, and is in the outbox's `mistakes`."""
         if not self.epoch_state.works:
             return
         self.now, self.stirred = now, True
@@ -219,7 +220,7 @@ class Engine:
             self._alarms.arm(link)
 
     def _heard_boot(self, link: Link, boot: int) -> bool:
-        """A frame of another start of the peer's; False: of an earlier one, and late."""
+        """A frame has another boot than the last one. False: an earlier boot, so it comes late."""
         if link.heard(boot) is None:
             return False
         self._touched[link.peer] = link
@@ -238,13 +239,13 @@ class Engine:
             self._touched[link.peer] = link
 
     def connected(self, now: int, peer: SiteName) -> None:
-        """There is a new connection to the peer: both go on from what the other has (by number)."""
+        """The connection to the peer is new: both go on after the last item that the other has."""
         self.now, self.stirred = now, True
         link = self._touched[peer] = self.link(peer)
         link.connected(now)
 
     def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
-        """The driver has as much as it takes for the peer, or has room again."""
+        """The driver takes no more frames for the peer, or has room again."""
         self.now, self.stirred = now, True
         link = self.link(peer)
         link.congested = congested
@@ -252,8 +253,8 @@ class Engine:
             self._touched[peer] = link
 
     def hold(self, now: int, *, held: bool) -> None:
-        """The application lags too far behind: take nothing more until it has caught up. (In a
-        frozen epoch what waited comes too late: this site has told its log.)"""
+        """`held`: the application lags too far behind; take nothing more until it has caught up. In
+        a frozen epoch the waiting items come too late: this site has reported its log."""
         self.flow.held = held
         self.stirred = True
         if not held and self.epoch_state.works:
@@ -261,7 +262,7 @@ class Engine:
             self._resume()
 
     def drain(self) -> EngineBox:
-        """Everything asked for since the last drain, and what the end of a burst adds to it."""
+        """All duties since the last drain, with those that the end of a burst adds."""
         self.stirred = False
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
@@ -289,7 +290,7 @@ class Engine:
         self.alarm_at = at
         persist, deliveries, receipts = self._persist, self._deliveries, self.own.receipts
         mistakes: Sequence[tuple[SiteName, str]] = ()
-        if persist:  # never a list that the next burst would add to
+        if persist:  # the next burst must not add to this list
             self._persist = []
         if deliveries:
             self._deliveries = []
@@ -306,12 +307,12 @@ class Engine:
         direct, left = cast(DirectOrdering, self.direct), self.own.left
         at = min(direct.flush(self.now), self.stability.flush(self.now))
         while left != (left := self.own.left):
-            # What waited in causal order has left meanwhile, and is of this burst too.
+            # Batches that waited in causal order have left meanwhile: they belong to this burst.
             at = min(at, direct.flush(self.now), self.stability.flush(self.now))
         return at
 
     def stored(self, counted: Sequence[SiteName]) -> None:
-        """An outbox that had counted these is durable, and its `then_send` has left."""
+        """An outbox with these peers in `counted` is durable, and its `then_send` has left."""
         for peer in counted:
             self.links[peer].stored()
 
@@ -326,7 +327,7 @@ class Engine:
         return link
 
     def _acknowledged(self, link: Link, of: int, acks: Acks) -> None:
-        if of != self.boot:  # about an earlier control stream; the others go on through restarts
+        if of != self.boot:  # an earlier boot: valid only for lanes that go on through restarts
             acks = tuple(ack for ack in acks if ack[0] < link.anew)
         for lane, items in link.acknowledged(self.now, acks):
             if self.direct is not None:
@@ -341,7 +342,7 @@ class Engine:
                     self._resume()
 
     def _resume(self) -> None:
-        """Take what had to wait, if there is room now; what comes down first."""
+        """Take the items that had to wait, if there is room now; items from above first."""
         blocked, self._blocked = self._blocked, {}
         for peer, link in blocked.items():
             try:
@@ -354,8 +355,8 @@ class Engine:
         self.ordering.resume()
 
     def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
-        """Hand up an item; False: there is no room, and it waits. A direct protocol's never does:
-        it could be the one that another site waits for."""
+        """Hand up an item. False: there is no room, and it waits. An item of a direct protocol
+        never waits: another site might wait for it."""
         if lane == CONTROL:
             self._take_control(peer, item)
             return True
@@ -373,12 +374,11 @@ class Engine:
         return True
 
     def _take_control(self, peer: SiteName, item: Item) -> None:
-        """Reports, rounds of a stability protocol, news of what is final, and what an ordering
-        object has of its own."""
+        """Take a report, an item of a round, news of what is final, or an item of the protocol."""
         if type(item) is Settled:
             for group, seq in item.seqs:
                 self.own.check_stable(peer, group, seq)
-            for group, seq in item.seqs:  # a store that lost its end has given less than others say
+            for group, seq in item.seqs:  # this site may have lost the end of its store
                 self.own.stable(group, min(seq, self.own.last_seq.get(group, 0)))
         elif type(item) is DurableCounts or isinstance(item, ROUNDS):
             news = self.stability.receive(peer, item)
@@ -427,7 +427,7 @@ class Engine:
             if not self.gate.safe:
                 self._deliver(placed)
             elif self.own.carries_past and not self.records_state.persists:
-                self.own.delivered(placed)  # before the restart, perhaps: what is sent now follows
+                self.own.delivered(placed)  # perhaps, before the restart: new messages follow it
             if news:
                 self.settle([batch.group])
 
@@ -439,11 +439,11 @@ class Engine:
         return held
 
     def _hold_close(self, entry: Passed, children: Sequence[SiteName]) -> Held:
-        """Kept: a restart must close again."""
+        """Hold the Close for good: a restart must close again."""
         return self.retention.hold(entry, self._owed(children), NEVER)
 
     def _owed(self, children: Sequence[SiteName]) -> list[tuple[Outgoing, int, SiteName]]:
-        """Under which number each child gets what was last sent to it."""
+        """For each child, its lane and the number of the last item that was sent to it."""
         links = self.links
         return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
 
@@ -494,7 +494,7 @@ class Engine:
         inc.done += 1
         inc.unacknowledged += 1
         link.ack_at = self.now
-        self._touched[origin] = link  # what was held is placed while another peer is heard
+        self._touched[origin] = link  # a held batch may be placed while another peer is heard
 
     def stable(self, group: Group, number: int) -> bool:
         return self.stability.stable(group) >= number
@@ -514,7 +514,7 @@ class Engine:
         self._deliveries.append(self.gate.deliver(placed))
 
     def settle(self, groups: Sequence[Group]) -> None:
-        """More of these groups is stable than before."""
+        """More messages of these groups are stable than before."""
         news = dict.fromkeys(groups)
         for placed in self.gate.settle():
             news[placed.batch.group] = None
@@ -547,13 +547,13 @@ class Engine:
             self.ordering.submit(Batch(self.name, CLOSING, group, 1, 1, body, (), sites))
 
     def freeze(self) -> None:
-        """For a flush: this site tells its log, and nothing more may come of this epoch."""
+        """A flush begins: this site reports its log and does nothing more in this epoch."""
         self.stirred = True
         self._happens(states.FREEZE)
 
     def end(self, lasts: Mapping[Group, int]) -> None:
-        """Everybody has closed: all that was logged is stable, and of this site's own messages
-        those up to `lasts`."""
+        """All sites have closed. All that was logged is stable, and so are this site's own messages
+        up to `lasts`."""
         for placed in self.gate.settle_all():
             if self.gate.safe:
                 self._deliver(placed)
@@ -566,15 +566,16 @@ class Engine:
         return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
 
     def take_over(self, batch: Batch) -> None:
-        """An own batch that was accepted in an epoch that is gone."""
+        """Take an own batch that was accepted in an epoch that is gone."""
         self.stirred = True
         self.own.replay(Accepted(batch))
         self.own.send_again(batch)
 
     def part_from(self, peer: SiteName) -> None:
-        """The peer, an origin outside, is retired: nothing is owed to it, unless a direct protocol
-        waits for its word. What it was accepted for is still taken, by the numbers it has: it may
-        be there until that has its place. What came too early it sends again if it is."""
+        """The peer, an origin outside the domain, is retired: nothing is owed to it, unless a
+        direct protocol waits for its word. It may stay until its accepted batches have their
+        places: they are still taken, under their numbers. Items that came too early are dropped: it
+        sends them again."""
         self.stirred = True
         link = self.links[peer]
         if self.direct is None:
@@ -588,7 +589,7 @@ class Engine:
     # --- the log of the epoch ---------------------------------------------------------------------
 
     def is_mine(self, batch: Batch) -> bool:
-        """Whether a batch that passes here is of this site's own log; the Close never is."""
+        """Whether a batch that passes here belongs to this site's log. The Close never does."""
         if batch.incarnation == CLOSING:
             return False
         if batch.members:
@@ -596,11 +597,11 @@ class Engine:
         return batch.group in self.structure.groups_of[self.name]
 
     def log(self) -> list[Placed]:
-        """What is still held of the ordered log."""
+        """The batches of the log that are still held."""
         return [p for p in self.ordering.log() if p.batch.incarnation != CLOSING]
 
     def counts(self) -> dict[Group, tuple[int, tuple[SiteName, ...]]]:
-        """Of each group: the number of its last message in the log, and the members of a list."""
+        """For each group: the number of its last message in the log; members, if it is implicit."""
         if self._counts is not None:
             return self._counts
         found = {
@@ -625,12 +626,12 @@ class Engine:
     # --- made again from its store: policy `wait` ([GS] §5.2.2) -----------------------------------
 
     def _restore(self, checkpoint: Checkpoint | None, records: Sequence[Record]) -> None:
-        """Counters come from the checkpoint; then every record still held happens once more, with
-        the same effects but for persisting: links get back their numbers and what is not
-        acknowledged, the log its positions. What was accepted but not placed by this site itself is
-        sent again; a primary that has it recognises its number. What was received and not durable
-        was never acknowledged, so it comes again. A direct protocol's lanes begin anew: it is asked
-        to tell again what it owes."""
+        """Load the counters of the checkpoint, then replay the records. A replay has all effects
+        but persisting: links get back their numbers and unacknowledged items, the log its
+        positions. Own batches that this site did not place itself are sent again; a primary that
+        has them recognises their numbers. Items that were received and not durable were not
+        acknowledged, so they come again. The lanes of a direct protocol begin anew: it tells again
+        what it owes."""
         if checkpoint is not None:
             self._load(checkpoint.state)
             records = [*checkpoint.records, *records]
@@ -667,7 +668,7 @@ class Engine:
             for out in link.outgoing:
                 out.restored = len(out.items)
 
-    def _load(self, state: EngineFold) -> None:
+    def _load(self, state: FoldedPast) -> None:
         retention = self.retention
         retention.load(state)
         self.ordering.restore(typed(state.ordering, self.ordering.states))
@@ -678,7 +679,7 @@ class Engine:
             self.stability.settled(group, number)
         final_here = dict(retention.final_seqs(self.name))
         if self.direct is not None and state.own_stable is not UNSET:
-            final_here.update(state.own_stable)  # the protocol has forgotten their places
+            final_here.update(state.own_stable)  # a direct protocol has forgotten their places
         self.own.restore(retention.own_seqs, final_here, state.past)
         if self.direct is not None:
             return
@@ -691,7 +692,7 @@ class Engine:
             self._received(self.parent, DOWN, retention.from_parent)
 
     def _came(self, record: Passed | Headed, placed_here: set[tuple[Group, int]]) -> None:
-        """On which lane it did, or that it was this site's own."""
+        """Note on which lane the batch came, or that this site placed its own."""
         if record.from_parent:
             self._received(record.source, DOWN, 1)
         elif record.source != self.name:
@@ -705,7 +706,7 @@ class Engine:
         inc.done += count
 
     def _announce(self) -> None:
-        """Tell, and ask for, what others have forgotten of this site."""
+        """After a restart: ask what is final of own messages, and tell others again of theirs."""
         self.stability.restarted(None)
         for primary in self.own.awaited():
             if primary != self.name:
@@ -716,8 +717,8 @@ class Engine:
     # --- for judges and operators -----------------------------------------------------------------
 
     def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
-        """Nothing is outstanding here: all placed, sent, acknowledged, delivered and final.
-        `apart_from`: sites that are gone; what is owed to them, or came from them, may wait."""
+        """Whether nothing is left to do here: all is placed, sent, acknowledged, delivered and
+        final. `apart_from`: sites that are gone; items to them or from them may wait."""
         restless = () if self.direct is None else self.direct.restless
         return (
             self.epoch_state.works

@@ -1,9 +1,9 @@
-"""A few messages in an idle network, overheard: who sends what for them, and who has them when.
+"""A few messages in an idle network, overheard: which frames they take, and when members have them.
 
 The papers count the messages of a protocol and its delay without acknowledgements, reports of
-stability or anything else under way. So those are held back until every member has every message,
-and there the run ends. What was heard is counted in three ways: messages point to point,
-transmissions where one of them reaches several receivers, and the load of each site.
+stability or other traffic. So such frames are held back, and the run ends when every member has
+every message. The frames are counted in three ways: as messages point to point, as transmissions
+that may reach several receivers, and as the load of each site.
 """
 
 from collections import Counter
@@ -24,8 +24,8 @@ from ordercast.sim.world import World
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import Data, DurableCounts, Settled
 
-_BESIDE = (DurableCounts, Settled)  # of stability: not what orders or carries a message
-_LATER = 20 * SECOND  # after the last is sent everything is everywhere by then, or the run fails
+_BESIDE = (DurableCounts, Settled)  # items of stability: they neither order nor carry messages
+_LATER = 20 * SECOND  # a run fails that has not delivered everything so long after the last send
 _SIZE = 8  # bytes of a payload
 
 
@@ -48,8 +48,8 @@ class OverheardFrame(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overheard:
-    """`sent`: when each message was; `had`: when each member delivered it. Of every frame `heard`,
-    until the last member had the last message."""
+    """`sent`: when each message was sent. `had`: when each member delivered it. `heard`: all
+    frames until the last member had the last message."""
 
     sent: Mapping[MessageId, int]
     had: Mapping[MessageId, Mapping[SiteName, int]]
@@ -57,11 +57,11 @@ class Overheard:
 
     @property
     def messages(self) -> int:
-        """Items point to point; what goes together in one frame counts one by one."""
+        """How many items went from site to site. Items of one frame count one by one."""
         return sum(len(frame.items) for frame in self.heard)
 
     def delays(self, message: MessageId) -> list[int]:
-        """Nanoseconds, from its sending to each of its members."""
+        """Nanoseconds from the sending of a message to its delivery, for each member."""
         return [at - self.sent[message] for at in self.had[message].values()]
 
     def loads(self) -> Counter[SiteName]:
@@ -73,31 +73,31 @@ class Overheard:
         return found
 
     def transmissions(self) -> int:
-        """Where a multicast is one."""
+        """How many transmissions there were, if a multicast is one."""
         return self.sends().total()
 
     def sends(self, apart: Callable[[OverheardFrame], Any] = lambda _: None) -> Counter[SiteName]:
-        """Transmissions of each site where a multicast is one: what leaves it at one time, the same
-        for several peers, unless `apart` tells them apart."""
+        """How many transmissions each site made, if a multicast is one: equal content that leaves
+        the site for several peers at the same time, unless `apart` differs between them."""
         sent = dict.fromkeys(
             (f.at, f.source, tuple(map(_content, f.items)), apart(f)) for f in self.heard
         )
         return Counter(source for _, source, _, _ in sent)
 
     def received(self) -> Counter[SiteName]:
-        """Messages that came to each site."""
+        """How many messages came to each site."""
         found: Counter[SiteName] = Counter()
         for frame in self.heard:
             found[frame.peer] += len(frame.items)
         return found
 
     def kinds(self) -> Counter[str]:
-        """Items by their kind."""
+        """How many items there were of each kind."""
         return Counter(type(item).__name__ for frame in self.heard for item in frame.items)
 
 
 def _content(item: Any) -> Any:
-    """A batch is the same to whoever it goes, and whatever is asked of them."""
+    """A batch is the same content for every receiver, whatever else the item says."""
     return getattr(item, "batch", item)
 
 
@@ -111,8 +111,8 @@ def overhear(
     wake: int = 0,
     seed: int = 1,
 ) -> Overheard:
-    """Run until all is delivered. `by`: a network that is made for the occasion. `wake`: a site
-    takes what comes within so many nanoseconds in one burst."""
+    """Run until everything is delivered. `by`: a network object, instead of the spec `network`.
+    `wake`: a site takes the frames that come within so many nanoseconds in one burst."""
     later = max((sending.at for sending in sendings), default=0) + _LATER
     config = SimConfig(
         structure.table,

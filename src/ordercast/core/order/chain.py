@@ -1,8 +1,8 @@
 """The receivers' part of [SWAP] §3: messages are chained by predecessor, or by number.
 
-Every site of the domain chains every header, whether it is a member or not: who is outside the
-predecessor's group would otherwise wait for ever for what it never sees (errata SWAP-6). So all
-know how many come before a message, which is its order key.
+Every site of the domain chains every header, whether it is a member or not. Otherwise a site
+outside the predecessor's group would wait for ever for a message that it never sees (errata
+SWAP-6). So all sites know the number of a message in the chain, which is its order key.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ class ChainState(Struct, frozen=True, kw_only=True):
 
 
 class Chain:
-    """State: the end of the chain (`number`, `last`); headers that wait; the last seq chained of
-    each origin and group, by which a repeat is known (one origin's to one group are chained in
-    order)."""
+    """State: the end of the chain (`number`, `last`); headers that wait; per origin and group, the
+    last seq in the chain. A repeat is known by its seq: messages of one origin to one group are
+    chained in order."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -50,12 +50,12 @@ class Chain:
         return header.after if isinstance(header, Follows) else header.place
 
     def next(self) -> Batch | None:
-        """What comes right after the end, if it is here."""
+        """The batch that comes right after the end, if its header is here."""
         header = self._waiting.get(self.last) or self._waiting.get(self.number + 1)
         return None if header is None else header.batch
 
     def link(self, batch: Batch) -> int:
-        """It is the end now; its number."""
+        """Make the batch the end of the chain; its number."""
         self._waiting.pop(self.last, None)
         self.number += 1
         self._waiting.pop(self.number, None)
@@ -63,7 +63,7 @@ class Chain:
         return self.number
 
     def skip_to(self, number: int, batch: Batch) -> None:
-        """After a restart: it had this number, and all before it were chained."""
+        """After a restart: the batch had this number, and all batches before it were chained."""
         if number > self.number:
             name = name_of(batch)
             self._waiting = {
@@ -80,7 +80,7 @@ class Chain:
         self.seqs[stream] = batch.seq + batch.count - 1
 
     def state(self, kept: Callable[[Batch], Batch]) -> ChainState:
-        """`kept`: own batches go without bodies, which are kept elsewhere."""
+        """`kept` takes the body off an own batch: the site keeps own bodies elsewhere."""
         return ChainState(
             number=self.number,
             last=self.last,

@@ -1,13 +1,13 @@
 """`combining`: requests combine on their way to the root ([SWAP] §5, Figures 6–9).
 
-Requests that meet at a site go on as one, from the first message of the first to the last of the
-last; each of the others has found its predecessor there, the last message of the one before it.
-What reaches the root follows what reached it before. So most messages are placed half way, and
-the root hears of many as of one.
+Requests that meet at a site go on as one request, from the first message of the first request to
+the last message of the last. Every other request has found its predecessor there: the last message
+of the request before it. A request that reaches the root follows the one that came there before.
+So most messages are placed half way, and the root hears of many messages as of one.
 
-The earlier request goes first, or messages of one origin lose their order; and "meet" needs a rule
-for how long a request waits: `hold` from when the first came, 0 for no longer than the burst in
-which it came (errata SWAP-5).
+The earlier request goes first; otherwise messages of one origin would lose their order. "Meet"
+needs a rule for how long a request waits: for `hold` after the first one came. With a `hold` of 0
+it waits only for the end of the burst in which it came (errata SWAP-5).
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class PendingSwaps:
         return len(self._asks)
 
     def combine(self) -> tuple[Ask, list[Found]]:
-        """All of them as one, and whose predecessors show by it."""
+        """All requests as one, and the predecessors that are found by combining them."""
         first, *rest = self._asks
         self._asks = []
         last, found = first.last, []
@@ -60,7 +60,7 @@ class CombiningState(Struct, frozen=True, kw_only=True):
 
 
 class CombiningSwap(Uncounted):
-    """State: requests that wait; at the root (which has no parent) the object's value."""
+    """State: requests that wait; at the root (which has no parent) the value of the object."""
 
     def __init__(self, site: Site, parent: Site | None) -> None:
         self.site = site
@@ -88,11 +88,11 @@ class CombiningSwap(Uncounted):
         if not self._gathered:
             return ()
         ask, found = self._gathered.combine()
-        if self.parent is None:  # it has become the root meanwhile
+        if self.parent is None:  # this site has become the root meanwhile
             return (self._place(ask), *found)
         return (*found, SwapSend(self.parent, ask))
 
-    # --- neighbours that come and go (`swap_tree`) ------------------------------------------------
+    # --- neighbours that come and go ([SWAP] §6.2) ------------------------------------------------
 
     def heir(self, neighbours: Sequence[Site]) -> Site:
         return self.parent or neighbours[0]
@@ -104,14 +104,14 @@ class CombiningSwap(Uncounted):
         if self.parent != gone:
             return
         self.parent = heir
-        if value is not None:  # of the root, whose heir this site is
+        if value is not None:  # the parent was the root, and this site is its heir
             self.parent, self.value = None, value
 
     def state(self, kept: Callable[[Batch], Batch]) -> CombiningState:
         return CombiningState(value=self.value, gathered=self._gathered.state(kept))
 
-    def load(self, packed: Any) -> None:
-        state = typed(packed, (CombiningState,))
+    def load(self, fields: dict[str, Any]) -> None:
+        state = typed(fields, (CombiningState,))
         self.value = state.value
         self._gathered.load(state.gathered)
 

@@ -1,9 +1,9 @@
 """`combining_counting`: the counting counterpart of `combining` ([SWAP] §3, §5), as a baseline.
 
-A site asks its parent for as many numbers as requests have met at it; the root gives consecutive
-ones, which are shared out on the way back, the earlier request first. A message has its number
-after the whole way to the root and back, and its origin multicasts it. A site that has asked is
-locked until the answer comes: what comes meanwhile gathers, and goes up next.
+A site asks its parent for as many numbers as requests have met at the site. The root gives
+consecutive numbers. They are shared out on the way back, to the earlier request first. A message
+has its number only after the whole way to the root and back; then its origin multicasts it. A site
+that has asked is locked until the answer comes: later requests wait, and go up together next.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
 
 Share = tuple[Site, int, Batch | None]
-"""A child's request for so many; or the site's own, for a batch."""
+"""A request: (child, how many numbers, None), or the site's own (site, 1, its batch)."""
 
 
 class CombiningCountingState(Struct, frozen=True, kw_only=True):
@@ -30,14 +30,14 @@ class CombiningCountingState(Struct, frozen=True, kw_only=True):
 
 
 class CombiningCounting:
-    """State: requests that wait; those that the parent was asked for; at the root the count."""
+    """State: requests that wait; requests for which the parent was asked; at the root the count."""
 
     def __init__(self, site: Site, parent: Site | None) -> None:
         self.site = site
         self.parent = parent
         self._given = 0
         self._gathered: list[Share] = []
-        self._asked: list[Share] = []  # not empty: locked
+        self._asked: list[Share] = []  # if not empty, the site is locked
 
     def swap(self, ask: Ask) -> Sequence[Step]:
         return self._take((self.site, 1, ask.batch))
@@ -86,8 +86,8 @@ class CombiningCounting:
             given=self._given, gathered=shares(self._gathered), asked=shares(self._asked)
         )
 
-    def load(self, packed: Any) -> None:
-        state = typed(packed, (CombiningCountingState,))
+    def load(self, fields: dict[str, Any]) -> None:
+        state = typed(fields, (CombiningCountingState,))
         self._given = state.given
         self._gathered, self._asked = list(state.gathered), list(state.asked)
 

@@ -1,10 +1,12 @@
 """`hybrid`: a combining tree whose root is a set of sites that run `arrow` ([SWAP] §6.1).
 
-Below the core requests combine as in `combining`. A site of the core combines what comes from below
-with its own, and issues it as one request of `arrow` among the sites of the core: its value is the
-last message, what travels is the first. The core is the root of the forest's tree and its children,
-a star that has one hop more than a root of its own, and no root that all must pass: while one
-subtree sends, nothing leaves it.
+Below the core requests combine as in `combining`. A site of the core combines the requests from
+below with its own, and issues them as one request of `arrow` among the sites of the core. The value
+of that request is its last message; the request carries its first message.
+
+The core is the root of the forest's tree and the root's children. This star costs one hop more than
+a single root, but there is no root that all requests must pass: while only one subtree sends, its
+requests do not leave it.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +23,7 @@ from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 
 CORE_DEPTH = 1
-"""Sites of the tree down to this depth are the core."""
+"""The sites down to this depth of the tree are the core."""
 
 
 class HybridState(Struct, frozen=True, kw_only=True):
@@ -35,7 +37,8 @@ class CoreHybridState(ArrowState, frozen=True, kw_only=True):
 
 
 class HybridSwap(Uncounted):
-    """State: requests that wait; in the core, the arrow. `core`: the sites of it nearby."""
+    """State: requests that wait; in the core, the arrow. `core`: those of this site and its
+    neighbours that are in the core."""
 
     def __init__(self, site: Site, parent: Site | None, core: Sequence[Site]) -> None:
         self.site = site
@@ -74,9 +77,9 @@ class HybridSwap(Uncounted):
             return HybridState(gathered=gathered)
         return CoreHybridState(link=arrow.link, value=arrow.value, gathered=gathered)
 
-    def load(self, packed: Any) -> None:
+    def load(self, fields: dict[str, Any]) -> None:
         kinds: tuple[type[HybridState | CoreHybridState], ...] = (HybridState, CoreHybridState)
-        state = typed(packed, kinds)
+        state = typed(fields, kinds)
         if self._arrow is not None and isinstance(state, CoreHybridState):
             self._arrow.take(state)
         self._gathered.load(state.gathered)

@@ -1,20 +1,21 @@
 """The reduction of [SWAP] §3: any swap object and any reliable FIFO multicast order messages.
 
-A site hands its own batches to its swap object; where a predecessor shows, that site
-multicasts batch and predecessor; receivers chain them. One object orders the messages of
-one domain, on the forest's tree: the header goes to every site of the domain, the body to the
+A site hands its own batches to its swap object. The site where a batch's predecessor is found
+multicasts batch and predecessor, and receivers chain them. One swap object orders the messages of
+one domain, on the forest's tree: the header goes to every site of the domain, the body only to the
 group's members (errata SWAP-6). The order key is the number in the chain. A batch has its place
-when its origin has chained it: what is before its predecessor may be open until then, so only that
-is late enough for causal order, which is then free (SWAP-7).
+when its origin has chained it. Before that, batches in front of its predecessor may be unknown to
+the origin, so an earlier moment would be too early for causal order; with this one, causal order
+costs nothing (SWAP-7).
 
-An origin outside the domain submits through one fixed site of it, the root of its tree.
+An origin outside the domain submits through one fixed site of the domain, the root of its tree.
 
-Nobody has more than `ahead` batches on their way that some site of the domain has not chained:
-sites tell how far they are every `every` batches. So the lane to a slow site that is no member is
-bounded.
+A site has at most `ahead` batches on their way that some site of the domain has not chained. Sites
+tell each other how far they are after every `every` batches. So the lane to a slow site that is no
+member is bounded.
 
-What is heard is durable before it is answered: a restarted site hears it all again, comes
-to the same state, and tells again what it owes.
+What a site hears is durable before it is answered. A restarted site hears it all again, comes to
+the same state, and tells again what it owes.
 """
 
 from abc import ABC, abstractmethod
@@ -64,7 +65,7 @@ from ordercast.wire.tom import MessageName
 class ResumedReduction(DirectState, frozen=True, kw_only=True):
     """Where a restart goes on in the epoch."""
 
-    swaps: Any  # the swap object's own
+    swaps: Any  # the state of the swap object
     debts: DebtsState
     chain: ChainState
     queue: tuple[Batch, ...]
@@ -75,8 +76,8 @@ class ResumedReduction(DirectState, frozen=True, kw_only=True):
 
 
 class Reduction(Domainwide, ABC):
-    """State: the swap object; the chain; what is on its way (`_open`) and what waits to be issued;
-    what others are owed; bodies of own batches that are not final."""
+    """State: the swap object; the chain; batches on their way (`_open`); batches that wait to be
+    issued (`_queue`); what peers are owed; bodies of own batches that are not final."""
 
     states = (OrderingState, DirectState, ResumedReduction)
 
@@ -97,33 +98,33 @@ class Reduction(Domainwide, ABC):
         self.swaps = self.swap_object()
         self.chain = Chain()
         self.debts = Debts(environment)
-        self._queue: deque[Batch] = deque()  # to be issued: there is no room, or all is replayed
-        self._open: dict[MessageName, int] = {}  # issued here: its number, 0 before it is chained
+        self._queue: deque[Batch] = deque()  # to be issued when there is room
+        self._open: dict[MessageName, int] = {}  # issued here: the number; 0: not chained
         self._reached: dict[Site, int] = dict.fromkeys(self.others, 0)
         self._told_reached = 0
-        self._bodies: dict[tuple[int, Group], dict[int, Batch]] = {}  # own ones, by seq
-        self._through: dict[Stream, int] = {}  # last seq taken of an origin outside
+        self._bodies: dict[tuple[int, Group], dict[int, Batch]] = {}  # own batches, by seq
+        self._through: dict[Stream, int] = {}  # last seq taken from an origin outside
         self._incarnation = 0  # of own batches
-        self._closing = self._closed = False  # the Close is issued here; is chained here
+        self._closing = self._closed = False  # the Close was issued here; was chained here
         self._hold = environment.options.timing.hold
         self._turn_at = NEVER
-        self._silent = False  # until all is replayed
+        self._silent = False  # records are being replayed: send nothing
         self._advancing = self._issuing = False
 
     @abstractmethod
     def swap_object(self) -> SwapObject:
-        """What hands out the predecessors."""
+        """Make the object that finds predecessors."""
 
     # --- issuing ----------------------------------------------------------------------------------
 
     def way(self, batch: Batch) -> str:
-        """All of one domain go one way."""
+        """All batches to one domain go the same way, named by its root."""
         return self.structure.root_of[self.members(batch)[0]]
 
     def submit(self, batch: Batch) -> None:
         if batch.incarnation == CLOSING:
             if self._closing:
-                return  # it is submitted until it has passed
+                return  # the Close is submitted until it has passed
             self._closing = True
         else:
             self._incarnation = batch.incarnation
@@ -136,13 +137,13 @@ class Reduction(Domainwide, ABC):
             return
         self._bodies.setdefault(mine[:2], {})[batch.seq] = batch
         if self.chain.has(batch):
-            self.has_place(batch)  # before a restart
+            self.has_place(batch)  # it was chained before a restart
         elif name_of(batch) not in self._open:
             self._queue.append(batch)
             self._issue()
 
     def _offered(self, batch: Batch) -> None:
-        """An origin outside the domain asks."""
+        """Take a batch that an origin outside the domain has offered."""
         stream = (batch.origin, batch.incarnation, batch.group)
         if batch.seq <= max(self._through.get(stream, 0), self._inherited.get(stream, 0)):
             if self.chain.has(batch) or batch.seq <= self._inherited.get(stream, 0):
@@ -155,12 +156,12 @@ class Reduction(Domainwide, ABC):
         self._issue()
 
     def _may_issue(self) -> bool:
-        """A Close never waits, nor what is before it here."""
+        """A Close never waits, and neither do the batches before it in the queue."""
         return not self._silent and (self._closing or len(self._open) < self.ahead)
 
     def _issue(self) -> None:
-        """What there is room for. Where nobody else is asked, one that has its place makes room for
-        the next: that is this loop's, not a call within a call."""
+        """Issue batches while there is room. A batch that gets its place at once makes room for the
+        next: this loop goes on with it, and nested calls return."""
         if self._issuing:
             return
         self._issuing = True
@@ -193,12 +194,12 @@ class Reduction(Domainwide, ABC):
                 self.debts.say(step.peer, CountValue(0, step.name, step.value))
 
     def _reveal(self, header: Header) -> None:
-        """The multicast: to all of the domain, the body to members."""
+        """Multicast: the header to all sites of the domain, the body to members."""
         self.debts.owe(header, self.others, self.members(header.batch))
         self._take_header(header)
 
     def flush(self, now: int) -> int:
-        """The end of a burst: what has gathered goes on, unless it waits for more (SWAP-5)."""
+        """The burst ends: requests that wait here go on, unless they wait for more (SWAP-5)."""
         if not self.swaps.waiting() or self._silent:
             self._turn_at = NEVER
             return NEVER
@@ -240,7 +241,7 @@ class Reduction(Domainwide, ABC):
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
 
     def _check_header(self, header: Header) -> None:
-        """Members get it with its body, the others without."""
+        """PeerMistake for a wrong header. Members must get it with its body, others need not."""
         batch = header.batch
         self._check_chained(batch)
         if self._is_mine(batch) or batch.body:
@@ -251,7 +252,7 @@ class Reduction(Domainwide, ABC):
             raise PeerMistake(f"{len(self.chain)} headers wait for others before them")
 
     def _check_chained(self, batch: Batch) -> None:
-        """Any site of the domain may pass it on; it goes to a group of this domain."""
+        """PeerMistake unless the batch is to a group of this domain. Any site may pass it on."""
         check_addressed(self.structure, batch)
         self.check_incarnation(batch)
         if self.structure.root_of[self.members(batch)[0]] != self.root:
@@ -286,7 +287,7 @@ class Reduction(Domainwide, ABC):
             return
         passes = self.chain.is_next(header) and self._is_mine(header.batch)
         if self.environment.resumes and not (passes and self._may_chain(header.batch)):
-            self.environment.persist(SwapNote(peer, header))  # else it is kept as one that passed
+            self.environment.persist(SwapNote(peer, header))  # else `append` makes it durable
         self._take_header(header)
 
     def _take_header(self, header: Header) -> None:
@@ -299,7 +300,8 @@ class Reduction(Domainwide, ABC):
         return self.site in self.members(batch)
 
     def _may_chain(self, batch: Batch) -> bool:
-        """Nothing is behind a Close. While all is replayed, what passed comes as such."""
+        """Nothing is chained behind a Close. While replaying, a batch for this site is not chained
+        here: its record `Passed` comes."""
         if self._closed:
             return False
         return not self._is_mine(batch) or (not self._silent and self.environment.may_log())
@@ -330,7 +332,7 @@ class Reduction(Domainwide, ABC):
             self._tell_reached(self.others)
 
     def _answer(self, batch: Batch) -> None:
-        """To an origin outside: its batch has its place."""
+        """Tell an origin outside the domain that its batch has its place."""
         mine = (batch.incarnation, batch.group, batch.seq)
         self.debts.answer(batch.origin, Final(*mine, max(self.chain.number, 1), self.site))
 
@@ -341,7 +343,7 @@ class Reduction(Domainwide, ABC):
                 self.environment.send(peer, UP, Reached(self.chain.number))
 
     def _look_at_open(self) -> None:
-        """What all have chained makes room."""
+        """Forget batches that all sites have chained: that makes room for the next."""
         everywhere = min(self._reached.values(), default=self.chain.number)
         while self._open and 0 < next(iter(self._open.values())) <= everywhere:
             del self._open[next(iter(self._open))]
@@ -353,7 +355,7 @@ class Reduction(Domainwide, ABC):
     def held(self) -> int:
         return len(self.chain) + len(self._queue) + self.swaps.waiting()
 
-    # --- what needs no more -----------------------------------------------------------------------
+    # --- what is final or acknowledged ------------------------------------------------------------
 
     def final(self, group: Group, seq: int) -> None:
         bodies = self._bodies.get((self._incarnation, group), {})
@@ -365,7 +367,7 @@ class Reduction(Domainwide, ABC):
             self.debts.acknowledged(peer, item)
 
     def waits_for(self, batch: Batch) -> list[Site]:
-        """Who has not heard the request; else who has not chained what makes room."""
+        """Sites that must chain more to make room for it, or that have not heard a request."""
         if self.is_handed(batch):
             return [self.way(batch)]
         if self._queue:
@@ -374,7 +376,7 @@ class Reduction(Domainwide, ABC):
         return self.debts.unheard()
 
     def most_queued(self, window: int, origins: int) -> int:
-        """Headers and requests of what is on its way; offers, and answers to them."""
+        """Headers and requests of batches on their way; offers and their answers."""
         return 2 * self.ahead * origins + 2 * window * origins
 
     def most_held(self, window: int, origins: int) -> int:
@@ -418,7 +420,7 @@ class Reduction(Domainwide, ABC):
             self._request(peer, item)
 
     def _issued(self, batch: Batch) -> None:
-        """A request of this site's own went into the swap object."""
+        """Replay: this site issued a request for the batch."""
         self._closing = self._closing or batch.incarnation == CLOSING
         if batch.origin not in self.domain:
             stream = (batch.origin, batch.incarnation, batch.group)
@@ -436,7 +438,7 @@ class Reduction(Domainwide, ABC):
             self._advance()
 
     def _whole(self, batch: Batch) -> Batch:
-        """With its body: own ones are kept as what was accepted, and come back by `submit`."""
+        """The batch with its body. After a restart own bodies come back by `submit`."""
         if batch.body or batch.origin != self.site:
             return batch
         return self._bodies.get((batch.incarnation, batch.group), {}).get(batch.seq, batch)
