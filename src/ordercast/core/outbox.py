@@ -158,22 +158,22 @@ def typed(fields: dict[str, Any], kinds: Sequence[type[S]]) -> S:
 
 
 class FoldedPast(msgspec.Struct, frozen=True, kw_only=True):
-    """What a site has forgotten of an epoch: counts, and what the ordering object needs of it. In
-    the store it is a map by these names, in this order."""
+    """Counts of the batches that a site has forgotten in an epoch, and the state of the ordering
+    object. In the store it is a map with these names, in this order."""
 
     ordering: dict[str, Any]  # a `plain` `OrderingState`
     position: int  # of the last message before those that are still held
     logged: dict[Group, int]  # the number of a group's last message in the log
-    implicit: dict[Group, tuple[Site, ...]]  # members of the lists among these
-    sent_down: dict[Site, int]  # items, by child
-    sent_up: dict[Site, int]  # submissions, by primary
+    implicit: dict[Group, tuple[Site, ...]]  # the members of implicit groups among these
+    sent_down: dict[Site, int]  # the number of the last item to each child
+    sent_up: dict[Site, int]  # how many submissions went to each primary
     from_parent: int
-    from_origin: dict[Site, int]  # submissions that were placed here
-    own_seqs: dict[Group, int]  # the last that was stable
-    own_stable: dict[Group, int] | msgspec.UnsetType = msgspec.UNSET  # and known to be; later
+    from_origin: dict[Site, int]  # how many submissions of each were placed here
+    own_seqs: dict[Group, int]  # the last own seq that was forgotten
+    own_stable: dict[Group, int] | msgspec.UnsetType = msgspec.UNSET  # the last own final seq
     log_seqs: StreamSeqs  # per origin, the last seq in the log
     past: Vector  # the causal past of this site's next message
-    final_seqs: dict[Site, dict[Group, int]]  # by origin, of what was placed here
+    final_seqs: dict[Site, dict[Group, int]]  # by origin, of batches that were placed here
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
