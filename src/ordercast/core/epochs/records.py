@@ -7,7 +7,7 @@ was delivered in between may not have reached the application.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -17,7 +17,8 @@ from ordercast.core.outbox import Accepted, Checkpoint, Note, Outbox, Passed, Re
 from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
-from ordercast.wire.epochs import SiteFrame
+from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.frames import Frame
 
 REFUSED = "refused"
 """The stage of a receipt for messages that no epoch will take: their group is gone."""
@@ -127,9 +128,9 @@ MemberRecord: TypeAlias = (
 
 def in_epoch(epoch: int, record: Record, is_mine: Callable[[Batch], bool]) -> MemberRecord:
     """What a member keeps of an epoch's record."""
-    if isinstance(record, Passed):
+    if type(record) is Passed:
         return Kept(epoch, record, is_mine(record.placed.batch))
-    return record if isinstance(record, Accepted) else Noted(epoch, record)
+    return record if type(record) is Accepted else Noted(epoch, cast(Note, record))
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
@@ -151,3 +152,30 @@ Shown: TypeAlias = DeliveredBatch | EpochOpened | Rollback
 
 MemberBox: TypeAlias = Outbox[MemberRecord, SiteFrame, Shown, Anew, tuple[int, Site]]
 """What a member asks of its driver; `counted` with the epoch."""
+
+
+def nothing(alarm_at: int) -> MemberBox:
+    """Of a burst in which an epoch had no part."""
+    return Outbox((), (), (), (), (), None, alarm_at)
+
+
+def in_frames(epoch: int, sends: list[tuple[Site, Frame]]) -> list[tuple[Site, SiteFrame]]:
+    if len(sends) == 1:  # the common case
+        ((peer, frame),) = sends
+        return [(peer, InEpoch(epoch, frame))]
+    return [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
+
+
+def joined(one: MemberBox, other: MemberBox) -> MemberBox:
+    """Of two epochs in one burst."""
+    return Outbox(
+        [*one.persist, *other.persist],
+        [*one.send, *other.send],
+        [*one.then_send, *other.then_send],
+        [*one.deliver, *other.deliver],
+        [*one.receipts, *other.receipts],
+        None,
+        min(one.epochs_alarm, other.epochs_alarm),
+        counted=[*one.counted, *other.counted],
+        mistakes=tuple({**dict(one.mistakes), **dict(other.mistakes)}.items()),
+    )
