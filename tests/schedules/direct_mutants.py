@@ -7,13 +7,23 @@ schedules to where the mistake can matter.
 from typing import Any, ClassVar
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
 from ordercast.core import engine as engine_module
 from ordercast.core.engine import Engine
-from ordercast.core.order.direct import Stream
-from ordercast.core.order.interface import ProtocolInfo, State
-from ordercast.core.order.symmetric import Symmetric, Timestamp
-from ordercast.core.order.two_phase import Number, TwoPhase
-from ordercast.core.outbox import Clocked, Decided, EngineBox, Note, Promised, Stamped
+from ordercast.core.order.interface import ProtocolInfo
+from ordercast.core.order.symmetric import ResumedSymmetric, Symmetric, Timestamp
+from ordercast.core.order.two_phase import Number, ResumedTwoPhase, TwoPhase
+from ordercast.core.outbox import (
+    Clocked,
+    Decided,
+    EngineBox,
+    Note,
+    OrderingState,
+    Promised,
+    Stamped,
+    Stream,
+)
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, Key
@@ -104,8 +114,9 @@ class ForgetsItsPromises(BrokenDirect):
             if not isinstance(record, Promised):
                 super().note(record)
 
-        def restore(self, state: State) -> None:
-            super().restore({**state, "waiting": ()})
+        def restore(self, state: OrderingState) -> None:
+            resumed = isinstance(state, ResumedTwoPhase)
+            super().restore(replace(state, waiting=()) if resumed else state)
 
 
 @mutant
@@ -181,8 +192,9 @@ class OriginForgetsWhatItFixed(BrokenDirect):
             if isinstance(record, Decided):
                 self._fixed.clear()
 
-        def restore(self, state: State) -> None:
-            super().restore({**state, "fixed": ()})
+        def restore(self, state: OrderingState) -> None:
+            resumed = isinstance(state, ResumedTwoPhase)
+            super().restore(replace(state, fixed=()) if resumed else state)
 
 
 @mutant
@@ -277,8 +289,9 @@ class NullsAreGivenTwice(BrokenDirect):
             if not isinstance(record, Clocked):
                 super().note(record)
 
-        def restore(self, state: State) -> None:
-            super().restore({**state, "clock": 0})
+        def restore(self, state: OrderingState) -> None:
+            resumed = isinstance(state, ResumedSymmetric)
+            super().restore(replace(state, clock=0) if resumed else state)
 
 
 @mutant

@@ -4,9 +4,8 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from ordercast.core.order.interface import State
-from ordercast.core.order.ring import Ring
-from ordercast.core.outbox import EngineBox, Note, Stamped, Visited
+from ordercast.core.order.ring import ResumedRing, Ring
+from ordercast.core.outbox import EngineBox, Note, OrderingState, Stamped, Visited
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND
@@ -116,9 +115,10 @@ class TheTokenIsForgotten(BrokenRing):
             if not isinstance(record, Visited):
                 super().note(record)
 
-        def restore(self, state: State) -> None:
-            kept = {"token": (None, False, state["token"][2])} if "token" in state else {}
-            super().restore({**state, **kept})
+        def restore(self, state: OrderingState) -> None:
+            if isinstance(state, ResumedRing):
+                state = replace(state, token=(None, False, state.token[2]))
+            super().restore(state)
 
 
 @mutant

@@ -11,10 +11,10 @@ from ordercast.core.order.arrow_counting import ArrowCounting, CountingArrow
 from ordercast.core.order.combining import Combining, CombiningSwap, PendingSwaps
 from ordercast.core.order.combining_counting import CombiningCounting, CountingCombining, Share
 from ordercast.core.order.hybrid import Hybrid, HybridSwap
-from ordercast.core.order.interface import ProtocolInfo, State
+from ordercast.core.order.interface import ProtocolInfo
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, Tell
-from ordercast.core.outbox import Note, SwapNote, Turned
+from ordercast.core.outbox import Note, OrderingState, SwapNote, Turned
 from ordercast.model.groups import GroupTable
 from ordercast.model.groups import Site as SiteName
 from ordercast.model.options import MILLISECOND, Timing
@@ -142,7 +142,7 @@ class RequestsTakenTwice(BrokenArrow):
     focus = RESTARTS
 
     class ordering_kind(Arrow):  # noqa: N801
-        def restore(self, state: State) -> None:
+        def restore(self, state: OrderingState) -> None:
             super().restore(state)
             self.debts.is_news = lambda peer, number: True  # type: ignore[method-assign]  # noqa: ARG005
 
@@ -262,7 +262,7 @@ class TheCoreForgetsItsArrow(BrokenHybrid):
     focus = RESTARTS
 
     class ordering_kind(Hybrid):  # noqa: N801
-        def restore(self, state: State) -> None:
+        def restore(self, state: OrderingState) -> None:
             super().restore(state)
             fresh = super().swap_object()
             if isinstance(fresh, HybridSwap) and isinstance(self.swaps, HybridSwap):

@@ -33,9 +33,11 @@ from ordercast.core.outbox import (
     EngineBox,
     FoldedPast,
     Headed,
+    OrderingState,
     Outbox,
     Passed,
     Record,
+    typed,
 )
 from ordercast.core.own import OwnMessages
 from ordercast.core.retention import Held, PassedBatches
@@ -643,7 +645,7 @@ class Engine:
             self._load(checkpoint.state)
             records = [*checkpoint.records, *records]
         elif self.direct is not None:
-            self.direct.restore({"inherited": ()})
+            self.direct.restore(OrderingState(inherited=()))
         for record in records:
             if type(record) is Accepted:
                 self.own.replay(record)
@@ -678,7 +680,7 @@ class Engine:
     def _load(self, state: FoldedPast) -> None:
         retention = self.retention
         retention.load(state)
-        self.ordering.restore(state.ordering)
+        self.ordering.restore(typed(state.ordering, self.ordering.states))
         self.gate.logged = self.gate.delivered = self.gate.settled = retention.position
         for group, number in retention.logged.items():
             members = retention.implicit.get(group) or self.structure.members(group)

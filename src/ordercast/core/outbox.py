@@ -118,23 +118,62 @@ NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, SwapNote, Turned)
 Record: TypeAlias = Accepted | Passed | Note
 
 
-class FoldedPast(msgspec.Struct, frozen=True, kw_only=True):
-    """What a site has forgotten of an epoch: counts, and what the ordering object needs of it. In
-    the store it is a map by these names, in this order."""
+Stream: TypeAlias = tuple[Site, int, Group]
+"""Origin, incarnation and group: the messages of a stream are numbered by their seqs."""
 
-    ordering: dict[str, Any]  # as the protocol has it (`Ordering.journal`)
+StreamSeqs: TypeAlias = tuple[tuple[Site, int, Group, int], ...]
+"""A seq for each stream."""
+
+
+def stream_seqs(seqs: Mapping[Stream, int]) -> StreamSeqs:
+    return tuple([(*stream, seq) for stream, seq in seqs.items()])
+
+
+def by_stream(seqs: StreamSeqs) -> dict[Stream, int]:
+    return {(origin, incarnation, group): seq for origin, incarnation, group, seq in seqs}
+
+
+class OrderingState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an ordering object needs of the records that were dropped. In a new epoch this is all:
+    what the closed epochs include. Each protocol has a class of its own below this one."""
+
+    inherited: StreamSeqs
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def plain(state: msgspec.Struct) -> dict[str, Any]:
+    """The state by the names of its fields, as a store keeps it."""
+    fields: dict[str, Any] = msgspec.to_builtins(state, builtin_types=(bytes,))
+    return fields
+
+
+def typed(fields: dict[str, Any], kinds: Sequence[type[S]]) -> S:
+    """The state again: of these classes, the one that has these fields."""
+    for kind in kinds:
+        if fields.keys() == {*kind.__struct_fields__}:
+            return msgspec.convert(fields, kind)
+    raise ValueError(f"no state of an ordering object: {', '.join(sorted(fields))}")
+
+
+class FoldedPast(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of the batches that a site has forgotten in an epoch, and the state of the ordering
+    object. In the store it is a map with these names, in this order."""
+
+    ordering: dict[str, Any]  # a `plain` `OrderingState`
     position: int  # of the last message before those that are still held
     logged: dict[Group, int]  # the number of a group's last message in the log
-    implicit: dict[Group, tuple[Site, ...]]  # members of the lists among these
-    sent_down: dict[Site, int]  # items, by child
-    sent_up: dict[Site, int]  # submissions, by primary
+    implicit: dict[Group, tuple[Site, ...]]  # the members of implicit groups among these
+    sent_down: dict[Site, int]  # the number of the last item to each child
+    sent_up: dict[Site, int]  # how many submissions went to each primary
     from_parent: int
-    from_origin: dict[Site, int]  # submissions that were placed here
-    own_seqs: dict[Group, int]  # the last that was stable
-    own_stable: dict[Group, int] | msgspec.UnsetType = msgspec.UNSET  # and known to be; later
-    log_seqs: tuple[tuple[Site, int, Group, int], ...]  # per origin, the last seq in the log
+    from_origin: dict[Site, int]  # how many submissions of each were placed here
+    own_seqs: dict[Group, int]  # the last own seq that was forgotten
+    own_stable: dict[Group, int] | msgspec.UnsetType = msgspec.UNSET  # the last own final seq
+    log_seqs: StreamSeqs  # per origin, the last seq in the log
     past: Vector  # the causal past of this site's next message
-    final_seqs: dict[Site, dict[Group, int]]  # by origin, of what was placed here
+    final_seqs: dict[Site, dict[Group, int]]  # by origin, of batches that were placed here
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
@@ -149,7 +188,7 @@ def opening(
 ) -> Checkpoint:
     """The checkpoint that begins an epoch: positions and seqs go on, all else begins anew."""
     state = FoldedPast(
-        ordering={"inherited": lasts},
+        ordering=plain(OrderingState(inherited=lasts)),
         position=position,
         logged={},
         implicit={},

@@ -14,7 +14,16 @@ from typing import TypeAlias
 from ordercast.core.gate import Gate
 from ordercast.core.link import Outgoing
 from ordercast.core.order.interface import Ordering
-from ordercast.core.outbox import Accepted, Checkpoint, FoldedPast, Passed, Record
+from ordercast.core.outbox import (
+    Accepted,
+    Checkpoint,
+    FoldedPast,
+    Passed,
+    Record,
+    by_stream,
+    plain,
+    stream_seqs,
+)
 from ordercast.core.own import OwnMessages
 from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
@@ -175,7 +184,7 @@ class PassedBatches:
 
     def _state(self) -> FoldedPast:
         return FoldedPast(
-            ordering=self.ordering.journal(),
+            ordering=plain(self.ordering.journal()),
             position=self.position,
             logged=dict(self.logged),
             implicit=dict(self.implicit),
@@ -185,7 +194,7 @@ class PassedBatches:
             from_origin=dict(self.from_origin),
             own_seqs=dict(self.own_seqs),
             own_stable=self.own.stable_seqs(),
-            log_seqs=tuple((*stream, seq) for stream, seq in self.log_seqs.items()),
+            log_seqs=stream_seqs(self.log_seqs),
             # The past of a forgotten batch may have messages of other groups that are not stable.
             past=self.own.past(),
             final_seqs={origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
@@ -200,7 +209,7 @@ class PassedBatches:
         self.from_parent = state.from_parent
         self.from_origin = dict(state.from_origin)
         self.own_seqs = dict(state.own_seqs)
-        self.log_seqs = {(o, i, g): seq for o, i, g, seq in state.log_seqs}
+        self.log_seqs = by_stream(state.log_seqs)
         self._final_seqs = {origin: dict(seqs) for origin, seqs in state.final_seqs.items()}
 
     def held(self) -> int:

@@ -6,7 +6,8 @@ frames under way; equal states are visited once. From a state any frame under wa
 and as long as the budget of faults lasts a frame may be lost, or arrive and stay to arrive again,
 and a member may crash at any point between the duties of the outbox that the step gave (also before
 the first and after the last), and starts again at any later moment. Time does not pass until
-nothing is under way; then the earliest alarm goes off.
+nothing is under way; then the earliest alarm goes off. With `prompt` an alarm that is due may also
+go off while frames are under way.
 
 A member's next state follows from its state and the call. Each such step is computed once and then
 looked up, so that other orders of the same steps cost little.
@@ -87,6 +88,7 @@ class Model:
         policy: str = "wait",
         hit: Sequence[str] = (),
         patience: int = SECOND,
+        prompt: bool = False,
     ) -> None:
         self.sites = tuple(sites)
         self.calls = tuple(calls)
@@ -96,6 +98,7 @@ class Model:
         )
         self.hit = tuple(hit) or self.sites  # who may crash
         self.patience = patience  # how long a site may stay away, or cut off
+        self.prompt = prompt  # an alarm that is due may go off before what is under way arrives
         self._until = 0
         self.first = first_layout(
             sites, voters, {g: tuple(m) for g, m in groups.items()}, "greedy", protocol, build
@@ -365,6 +368,10 @@ class Model:
             away = any(not self._facts[n][0] for n in numbers) or self._is_cut(to_come)
             if away:  # others may go on without it
                 yield ("alarm",), self._next_alarm(state)
+        for place, number in enumerate(numbers):
+            due = self._facts[number][3]
+            if self.prompt and frames and due is not None and due <= now:
+                events.append((place, ("alarm",), None))
         for call in to_come:
             place = self.sites.index(self.calls[call][0])
             if self.calls[call][1] in ("cut", "heal"):
@@ -384,7 +391,7 @@ class Model:
                 if event[0] == "call":
                     rest_to_come = tuple(call for call in to_come if call != event[1])
                     after = (*after[:3], rest_to_come, after[4])
-                yield (event[0], place, event[1], cut), after
+                yield (event[0], place, event[-1], cut), after
 
     def _told(self, step: Step) -> str:
         """A step of a trace, for a person."""

@@ -13,12 +13,20 @@ its own predecessor (errata SWAP-1).
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Ask, Found, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
+
+
+class ArrowState(Struct, frozen=True, kw_only=True):
+    link: Site
+    value: MessageName
 
 
 class ArrowSwap(Uncounted):
@@ -68,12 +76,14 @@ class ArrowSwap(Uncounted):
     def turn(self) -> Sequence[Step]:
         return ()
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:  # noqa: ARG002
-        return {"link": self.link, "value": self.value}
+    def state(self, kept: Callable[[Batch], Batch]) -> ArrowState:  # noqa: ARG002
+        return ArrowState(link=self.link, value=self.value)
 
-    def load(self, state: dict[str, Any]) -> None:
-        origin, incarnation, group, seq = state["value"]
-        self.link, self.value = state["link"], (origin, incarnation, group, seq)
+    def load(self, fields: dict[str, Any]) -> None:
+        self.take(typed(fields, (ArrowState,)))
+
+    def take(self, state: ArrowState) -> None:
+        self.link, self.value = state.link, state.value
 
 
 class Arrow(Reduction):

@@ -9,15 +9,20 @@ message waits for all messages before it, one hop for each; a lone message waits
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import convert
 from msgspec.structs import replace
 
-from ordercast.core.order.arrow import ArrowSwap
+from ordercast.core.order.arrow import ArrowState, ArrowSwap
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, SwapObject, Tell
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.tom import MessageName
+
+
+class ArrowCountingState(ArrowState, frozen=True, kw_only=True):
+    numbers: tuple[tuple[MessageName, int], ...]
+    successors: tuple[tuple[MessageName, Ask], ...]
 
 
 class ArrowCounting:
@@ -71,22 +76,21 @@ class ArrowCounting:
     def turn(self) -> Sequence[Step]:
         return ()
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        return {
-            **self.arrow.state(kept),
-            "numbers": list(self._numbers.items()),
-            "successors": [
-                (name, replace(ask, batch=kept(ask.batch)))
-                for name, ask in self._successors.items()
-            ],
-        }
+    def state(self, kept: Callable[[Batch], Batch]) -> ArrowCountingState:
+        successors = [
+            (name, replace(ask, batch=kept(ask.batch))) for name, ask in self._successors.items()
+        ]
+        return ArrowCountingState(
+            link=self.arrow.link,
+            value=self.arrow.value,
+            numbers=tuple(self._numbers.items()),
+            successors=tuple(successors),
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        self.arrow.load(state)
-        self._numbers = {convert(name, MessageName): n for name, n in state["numbers"]}
-        self._successors = {
-            convert(name, MessageName): convert(ask, Ask) for name, ask in state["successors"]
-        }
+    def load(self, fields: dict[str, Any]) -> None:
+        state = typed(fields, (ArrowCountingState,))
+        self.arrow.take(state)
+        self._numbers, self._successors = dict(state.numbers), dict(state.successors)
 
 
 class CountingArrow(Reduction):

@@ -6,19 +6,24 @@ SWAP-6). So all sites know the number of a message in the chain, which is its or
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from msgspec import convert
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ordercast.core.order.bodies import name_of
-from ordercast.model.groups import Group, Site
+from ordercast.core.outbox import Stream, StreamSeqs, by_stream, stream_seqs
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY, Counted, Follows
 from ordercast.wire.tom import MessageName
 
 Header = Follows | Counted
-_HEADER: Any = Header
+
+
+class ChainState(Struct, frozen=True, kw_only=True):
+    number: int
+    last: MessageName
+    seqs: StreamSeqs
+    waiting: tuple[Follows | Counted, ...]
 
 
 class Chain:
@@ -29,7 +34,7 @@ class Chain:
     def __init__(self) -> None:
         self.number = 0
         self.last: MessageName = NOBODY
-        self.seqs: dict[tuple[Site, int, Group], int] = {}
+        self.seqs: dict[Stream, int] = {}
         self._waiting: dict[MessageName | int, Header] = {}
 
     def has(self, batch: Batch) -> bool:
@@ -74,22 +79,20 @@ class Chain:
         stream = (batch.origin, batch.incarnation, batch.group)
         self.seqs[stream] = batch.seq + batch.count - 1
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
+    def state(self, kept: Callable[[Batch], Batch]) -> ChainState:
         """`kept` takes the body off an own batch: the site keeps own bodies elsewhere."""
-        headers = self._waiting.values()
-        return {
-            "number": self.number,
-            "last": self.last,
-            "seqs": [(*stream, seq) for stream, seq in self.seqs.items()],
-            "waiting": [replace(header, batch=kept(header.batch)) for header in headers],
-        }
+        return ChainState(
+            number=self.number,
+            last=self.last,
+            seqs=stream_seqs(self.seqs),
+            waiting=tuple(replace(h, batch=kept(h.batch)) for h in self._waiting.values()),
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        origin, incarnation, group, seq = state["last"]
-        self.number, self.last = state["number"], (origin, incarnation, group, seq)
-        self.seqs = {(o, i, g): last for o, i, g, last in state["seqs"]}
-        for packed in state["waiting"]:
-            self.add(convert(packed, _HEADER))
+    def load(self, state: ChainState) -> None:
+        self.number, self.last = state.number, state.last
+        self.seqs = by_stream(state.seqs)
+        for header in state.waiting:
+            self.add(header)
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -13,11 +13,12 @@ it waits only for the end of the burst in which it came (errata SWAP-5).
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import convert
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Ask, Found, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
@@ -46,11 +47,16 @@ class PendingSwaps:
             last = ask.last
         return replace(first, last=last), found
 
-    def state(self, kept: Callable[[Batch], Batch]) -> list[Ask]:
-        return [replace(ask, batch=kept(ask.batch)) for ask in self._asks]
+    def state(self, kept: Callable[[Batch], Batch]) -> tuple[Ask, ...]:
+        return tuple(replace(ask, batch=kept(ask.batch)) for ask in self._asks)
 
-    def load(self, asks: Sequence[Any]) -> None:
-        self._asks = [convert(ask, Ask) for ask in asks]
+    def load(self, asks: Sequence[Ask]) -> None:
+        self._asks = list(asks)
+
+
+class CombiningState(Struct, frozen=True, kw_only=True):
+    value: MessageName
+    gathered: tuple[Ask, ...]
 
 
 class CombiningSwap(Uncounted):
@@ -101,13 +107,13 @@ class CombiningSwap(Uncounted):
         if value is not None:  # the parent was the root, and this site is its heir
             self.parent, self.value = None, value
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        return {"value": self.value, "gathered": self._gathered.state(kept)}
+    def state(self, kept: Callable[[Batch], Batch]) -> CombiningState:
+        return CombiningState(value=self.value, gathered=self._gathered.state(kept))
 
-    def load(self, state: dict[str, Any]) -> None:
-        origin, incarnation, group, seq = state["value"]
-        self.value = (origin, incarnation, group, seq)
-        self._gathered.load(state["gathered"])
+    def load(self, fields: dict[str, Any]) -> None:
+        state = typed(fields, (CombiningState,))
+        self.value = state.value
+        self._gathered.load(state.gathered)
 
 
 class Combining(Reduction):

@@ -9,10 +9,11 @@ that has asked is locked until the answer comes: later requests wait, and go up 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import convert
+from msgspec import Struct
 
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Ask, NumberKnown, SendCount, Step, SwapObject, Tell
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
@@ -21,7 +22,11 @@ from ordercast.wire.tom import MessageName
 Share = tuple[Site, int, Batch | None]
 """A request: (child, how many numbers, None), or the site's own (site, 1, its batch)."""
 
-_SHARE: Any = Share
+
+class CombiningCountingState(Struct, frozen=True, kw_only=True):
+    given: int
+    gathered: tuple[Share, ...]
+    asked: tuple[Share, ...]
 
 
 class CombiningCounting:
@@ -73,20 +78,18 @@ class CombiningCounting:
         self._asked, self._gathered = self._gathered, []
         return (SendCount(self.parent, sum(count for _, count, _ in self._asked)),)
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        def shares(of: Sequence[Share]) -> list[Share]:
-            return [(s, n, None if batch is None else kept(batch)) for s, n, batch in of]
+    def state(self, kept: Callable[[Batch], Batch]) -> CombiningCountingState:
+        def shares(of: Sequence[Share]) -> tuple[Share, ...]:
+            return tuple((s, n, None if batch is None else kept(batch)) for s, n, batch in of)
 
-        return {
-            "given": self._given,
-            "gathered": shares(self._gathered),
-            "asked": shares(self._asked),
-        }
+        return CombiningCountingState(
+            given=self._given, gathered=shares(self._gathered), asked=shares(self._asked)
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        self._given = state["given"]
-        self._gathered = [convert(share, _SHARE) for share in state["gathered"]]
-        self._asked = [convert(share, _SHARE) for share in state["asked"]]
+    def load(self, fields: dict[str, Any]) -> None:
+        state = typed(fields, (CombiningCountingState,))
+        self._given = state.given
+        self._gathered, self._asked = list(state.gathered), list(state.asked)
 
 
 class CountingCombining(Reduction):

@@ -5,9 +5,8 @@ A site that restarts sends again what was not acknowledged. When a peer restarts
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from msgspec import convert
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ordercast.core.order.bodies import name_of
@@ -21,12 +20,18 @@ from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 from ordercast.wire.tom import MessageName
 
 Request = Swap | Count | CountValue
-_HEADER: Any = Follows | Counted
-_REQUEST: Any = Request
 
 
 def without_body(header: Header) -> Header:
     return replace(header, batch=replace(header.batch, body=b""))
+
+
+class DebtsState(Struct, frozen=True, kw_only=True):
+    said: dict[Site, int]
+    got: dict[Site, int]
+    requests: tuple[tuple[Site, Swap | Count | CountValue], ...]
+    headers: tuple[tuple[Follows | Counted, tuple[Site, ...]], ...]
+    answers: tuple[tuple[Site, Final], ...]
 
 
 class Debts:
@@ -116,31 +121,28 @@ class Debts:
         for (origin, _), final in self._answers.items():
             self._environment.send(origin, DOWN, final)
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
+    def state(self, kept: Callable[[Batch], Batch]) -> DebtsState:
         """`kept` takes the body off an own batch: the site keeps own bodies elsewhere."""
-        return {
-            "said": dict(self._said),
-            "got": dict(self._got),
-            "requests": [
+        return DebtsState(
+            said=dict(self._said),
+            got=dict(self._got),
+            requests=tuple(
                 (peer, replace(r, batch=kept(r.batch)) if isinstance(r, Swap) else r)
                 for peer, requests in self._requests.items()
                 for r in requests.values()
-            ],
-            "headers": [
-                (replace(header, batch=kept(header.batch)), list(owed))
+            ),
+            headers=tuple(
+                (replace(header, batch=kept(header.batch)), tuple(owed))
                 for header, owed in self._headers.values()
-            ],
-            "answers": [(origin, final) for (origin, _), final in self._answers.items()],
-        }
+            ),
+            answers=tuple((origin, final) for (origin, _), final in self._answers.items()),
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        self._said, self._got = dict(state["said"]), dict(state["got"])
-        for peer, packed in state["requests"]:
-            request: Request = convert(packed, _REQUEST)
+    def load(self, state: DebtsState) -> None:
+        self._said, self._got = dict(state.said), dict(state.got)
+        for peer, request in state.requests:
             self._requests.setdefault(peer, {})[request.number] = request
-        for packed, owed in state["headers"]:
-            header: Header = convert(packed, _HEADER)
+        for header, owed in state.headers:
             self._headers[name_of(header.batch)] = (header, dict.fromkeys(owed))
-        for origin, packed in state["answers"]:
-            final = convert(packed, Final)
+        for origin, final in state.answers:
             self._answers[origin, (final.incarnation, final.group, final.seq)] = final

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-from msgspec import convert
 from msgspec.structs import replace
 
 from ordercast.core.claims import (
@@ -19,8 +18,15 @@ from ordercast.core.claims import (
     check_origin,
     check_whole,
 )
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Passed
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import (
+    OrderingState,
+    Passed,
+    Stream,
+    StreamSeqs,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.structure import Structure, Tellers
 from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
@@ -29,16 +35,22 @@ from ordercast.model.messages import Batch, Key, Placed
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import Final, Item, Offer
 
-Stream = tuple[Site, int, Group]
 Mine = tuple[int, Group, int]
 """An own batch: incarnation, group, seq."""
 
 NO_KEY = Key((), "")
 
 
+class DirectState(OrderingState, frozen=True, kw_only=True):
+    key: Key
+    numbers: dict[Group, int]
+    seqs: StreamSeqs
+
+
 class Direct:
     """State: the log (`_numbers`, `_seqs`, `last_key`); own batches that have no place yet."""
 
+    states: ClassVar[Sequence[type[OrderingState]]]
     restless: ClassVar[tuple[type, ...]] = ()
 
     def __init__(
@@ -143,15 +155,15 @@ class Direct:
 
     # --- what survives a restart ------------------------------------------------------------------
 
-    def restore(self, state: State) -> None:
-        self._inherited = {(o, i, g): seq for o, i, g, seq in state["inherited"]}
-        self._old_numbers = dict(state.get("numbers", {}))
+    def restore(self, state: OrderingState) -> None:
+        self._inherited = by_stream(state.inherited)
+        self._old_seqs = dict(self._inherited)
+        if isinstance(state, DirectState):
+            self.last_key = self._old_key = state.key
+            self._old_numbers = dict(state.numbers)
+            self._old_seqs = by_stream(state.seqs)
         self._numbers = dict(self._old_numbers)
-        seqs = state["seqs"] if "seqs" in state else state["inherited"]
-        self._old_seqs = {(o, i, g): seq for o, i, g, seq in seqs}
         self._seqs = dict(self._old_seqs)
-        if "key" in state:
-            self.last_key = self._old_key = convert(state["key"], Key)
 
     def replay(self, record: Passed) -> None:
         self._pass(record)
@@ -165,13 +177,13 @@ class Direct:
         if self._log and self._log[0] is placed:
             self._log.popleft()
 
-    def journal(self) -> State:
-        return {
-            "key": self._old_key,
-            "numbers": dict(self._old_numbers),
-            "seqs": [(*stream, seq) for stream, seq in self._old_seqs.items()],
-            "inherited": [(*stream, seq) for stream, seq in self._inherited.items()],
-        }
+    def journal(self) -> DirectState:
+        return DirectState(
+            key=self._old_key,
+            numbers=dict(self._old_numbers),
+            seqs=stream_seqs(self._old_seqs),
+            inherited=stream_seqs(self._inherited),
+        )
 
     # --- defaults: a protocol overrides them where it has something to do -------------------------
 

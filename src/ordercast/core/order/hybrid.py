@@ -12,15 +12,28 @@ requests do not leave it.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ordercast.core.order.arrow import ArrowSwap
+from msgspec import Struct
+
+from ordercast.core.order.arrow import ArrowState, ArrowSwap
 from ordercast.core.order.combining import PendingSwaps
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Ask, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 
 CORE_DEPTH = 1
 """The sites down to this depth of the tree are the core."""
+
+
+class HybridState(Struct, frozen=True, kw_only=True):
+    gathered: tuple[Ask, ...]
+
+
+class CoreHybridState(ArrowState, frozen=True, kw_only=True):
+    """At a site of the core, which has an arrow."""
+
+    gathered: tuple[Ask, ...]
 
 
 class HybridSwap(Uncounted):
@@ -58,14 +71,18 @@ class HybridSwap(Uncounted):
             return (*found, *self._arrow.swap(ask))
         return (*found, SwapSend(self.parent or self.site, ask))
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        arrow = {} if self._arrow is None else self._arrow.state(kept)
-        return {**arrow, "gathered": self._gathered.state(kept)}
+    def state(self, kept: Callable[[Batch], Batch]) -> HybridState | CoreHybridState:
+        gathered, arrow = self._gathered.state(kept), self._arrow
+        if arrow is None:
+            return HybridState(gathered=gathered)
+        return CoreHybridState(link=arrow.link, value=arrow.value, gathered=gathered)
 
-    def load(self, state: dict[str, Any]) -> None:
-        if self._arrow is not None:
-            self._arrow.load(state)
-        self._gathered.load(state["gathered"])
+    def load(self, fields: dict[str, Any]) -> None:
+        kinds: tuple[type[HybridState | CoreHybridState], ...] = (HybridState, CoreHybridState)
+        state = typed(fields, kinds)
+        if self._arrow is not None and isinstance(state, CoreHybridState):
+            self._arrow.take(state)
+        self._gathered.load(state.gathered)
 
 
 class Hybrid(Reduction):

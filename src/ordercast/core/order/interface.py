@@ -18,19 +18,15 @@ so the object tells again what it owes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from ordercast.core.outbox import Note, Passed, Record
+from ordercast.core.outbox import Note, OrderingState, Passed, Record
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed
 from ordercast.model.options import Options
 from ordercast.wire.frames import Item
-
-State = dict[str, Any]
-"""Plain data (dicts, lists, tuples, ints, strings) that survives the codec. In a new epoch it has
-one entry, "inherited": what the closed epochs include (`Included`)."""
 
 CLOSING = 0
 """The incarnation of the Close of an epoch. The Close is a batch to all sites of the domain. It is
@@ -75,6 +71,10 @@ class Environment(Protocol):
 
 
 class Ordering(Protocol):
+    @property
+    def states(self) -> Sequence[type[OrderingState]]:
+        """What `journal` may give and `restore` may get."""
+
     def submit(self, batch: Batch) -> None:
         """Place this site's own batch, or send it where it will be placed."""
 
@@ -94,14 +94,14 @@ class Ordering(Protocol):
     def log(self) -> Sequence[Placed]:
         """The batches for this site that have their place and are still held, in key order."""
 
-    def restore(self, state: State) -> None: ...
+    def restore(self, state: OrderingState) -> None: ...
 
     def replay(self, record: Passed) -> None: ...
 
     def forget(self, record: Passed) -> None:
         """The oldest record still held may be dropped: fold it into the state."""
 
-    def journal(self) -> State:
+    def journal(self) -> OrderingState:
         """The state folded from everything forgotten so far."""
 
     def placed_here(self) -> Included:

@@ -2,8 +2,8 @@
 
 A group's primary gives each batch its place: it merges the batch with those that come down from
 above. Every site passes batches on, in that one merged order, to the children at or below which
-there are members, and delivers its own. The forest has one tree per domain (errata GS-11) and links
-are FIFO, so all sites below a site see the batches that pass it in one order.
+there are members, and delivers the batches for itself. The forest has one tree per domain (errata
+GS-11) and links are FIFO, so all sites below a site see the batches that pass it in one order.
 
 A key (docs/core.md) is the path of the last batch that the parent relayed, then this site's level
 and counter. Below any site key order is the merged order; over the domain it is one total order.
@@ -14,12 +14,13 @@ in its causal past that passes this site has passed.
 
 from collections import deque
 from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec.structs import replace
 
 from ordercast.core.claims import check_addressed, check_close, check_origin, check_whole
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Passed
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import OrderingState, Passed, StreamSeqs, by_stream, stream_seqs
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
@@ -28,8 +29,17 @@ from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Item, Relay, Submit
 
 
+class PropagationState(OrderingState, frozen=True, kw_only=True):
+    base: tuple[int, ...]
+    counter: int
+    numbers: dict[Group, int]
+    seqs: StreamSeqs
+
+
 class Propagation:
     """State: what has passed (`_numbers`, `_base`, `_counter`, `_seqs`); batches still held."""
+
+    states: ClassVar[Sequence[type[OrderingState]]] = (OrderingState, PropagationState)
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -236,14 +246,15 @@ class Propagation:
 
     # --- what survives a restart ------------------------------------------------------------------
 
-    def restore(self, state: State) -> None:
-        self._inherited = {(o, i, g): seq for o, i, g, seq in state["inherited"]}
-        self._base = self._old_base = tuple(state.get("base", ()))
-        self._counter = self._old_counter = state.get("counter", 0)
-        self._old_numbers = dict(state.get("numbers", {}))
+    def restore(self, state: OrderingState) -> None:
+        self._inherited = by_stream(state.inherited)
+        self._old_seqs = dict(self._inherited)
+        if isinstance(state, PropagationState):
+            self._base = self._old_base = state.base
+            self._counter = self._old_counter = state.counter
+            self._old_numbers = dict(state.numbers)
+            self._old_seqs = by_stream(state.seqs)
         self._numbers = dict(self._old_numbers)
-        seqs = state["seqs"] if "seqs" in state else state["inherited"]
-        self._old_seqs = {(o, i, g): seq for o, i, g, seq in seqs}
         self._seqs = dict(self._old_seqs)
 
     def replay(self, record: Passed) -> None:
@@ -277,11 +288,11 @@ class Propagation:
             if seq > self._inherited.get(stream, 0)
         )
 
-    def journal(self) -> State:
-        return {
-            "base": self._old_base,
-            "counter": self._old_counter,
-            "numbers": dict(self._old_numbers),
-            "seqs": [(*stream, seq) for stream, seq in self._old_seqs.items()],
-            "inherited": [(*stream, seq) for stream, seq in self._inherited.items()],
-        }
+    def journal(self) -> OrderingState:
+        return PropagationState(
+            base=self._old_base,
+            counter=self._old_counter,
+            numbers=dict(self._old_numbers),
+            seqs=stream_seqs(self._old_seqs),
+            inherited=stream_seqs(self._inherited),
+        )

@@ -21,15 +21,16 @@ the same state, and tells again what it owes.
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
-from msgspec import convert
+from msgspec.structs import asdict
 
 from ordercast.core.claims import check_addressed, check_ahead, check_whole
 from ordercast.core.order.bodies import name_of
-from ordercast.core.order.chain import Chain, Header
-from ordercast.core.order.debts import Debts
-from ordercast.core.order.direct import Domainwide, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
+from ordercast.core.order.chain import Chain, ChainState, Header
+from ordercast.core.order.debts import Debts, DebtsState
+from ordercast.core.order.direct import DirectState, Domainwide
+from ordercast.core.order.interface import CLOSING, Environment
 from ordercast.core.order.swaps import (
     Ask,
     Found,
@@ -40,7 +41,17 @@ from ordercast.core.order.swaps import (
     SwapSend,
     ask_of,
 )
-from ordercast.core.outbox import Note, Passed, SwapNote, Turned
+from ordercast.core.outbox import (
+    Note,
+    OrderingState,
+    Passed,
+    Stream,
+    StreamSeqs,
+    SwapNote,
+    Turned,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
@@ -51,9 +62,24 @@ from ordercast.wire.swap import Count, Counted, CountValue, Follows, Reached, Sw
 from ordercast.wire.tom import MessageName
 
 
+class ResumedReduction(DirectState, frozen=True, kw_only=True):
+    """Where a restart goes on in the epoch."""
+
+    swaps: Any  # the state of the swap object
+    debts: DebtsState
+    chain: ChainState
+    queue: tuple[Batch, ...]
+    open: tuple[tuple[MessageName, int], ...]
+    through: StreamSeqs
+    closing: bool
+    closed: bool
+
+
 class Reduction(Domainwide, ABC):
     """State: the swap object; the chain; batches on their way (`_open`); batches that wait to be
     issued (`_queue`); what peers are owed; bodies of own batches that are not final."""
+
+    states = (OrderingState, DirectState, ResumedReduction)
 
     ahead = 1_024
     every = 256
@@ -417,27 +443,31 @@ class Reduction(Domainwide, ABC):
             return batch
         return self._bodies.get((batch.incarnation, batch.group), {}).get(batch.seq, batch)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
         self._silent = self.debts.silent = True
-        if "swaps" not in state:
+        if not isinstance(state, ResumedReduction):
             return
-        self.swaps.load(state["swaps"])
-        self.debts.load(state["debts"])
-        self.chain.load(state["chain"])
-        self._queue.extend(convert(batch, Batch) for batch in state["queue"])
-        self._open = {(o, i, g, s): number for (o, i, g, s), number in state["open"]}
-        self._through = {(o, i, g): seq for o, i, g, seq in state["through"]}
-        self._closing, self._closed = state["closing"], state["closed"]
+        self.swaps.load(state.swaps)
+        self.debts.load(state.debts)
+        self.chain.load(state.chain)
+        self._queue.extend(state.queue)
+        self._open = dict(state.open)
+        self._through = by_stream(state.through)
+        self._closing, self._closed = state.closing, state.closed
 
-    def journal(self) -> State:
+    def journal(self) -> DirectState:
         state = super().journal()
-        if self.environment.resumes:
-            state["swaps"] = self.swaps.state(self.noted)
-            state["debts"] = self.debts.state(self.noted)
-            state["chain"] = self.chain.state(self.noted)
-            state["queue"] = [batch for batch in self._queue if batch.origin != self.site]
-            state["open"] = list(self._open.items())
-            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
-            state["closing"], state["closed"] = self._closing, self._closed
-        return state
+        if not self.environment.resumes:
+            return state
+        return ResumedReduction(
+            **asdict(state),
+            swaps=self.swaps.state(self.noted),
+            debts=self.debts.state(self.noted),
+            chain=self.chain.state(self.noted),
+            queue=tuple(batch for batch in self._queue if batch.origin != self.site),
+            open=tuple(self._open.items()),
+            through=stream_seqs(self._through),
+            closing=self._closing,
+            closed=self._closed,
+        )

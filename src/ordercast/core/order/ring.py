@@ -25,13 +25,22 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice, pairwise
 
-from msgspec import convert
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import Domainwide, Mine, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Note, Passed, Stamped, Visited
+from ordercast.core.order.direct import DirectState, Domainwide, Mine
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import (
+    Note,
+    OrderingState,
+    Passed,
+    Stamped,
+    Stream,
+    StreamSeqs,
+    Visited,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
@@ -52,9 +61,20 @@ Entry = tuple[Site, Batch | None]
 """The site that gave the number, and the batch if it is for this site."""
 
 
+class ResumedRing(DirectState, frozen=True, kw_only=True):
+    """Where a restart goes on in the epoch."""
+
+    token: tuple[Token | None, bool, int]  # as it is or was sent on; whether it is here; passed
+    through: StreamSeqs
+    given: tuple[tuple[Batch, int], ...]
+    waiting: tuple[Batch, ...]
+
+
 class Ring(Domainwide):
     """State: the token, or a copy of it as sent on; batches that wait for it; numbers given here;
     numbers that have come and have not passed."""
+
+    states = (OrderingState, DirectState, ResumedRing)
 
     restless = (Token, Call)
 
@@ -399,30 +419,32 @@ class Ring(Domainwide):
         self._skip_to(record.placed.key.path[0])
         super().replay(record)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
-        if "token" not in state:
+        if not isinstance(state, ResumedRing):
             return
-        self._through = {(o, i, g): seq for o, i, g, seq in state["through"]}
+        self._through = by_stream(state.through)
         self._queued = dict(self._through)
-        for batch, number in state["given"]:
-            self._again(convert(batch, Batch), number)
-        for batch in state["waiting"]:
-            self._queue(convert(batch, Batch))
-        token, held, passed = state["token"]
+        for batch, number in state.given:
+            self._again(batch, number)
+        for batch in state.waiting:
+            self._queue(batch)
+        token, held, passed = state.token
         self._skip_to(passed)
         if token is not None:
-            self._visited(convert(token, Token), held=held, passed=passed)
+            self._visited(token, held=held, passed=passed)
 
-    def journal(self) -> State:
+    def journal(self) -> DirectState:
         state = super().journal()
-        if self.environment.resumes:
-            token = self._token or self._sent
-            state["token"] = (token, self._token is not None, self._passed)
-            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
-            state["given"] = [(self.noted(b), n) for n, b in self._given.items()]
-            state["waiting"] = [b for b in self._waiting if b.origin != self.site]
-        return state
+        if not self.environment.resumes:
+            return state
+        return ResumedRing(
+            **asdict(state),
+            token=(self._token or self._sent, self._token is not None, self._passed),
+            through=stream_seqs(self._through),
+            given=tuple((self.noted(batch), number) for number, batch in self._given.items()),
+            waiting=tuple(batch for batch in self._waiting if batch.origin != self.site),
+        )
 
 
 def _stream(batch: Batch) -> Stream:

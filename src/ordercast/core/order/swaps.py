@@ -93,11 +93,11 @@ class SwapObject(Protocol):
     def turn(self) -> Sequence[Step]:
         """Combine the requests that wait, and let them go on."""
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        """Plain data, for `load`. `kept` takes the body off an own batch: the site keeps own bodies
-        elsewhere."""
+    def state(self, kept: Callable[[Batch], Batch]) -> msgspec.Struct:
+        """For `load`. `kept` takes the body off an own batch: the site keeps it elsewhere."""
 
-    def load(self, state: dict[str, Any]) -> None: ...
+    def load(self, fields: dict[str, Any]) -> None:
+        """Go on from a state, given by its fields."""
 
 
 class Uncounted:

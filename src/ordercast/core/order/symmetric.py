@@ -21,12 +21,22 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from msgspec import convert
+from msgspec.structs import asdict
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import Domainwide, Mine, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Clocked, Note, Passed, Stamped
+from ordercast.core.order.direct import DirectState, Domainwide, Mine
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import (
+    Clocked,
+    Note,
+    OrderingState,
+    Passed,
+    Stamped,
+    Stream,
+    StreamSeqs,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
@@ -47,9 +57,19 @@ class _Given:
     owed: dict[Site, None] = field(default_factory=dict)
 
 
+class ResumedSymmetric(DirectState, frozen=True, kw_only=True):
+    """Where a restart goes on in the epoch."""
+
+    clock: int
+    through: StreamSeqs
+    stamped: tuple[tuple[Batch, int, Site], ...]
+
+
 class Symmetric(Domainwide):
     """State: the clock; the clock heard from each site of the domain; batches that wait; batches
     stamped here."""
+
+    states = (OrderingState, DirectState, ResumedSymmetric)
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -325,26 +345,29 @@ class Symmetric(Domainwide):
             heapq.heappop(self._heap)
         super().replay(record)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
         self._silent = True
-        self._was_here = "clock" in state
-        self._clock = self._durable = state.get("clock", 0)
-        self._through = {(o, i, g): seq for o, i, g, seq in state.get("through", ())}
-        for batch, clock, site in state.get("stamped", ()):
-            self._again(convert(batch, Batch), clock, site)
+        self._was_here = isinstance(state, ResumedSymmetric)
+        if isinstance(state, ResumedSymmetric):
+            self._clock = self._durable = state.clock
+            self._through = by_stream(state.through)
+            for batch, clock, site in state.stamped:
+                self._again(batch, clock, site)
 
-    def journal(self) -> State:
+    def journal(self) -> DirectState:
         state = super().journal()
-        if self.environment.resumes:
-            state["clock"] = max(self._clock, self._durable)
-            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
-            state["stamped"] = [
-                (self.noted(given.batch), clock, self.site) for clock, given in self._given.items()
-            ]
-            state["stamped"] += [
-                (batch, *stamp)
-                for stamp, batch in self._heap
-                if stamp[1] != self.site or stamp[0] not in self._given
-            ]
-        return state
+        if not self.environment.resumes:
+            return state
+        stamped = [(self.noted(one.batch), clock, self.site) for clock, one in self._given.items()]
+        stamped += [
+            (batch, *stamp)
+            for stamp, batch in self._heap
+            if stamp[1] != self.site or stamp[0] not in self._given
+        ]
+        return ResumedSymmetric(
+            **asdict(state),
+            clock=max(self._clock, self._durable),
+            through=stream_seqs(self._through),
+            stamped=tuple(stamped),
+        )

@@ -3,11 +3,10 @@
 An origin sends a batch straight to its receivers and to the ordering node: the site whose label is
 the longest common prefix of the *receivers'* labels (TOM-2). A bid, which is the batch's header,
 goes from hop to hop by labels to the ordering node (TOM-1). Hops forward it at once, in one frame
-with other bids of their subtree that go the same way (TOM-7). When the ordering node has bid and
-body it places the batch, the batches of one origin in order. The final header travels down the
-label tree, FIFO, into the subtrees that hold receivers. Each site merges what it places with what
-comes down, as in [GS]: that makes the order total (TOM-3; as the paper prints it, final headers are
-multicast directly).
+with whatever else goes the same way (TOM-7). When the ordering node has bid and body it places the
+batch, the batches of one origin in order. The final header travels down the label tree, FIFO, into
+the subtrees that hold receivers. Each site merges what it places with what comes down, as in [GS]:
+that makes the order total (TOM-3; as the paper prints it, final headers are multicast directly).
 
 A receiver logs a batch when it has header and body, and never logs past a header whose body is
 missing (TOM-4). It forwards headers without waiting for bodies. A site fetches a missing body from
@@ -25,14 +24,21 @@ from collections.abc import Sequence
 from typing import cast
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ordercast.core.claims import check_addressed, check_close, check_whole
 from ordercast.core.heads import HeadEnvironment
 from ordercast.core.order.bodies import EarlyBodies, name_of
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.order.propagation import Propagation
-from ordercast.core.outbox import Headed, Passed
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.order.propagation import Propagation, PropagationState
+from ordercast.core.outbox import (
+    Headed,
+    OrderingState,
+    Passed,
+    StreamSeqs,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.retention import Held
 from ordercast.core.structure import Structure
 from ordercast.model.errors import ConfigError, PeerMistake
@@ -67,8 +73,15 @@ class _Head:
         return not self.mine or bool(self.entry.placed.batch.body)
 
 
+class TomState(PropagationState, frozen=True, kw_only=True):
+    heard: StreamSeqs
+    heads: tuple[bytes, ...]  # `Headed`, packed
+
+
 class Tom(Propagation):
     """State beside that of message passing: bids and bodies that came early; heads in key order."""
+
+    states = (OrderingState, TomState)
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -336,12 +349,13 @@ class Tom(Propagation):
 
     # --- what survives a restart ------------------------------------------------------------------
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
-        heard = state["heard"] if "heard" in state else state["inherited"]
-        self._old_heard = {(o, i, g): seq for o, i, g, seq in heard}
+        self._old_heard = by_stream(state.inherited)
+        if isinstance(state, TomState):
+            self._old_heard = by_stream(state.heard)
+            self._restored = deque(map(_decode, state.heads))
         self._heard = dict(self._old_heard)
-        self._restored = deque(_decode(head) for head in state.get("heads", ()))
 
     def replay(self, record: Passed) -> None:
         self._replay_heads(record.placed)
@@ -387,12 +401,12 @@ class Tom(Propagation):
         if stream in self._heard:
             self._old_heard[stream] = batch.seq + batch.count - 1
 
-    def journal(self) -> State:
-        return {
-            **super().journal(),
-            "heard": [(*stream, seq) for stream, seq in self._old_heard.items()],
-            "heads": [_encode(Headed(*_fields(head.entry))) for head in self._heads],
-        }
+    def journal(self) -> OrderingState:
+        return TomState(
+            **asdict(super().journal()),
+            heard=stream_seqs(self._old_heard),
+            heads=tuple(_encode(Headed(*_fields(head.entry))) for head in self._heads),
+        )
 
 
 def require_prefix(structure: Structure, group: Group) -> None:

@@ -18,12 +18,12 @@ batches have their numbers. So a batch has a higher key than all that happened b
 import heapq
 from dataclasses import dataclass, field
 
-from msgspec import convert
+from msgspec.structs import asdict
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import Direct, Mine, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Decided, Note, Passed, Promised
+from ordercast.core.order.direct import Direct, DirectState, Mine
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import Decided, Note, OrderingState, Passed, Promised, Stream
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
@@ -52,8 +52,21 @@ class _Own:
     number: Number | None = None
 
 
+class TwoPhaseState(DirectState, frozen=True, kw_only=True):
+    clock: int
+
+
+class ResumedTwoPhase(TwoPhaseState, frozen=True, kw_only=True):
+    """The same where a restart goes on in the epoch."""
+
+    waiting: tuple[tuple[Batch, int, Site, bool], ...]
+    fixed: tuple[tuple[int, Group, int, int, Site], ...]
+
+
 class TwoPhase(Direct):
     """State: the clock; batches that wait for their numbers here; own batches not yet final."""
+
+    states = (OrderingState, TwoPhaseState, ResumedTwoPhase)
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -274,25 +287,25 @@ class TwoPhase(Direct):
             self._fixed[batch.incarnation, batch.group, batch.seq] = (key.path[0], key.site)
         super().replay(record)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
-        self._clock = state.get("clock", 0)
-        for batch, clock, site, fixed in state.get("waiting", ()):
-            self._wait(convert(batch, Batch), (clock, site)).fixed = fixed
-        for incarnation, group, seq, clock, site in state.get("fixed", ()):
-            self._fixed[incarnation, group, seq] = (clock, site)
+        if isinstance(state, TwoPhaseState):
+            self._clock = state.clock
+        if isinstance(state, ResumedTwoPhase):
+            for batch, clock, site, fixed in state.waiting:
+                self._wait(batch, (clock, site)).fixed = fixed
+            for incarnation, group, seq, clock, site in state.fixed:
+                self._fixed[incarnation, group, seq] = (clock, site)
 
-    def journal(self) -> State:
-        state = {**super().journal(), "clock": self._clock}
-        if self.environment.resumes:
-            state["waiting"] = [
-                (waiting.batch, *waiting.number, waiting.fixed)
-                for waiting in self._waiting.values()
-            ]
-            state["fixed"] = [
-                (*stream, seq, *own.number)
-                for stream, mine in self._own.items()
-                for seq, own in mine.items()
-                if own.number is not None
-            ]
-        return state
+    def journal(self) -> TwoPhaseState:
+        state = TwoPhaseState(**asdict(super().journal()), clock=self._clock)
+        if not self.environment.resumes:
+            return state
+        waiting = [(one.batch, *one.number, one.fixed) for one in self._waiting.values()]
+        fixed = [
+            (*stream, seq, *own.number)
+            for stream, mine in self._own.items()
+            for seq, own in mine.items()
+            if own.number is not None
+        ]
+        return ResumedTwoPhase(**asdict(state), waiting=tuple(waiting), fixed=tuple(fixed))
