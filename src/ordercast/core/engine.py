@@ -77,6 +77,15 @@ class Engine:
     """State: links by peer; the ordering object, the tracker of stability, the gate, own messages,
     retention; the duties that this burst has for the driver so far."""
 
+    # More than thirty attributes: in a dictionary each would be slower to reach.
+    __slots__ = (
+        "_ahead", "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_persist",
+        "_relay_before_durable", "_touched", "alarm_at", "boot", "direct", "epoch_state",
+        "flow", "gate", "heading", "incarnation", "incarnation_of", "links", "mistakes",
+        "name", "now", "options", "ordering", "own", "parent", "records_state", "resumes",
+        "retention", "stability", "stirred", "structure",
+    )  # fmt: skip
+
     def __init__(
         self,
         name: SiteName,

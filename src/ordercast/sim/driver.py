@@ -43,6 +43,12 @@ Calls = list[tuple[int, int, int, Any, Any, Any]]
 class Driver:
     """The heap, the places of the sites, and what is done with a drained outbox."""
 
+    __slots__ = (
+        "_arrive", "_bytes", "_conditions", "_delivered", "_faulty", "_heap", "_keeps",
+        "_steady", "_straight", "_syncs", "_tick", "_voters_at", "_voters_heap", "arrivals",
+        "config", "data", "frames", "now", "places", "recorder", "spread", "voters",
+    )  # fmt: skip
+
     def __init__(self, config: SimConfig, epoch: int, seed: int, *, steady: bool) -> None:
         """`steady`: no epoch depends on what voters say. They have a heap of their own then, and
         nothing that they do moves a message by a nanosecond."""

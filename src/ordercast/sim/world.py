@@ -53,6 +53,11 @@ _LOOK_OFTEN, _LOOK_SELDOM = 64, 2048  # events between two looks at some site's 
 
 
 class World(Driver):
+    __slots__ = (
+        "_in_bursts", "_next", "_record_delivered", "_replies", "calm_at", "epochs",
+        "events", "excludes", "quiet", "some_stay_down", "structure", "untaken",
+    )  # fmt: skip
+
     def __init__(self, config: SimConfig, structure: Structure, seed: int) -> None:
         self.excludes = config.excludes
         self.epochs = Epochs(config, structure, seed)

@@ -35,6 +35,9 @@ from ordercast.core.epochs.records import (
     Noted,
     Shown,
     in_epoch,
+    in_frames,
+    joined,
+    nothing,
 )
 from ordercast.core.epochs.returning import tail_of
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
@@ -45,7 +48,6 @@ from ordercast.core.outbox import (
     Accepted,
     Checkpoint,
     EngineBox,
-    Outbox,
     Record,
     StageReached,
     opening,
@@ -76,7 +78,6 @@ from ordercast.wire.epochs import (
     SiteFrame,
     check_change,
 )
-from ordercast.wire.frames import Frame
 from ordercast.wire.voting import Install
 
 _LONELY = 1_000 * MILLISECOND
@@ -85,6 +86,15 @@ _MOST_EARLY = 1_024  # frames
 
 class Member:
     """State: layout, engines by epoch, the last position, changes asked for here."""
+
+    # More than thirty attributes: in a dictionary each would be slower to reach.
+    __slots__ = (
+        "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
+        "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told", "_wishes",
+        "admission", "boot", "delivering", "engines", "flush", "folds", "incarnation",
+        "into_open", "layout", "manager", "manager_at", "name", "now", "options",
+        "persisting", "position", "raft", "receipts", "window",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -569,21 +579,21 @@ class Member:
             self._manage(self.now)
         box: MemberBox | None = None
         for epoch, engine in self.engines.items():
-            more: Any = engine.drain() if engine.stirred else _nothing(engine.alarm_at)
+            more: Any = engine.drain() if engine.stirred else nothing(engine.alarm_at)
             # The box of an engine is passed on, with the epoch on everything.
             if more.persist:
                 more.persist = [in_epoch(epoch, record, engine.is_mine) for record in more.persist]
             if more.send:
-                more.send = _in_frames(epoch, more.send)
+                more.send = in_frames(epoch, more.send)
             if more.then_send:
-                more.then_send = _in_frames(epoch, more.then_send)
+                more.then_send = in_frames(epoch, more.then_send)
             if more.counted:
                 more.counted = [(epoch, peer) for peer in more.counted]
             if more.forget is not None:  # then the whole state is written
                 self._made[epoch], more.forget, self._forget_due = more.forget, None, True
-            box = more if box is None else _joined(box, more)
+            box = more if box is None else joined(box, more)
         if box is None:
-            box = _nothing(NEVER)
+            box = nothing(NEVER)
         box.voters_alarm = self._due
         if stirred or self.persisting or self._late or self.delivering or self.receipts:
             self._add_beside(box)
@@ -720,32 +730,6 @@ class Member:
             and self.flush.quiet()
             and all(engine.quiet(gone) for engine in engines)
         )
-
-
-def _nothing(alarm_at: int) -> MemberBox:
-    return Outbox((), (), (), (), (), None, alarm_at)
-
-
-def _in_frames(epoch: int, sends: list[tuple[SiteName, Frame]]) -> list[tuple[SiteName, SiteFrame]]:
-    if len(sends) == 1:  # the common case
-        ((peer, frame),) = sends
-        return [(peer, InEpoch(epoch, frame))]
-    return [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
-
-
-def _joined(one: MemberBox, other: MemberBox) -> MemberBox:
-    """The boxes of two epochs as one."""
-    return Outbox(
-        [*one.persist, *other.persist],
-        [*one.send, *other.send],
-        [*one.then_send, *other.then_send],
-        [*one.deliver, *other.deliver],
-        [*one.receipts, *other.receipts],
-        None,
-        min(one.epochs_alarm, other.epochs_alarm),
-        counted=[*one.counted, *other.counted],
-        mistakes=tuple({**dict(one.mistakes), **dict(other.mistakes)}.items()),
-    )
 
 
 class _Past:

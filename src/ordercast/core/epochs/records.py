@@ -6,7 +6,7 @@ and the record that finished it: deliveries in between may not have reached the 
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -16,7 +16,8 @@ from ordercast.core.outbox import Accepted, Checkpoint, Note, Outbox, Passed, Re
 from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
-from ordercast.wire.epochs import SiteFrame
+from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.frames import Frame
 
 REFUSED = "refused"
 """The stage of a receipt for messages that no epoch will take: their group is gone."""
@@ -126,9 +127,9 @@ MemberRecord: TypeAlias = (
 
 def in_epoch(epoch: int, record: Record, is_mine: Callable[[Batch], bool]) -> MemberRecord:
     """The member's record for a record of an engine."""
-    if isinstance(record, Passed):
+    if type(record) is Passed:
         return Kept(epoch, record, is_mine(record.placed.batch))
-    return record if isinstance(record, Accepted) else Noted(epoch, record)
+    return record if type(record) is Accepted else Noted(epoch, cast(Note, record))
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
@@ -150,3 +151,30 @@ Shown: TypeAlias = DeliveredBatch | EpochOpened | Rollback
 
 MemberBox: TypeAlias = Outbox[MemberRecord, SiteFrame, Shown, Anew, tuple[int, Site]]
 """The outbox of a member. Peers in `counted` come with the epoch."""
+
+
+def nothing(alarm_at: int) -> MemberBox:
+    """Of a burst in which an epoch had no part."""
+    return Outbox((), (), (), (), (), None, alarm_at)
+
+
+def in_frames(epoch: int, sends: list[tuple[Site, Frame]]) -> list[tuple[Site, SiteFrame]]:
+    if len(sends) == 1:  # the common case
+        ((peer, frame),) = sends
+        return [(peer, InEpoch(epoch, frame))]
+    return [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
+
+
+def joined(one: MemberBox, other: MemberBox) -> MemberBox:
+    """Of two epochs in one burst."""
+    return Outbox(
+        [*one.persist, *other.persist],
+        [*one.send, *other.send],
+        [*one.then_send, *other.then_send],
+        [*one.deliver, *other.deliver],
+        [*one.receipts, *other.receipts],
+        None,
+        min(one.epochs_alarm, other.epochs_alarm),
+        counted=[*one.counted, *other.counted],
+        mistakes=tuple({**dict(one.mistakes), **dict(other.mistakes)}.items()),
+    )
