@@ -24,8 +24,7 @@ from ordercast.core.outbox import (
     Stamped,
     Stream,
 )
-from ordercast.model.groups import GroupTable
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import GroupTable, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.faults import Fault
@@ -126,9 +125,9 @@ class ProposesOutOfSeqOrder(BrokenDirect):
     focus: ClassVar[dict[str, Any]] = {**BUSY, "origins": 2, "wake": MILLISECOND}
 
     class ordering_kind(TwoPhase):  # noqa: N801
-        parked: tuple[SiteName, Offer] | None = None
+        parked: tuple[Site, Offer] | None = None
 
-        def receive(self, peer: SiteName, item: Item) -> None:
+        def receive(self, peer: Site, item: Item) -> None:
             if type(item) is Offer and self.parked is None:
                 self.parked = (peer, item)
             else:
@@ -213,7 +212,7 @@ class OffersWithoutAClock(BrokenDirect):
     }
 
     class ordering_kind(TwoPhase):  # noqa: N801
-        def _offered(self, origin: SiteName, batch: Batch, clock: int) -> None:  # noqa: ARG002
+        def _offered(self, origin: Site, batch: Batch, clock: int) -> None:  # noqa: ARG002
             super()._offered(origin, batch, 0)
 
 
@@ -252,7 +251,7 @@ class AnswersNulls(BrokenDirect):
     """A null is answered with a null: it never ends."""
 
     class ordering_kind(Symmetric):  # noqa: N801
-        def receive(self, peer: SiteName, item: Item) -> None:
+        def receive(self, peer: Site, item: Item) -> None:
             super().receive(peer, item)
             if type(item) is Null:
                 self._send_null(peer)
@@ -263,7 +262,7 @@ class AskedButNotAhead(BrokenDirect):
     """Who is asked answers with its own next timestamp, below the one asked for."""
 
     class ordering_kind(Symmetric):  # noqa: N801
-        def _wanted(self, peer: SiteName, stamp: Timestamp) -> None:
+        def _wanted(self, peer: Site, stamp: Timestamp) -> None:
             self._send(peer, Null(max(1, min(stamp[0], self._clock))))
 
 
@@ -301,7 +300,7 @@ class NullsBeforeWhatIsOwed(BrokenDirect):
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}
 
     class ordering_kind(Symmetric):  # noqa: N801
-        def restarted(self, peer: SiteName | None) -> None:
+        def restarted(self, peer: Site | None) -> None:
             if peer is None:
                 self._silent = False
                 for other in self._heard:

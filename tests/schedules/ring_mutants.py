@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ordercast.core.order.ring import ResumedRing, Ring
 from ordercast.core.outbox import EngineBox, Note, OrderingState, Stamped, Visited
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.faults import Fault
@@ -37,7 +37,7 @@ class HeadersToMembersOnly(BrokenRing):
     focus: ClassVar[dict[str, Any]] = BUSY
 
     class ordering_kind(Ring):  # noqa: N801
-        def _tell(self, site: SiteName, number: int, batch: Batch) -> None:
+        def _tell(self, site: Site, number: int, batch: Batch) -> None:
             if site in self.members(batch):
                 super()._tell(site, number, batch)
 
@@ -98,7 +98,7 @@ class RepeatsAreTaken(BrokenRing):
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}
 
     class ordering_kind(Ring):  # noqa: N801
-        def receive(self, peer: SiteName, item: Item) -> None:
+        def receive(self, peer: Site, item: Item) -> None:
             if type(item) is Token:
                 self._turn = item.turn - 1
             super().receive(peer, item)

@@ -15,8 +15,7 @@ from ordercast.core.order.interface import ProtocolInfo
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, Tell
 from ordercast.core.outbox import Note, OrderingState, SwapNote, Turned
-from ordercast.model.groups import GroupTable
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, Timing
 from ordercast.sim.networks import LanSpec
 from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
@@ -114,7 +113,7 @@ class ArrowsAreNotTurned(BrokenArrow):
     class ordering_kind(Arrow):  # noqa: N801
         def swap_object(self) -> Any:
             class Straight(ArrowSwap):
-                def receive(self, peer: SiteName, ask: Ask) -> Sequence[Step]:
+                def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
                     link = self.link
                     steps = super().receive(peer, ask)
                     self.link = link
@@ -154,7 +153,7 @@ class OwesNothingAfterARestart(BrokenArrow):
     focus = RESTARTS
 
     class ordering_kind(Arrow):  # noqa: N801
-        def restarted(self, peer: SiteName | None) -> None:
+        def restarted(self, peer: Site | None) -> None:
             self.debts.silent = False
             self.debts.tell_again = lambda *_: None  # type: ignore[method-assign]
             super().restarted(peer)
@@ -226,7 +225,7 @@ class GatheredIsLost(BrokenCombining):
     focus = {**RESTARTS, "timing": Timing(hold=20 * MILLISECOND)}  # noqa: RUF012
 
     class ordering_kind(Combining):  # noqa: N801
-        def restarted(self, peer: SiteName | None) -> None:
+        def restarted(self, peer: Site | None) -> None:
             if peer is None:
                 self.swaps.turn()
             super().restarted(peer)

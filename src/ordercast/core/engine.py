@@ -45,8 +45,7 @@ from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers
 from ordercast.model.epochs import Included
 from ordercast.model.errors import ConfigError, PeerMistake
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import ITEMS
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests, pack_payloads
@@ -68,7 +67,7 @@ from ordercast.wire.frames import (
 from ordercast.wire.stability import COUNTLESS, ROUNDS
 
 
-def _not_known(site: SiteName) -> int | None:  # noqa: ARG001
+def _not_known(site: Site) -> int | None:  # noqa: ARG001
     """An engine without a member knows no incarnations."""
     return None
 
@@ -88,7 +87,7 @@ class Engine:
 
     def __init__(
         self,
-        name: SiteName,
+        name: Site,
         structure: Structure,
         options: Options,
         *,
@@ -123,16 +122,16 @@ class Engine:
         self.records_state = states.REPLAYING
         # An origin outside the domain is never excluded from it: it goes on after a restart.
         self.resumes = waits or not inside
-        self.links: dict[SiteName, Link] = {}
+        self.links: dict[Site, Link] = {}
         self._persist: list[Record] = []
         self._deliveries: list[DeliveredBatch] = []
-        self._touched: dict[SiteName, Link] = {}  # links with something to send
-        self._blocked: dict[SiteName, Link] = {}  # links with an item that has no room
+        self._touched: dict[Site, Link] = {}  # links with something to send
+        self._blocked: dict[Site, Link] = {}  # links with an item that has no room
         self._alarms = LinkAlarms(self.links)
         self._relay_before_durable = not (waits or info.direct or options.causal_for_good)
-        self.incarnation_of: Callable[[SiteName], int | None] = _not_known
-        self.mistakes: dict[SiteName, str] = {}  # peers' mistakes in this burst
-        self._counts: dict[Group, tuple[int, tuple[SiteName, ...]]] | None = None
+        self.incarnation_of: Callable[[Site], int | None] = _not_known
+        self.mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
+        self._counts: dict[Group, tuple[int, tuple[Site, ...]]] | None = None
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options, boot, partial(getattr, self, "now")
         )
@@ -175,7 +174,7 @@ class Engine:
         if self.boot > 1:
             self._announce()
 
-    def may_accept(self, group: Group, members: tuple[SiteName, ...]) -> bool:
+    def may_accept(self, group: Group, members: tuple[Site, ...]) -> bool:
         """Whether there is room to place a batch, where this site itself places it."""
         return (
             not self.epoch_state.places
@@ -184,7 +183,7 @@ class Engine:
         )
 
     def accept(
-        self, now: int, group: Group, members: tuple[SiteName, ...], seq: int, count: int,
+        self, now: int, group: Group, members: tuple[Site, ...], seq: int, count: int,
         body: bytes, requests: Requests | None = None,
     ) -> None:  # fmt: skip
         """Take a batch of the application. Its room and its seqs are reserved."""
@@ -203,7 +202,7 @@ class Engine:
         if state.places or (again and state.works):
             self.ordering.submit(batch)
 
-    def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
+    def receive(self, now: int, peer: Site, frame: Frame) -> None:
         """Take a frame. A mistake in it changes nothing, and is in the outbox's `mistakes`."""
         if not self.epoch_state.works:
             return
@@ -247,13 +246,13 @@ class Engine:
             link.alarm(now)
             self._touched[link.peer] = link
 
-    def connected(self, now: int, peer: SiteName) -> None:
+    def connected(self, now: int, peer: Site) -> None:
         """The connection to the peer is new: both go on after the last item that the other has."""
         self.now, self.stirred = now, True
         link = self._touched[peer] = self.link(peer)
         link.connected(now)
 
-    def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
+    def congest(self, now: int, peer: Site, *, congested: bool) -> None:
         """The driver takes no more frames for the peer, or has room again."""
         self.now, self.stirred = now, True
         link = self.link(peer)
@@ -275,7 +274,7 @@ class Engine:
         self.stirred = False
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
-        counted: list[SiteName] | tuple[()] = ()
+        counted: list[Site] | tuple[()] = ()
         forget, at, now = None, NEVER, self.now
         if self.epoch_state.works:
             if self.flow.refused:
@@ -298,7 +297,7 @@ class Engine:
                 forget = self.retention.checkpoint()
         self.alarm_at = at
         persist, deliveries, receipts = self._persist, self._deliveries, self.own.receipts
-        mistakes: Sequence[tuple[SiteName, str]] = ()
+        mistakes: Sequence[tuple[Site, str]] = ()
         if persist:  # the next burst must not add to this list
             self._persist = []
         if deliveries:
@@ -320,14 +319,14 @@ class Engine:
             at = min(at, direct.flush(self.now), self.stability.flush(self.now))
         return at
 
-    def stored(self, counted: Sequence[SiteName]) -> None:
+    def stored(self, counted: Sequence[Site]) -> None:
         """An outbox with these peers in `counted` is durable, and its `then_send` has left."""
         for peer in counted:
             self.links[peer].stored()
 
     # --- links ----------------------------------------------------------------------------------
 
-    def link(self, peer: SiteName) -> Link:
+    def link(self, peer: Site) -> Link:
         link = self.links.get(peer)
         if link is None:
             options, lasting = self.options, self.direct is None
@@ -363,7 +362,7 @@ class Engine:
                 self._blocked[peer] = link
         self.ordering.resume()
 
-    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+    def _take(self, peer: Site, lane: int, item: Item) -> bool:
         """Hand up an item. False: there is no room, and it waits. An item of a direct protocol
         never waits: another site might wait for it."""
         if lane == CONTROL:
@@ -382,7 +381,7 @@ class Engine:
         self.ordering.receive(peer, item)
         return True
 
-    def _take_control(self, peer: SiteName, item: Item) -> None:
+    def _take_control(self, peer: Site, item: Item) -> None:
         """Take a report, an item of a round, news of what is final, or an item of the protocol."""
         if type(item) is Settled:
             for group, seq in item.seqs:
@@ -403,7 +402,7 @@ class Engine:
 
     # --- what the ordering object asks (`order.interface.Environment`, `heads.HeadEnvironment`) ---
 
-    def send(self, peer: SiteName, lane: int, item: Item) -> None:
+    def send(self, peer: Site, lane: int, item: Item) -> None:
         link = self.links.get(peer) or self.link(peer)
         self._touched[peer] = link
         if lane == CONTROL:
@@ -419,7 +418,7 @@ class Engine:
             if self.direct is not None and isinstance(record, NOTES):
                 self.retention.noted()
 
-    def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
+    def passed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> None:
         placed = entry.placed
         batch = placed.batch
         held, self._completes = self._completes, False
@@ -440,23 +439,23 @@ class Engine:
             if news:
                 self.settle([batch.group])
 
-    def _hold(self, entry: Passed, children: Sequence[SiteName], position: int) -> Held:
+    def _hold(self, entry: Passed, children: Sequence[Site], position: int) -> Held:
         held = self.retention.hold(entry, self._owed(children), position)
         batch = entry.placed.batch
         if not entry.from_parent and batch.members:
             self.stability.concerns(batch.group, batch.members)
         return held
 
-    def _hold_close(self, entry: Passed, children: Sequence[SiteName]) -> Held:
+    def _hold_close(self, entry: Passed, children: Sequence[Site]) -> Held:
         """Hold the Close for good: a restart must close again."""
         return self.retention.hold(entry, self._owed(children), NEVER)
 
-    def _owed(self, children: Sequence[SiteName]) -> list[tuple[Outgoing, int, SiteName]]:
+    def _owed(self, children: Sequence[Site]) -> list[tuple[Outgoing, int, Site]]:
         """For each child, its lane and the number of the last item that was sent to it."""
         links = self.links
         return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
 
-    def headed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> Held:
+    def headed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> Held:
         batch = entry.placed.batch
         if batch.incarnation == CLOSING:
             held = self._hold_close(entry, children)
@@ -476,11 +475,11 @@ class Engine:
         self._completes = True
         self.passed(entry, (), mine=mine)
 
-    def lost_control(self, peer: SiteName) -> Iterable[Item]:
+    def lost_control(self, peer: Site) -> Iterable[Item]:
         return self.links[peer].lost
 
-    def submitted(self) -> dict[SiteName, list[Batch]]:
-        found: dict[SiteName, list[Batch]] = {}
+    def submitted(self) -> dict[Site, list[Batch]]:
+        found: dict[Site, list[Batch]] = {}
         for peer, link in self.links.items():
             batches = [i.batch for i in link.outgoing[UP].items if type(i) is Submit]
             if batches:
@@ -497,7 +496,7 @@ class Engine:
     def may_log(self) -> bool:
         return self.epoch_state.places and self.flow.room_down()
 
-    def dealt_with(self, origin: SiteName) -> None:
+    def dealt_with(self, origin: Site) -> None:
         link = self.links[origin]
         inc = link.incoming[UP]
         inc.done += 1
@@ -533,12 +532,12 @@ class Engine:
             for origin, seq in self.retention.finals(group):
                 self._tell_settled(origin, [(group, seq)])
 
-    def _report(self, peer: SiteName, item: Item) -> None:
+    def _report(self, peer: Site, item: Item) -> None:
         link = self._touched[peer] = self.link(peer)
         until = self.now + self.stability.patience()
         link.report(item, self.now, until, counts=type(item) not in COUNTLESS)
 
-    def _tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
+    def _tell_settled(self, origin: Site, seqs: Sequence[tuple[Group, int]]) -> None:
         if origin == self.name:
             for group, seq in seqs:
                 self.own.stable(group, seq)
@@ -547,7 +546,7 @@ class Engine:
 
     # --- the end of the epoch ---------------------------------------------------------------------
 
-    def close(self, now: int, sites: tuple[SiteName, ...]) -> None:
+    def close(self, now: int, sites: tuple[Site, ...]) -> None:
         """This site is the root: order the Close, once."""
         self.now, self.stirred = now, True
         if self.epoch_state.places:
@@ -580,7 +579,7 @@ class Engine:
         self.own.replay(Accepted(batch))
         self.own.send_again(batch)
 
-    def part_from(self, peer: SiteName) -> None:
+    def part_from(self, peer: Site) -> None:
         """The peer, an origin outside the domain, is retired: nothing is owed to it, unless a
         direct protocol waits for its word. It may stay until its accepted batches have their
         places: they are still taken, under their numbers. Items that came too early are dropped: it
@@ -609,7 +608,7 @@ class Engine:
         """The batches of the log that are still held."""
         return [p for p in self.ordering.log() if p.batch.incarnation != CLOSING]
 
-    def counts(self) -> dict[Group, tuple[int, tuple[SiteName, ...]]]:
+    def counts(self) -> dict[Group, tuple[int, tuple[Site, ...]]]:
         """For each group: the number of its last message in the log; members, if it is implicit."""
         if self._counts is not None:
             return self._counts
@@ -709,7 +708,7 @@ class Engine:
         else:
             placed_here.add((record.placed.batch.group, record.placed.batch.seq))
 
-    def _received(self, peer: SiteName, lane: int, count: int) -> None:
+    def _received(self, peer: Site, lane: int, count: int) -> None:
         inc = self.link(peer).incoming[lane]
         inc.got += count
         inc.done += count
@@ -725,7 +724,7 @@ class Engine:
 
     # --- for judges and operators -----------------------------------------------------------------
 
-    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
+    def quiet(self, apart_from: Sequence[Site] = ()) -> bool:
         """Whether nothing is left to do here: all is placed, sent, acknowledged, delivered and
         final. `apart_from`: sites that are gone; items to them or from them may wait."""
         restless = () if self.direct is None else self.direct.restless

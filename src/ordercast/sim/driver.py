@@ -12,7 +12,7 @@ from typing import Any
 
 from ordercast.core.epochs.records import REFUSED, Kept, MemberBox, Noted
 from ordercast.core.outbox import Accepted
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.model.options import NEVER, SECOND
 from ordercast.sim.chance import Chance
 from ordercast.sim.conditions import Conditions
@@ -35,8 +35,8 @@ VOTERS_FRAME, VOTERS_ALARM = -2, -1  # in the voters' own heap
 _CLOCKS_APART = 3600 * SECOND
 EPOCH_RECORDS = (Accepted, Kept, Noted)
 
-Send = tuple[SiteName, Any]
-Delivered = Callable[[int, SiteName, Sequence[Any]], None]
+Send = tuple[Site, Any]
+Delivered = Callable[[int, Site, Sequence[Any]], None]
 Calls = list[tuple[int, int, int, Any, Any, Any]]
 
 
@@ -87,10 +87,10 @@ class Driver:
     def push(self, at: int, code: int, place: Place, peer: Any, what: Any) -> None:
         heappush(self._heap, (at, self._tick(), code, place, peer, what))
 
-    def fates(self, now: int, source: SiteName, peer: SiteName, at: int) -> Sequence[int]:
+    def fates(self, now: int, source: Site, peer: Site, at: int) -> Sequence[int]:
         return self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
 
-    def hand(self, now: int, place: Place, peer: SiteName, frame: Any) -> None:
+    def hand(self, now: int, place: Place, peer: Site, frame: Any) -> None:
         """Let the site receive a frame that a way has brought here."""
         self.push(now, self._arrive, place, peer, encode_frame(frame) if self._bytes else frame)
 
@@ -195,7 +195,7 @@ class Driver:
         if place.unsynced:
             self._sync(now, place)
 
-    def _transmit(self, now: int, source: SiteName, sends: Sequence[Send]) -> None:
+    def _transmit(self, now: int, source: Site, sends: Sequence[Send]) -> None:
         if not self._steady:
             sends = self._speak(now, source, sends)
         if self.spread is not None:
@@ -214,9 +214,7 @@ class Driver:
         self.data += data
         self.frames += len(times)
 
-    def _carry(
-        self, now: int, source: SiteName, sends: Sequence[Send], times: Sequence[int]
-    ) -> None:
+    def _carry(self, now: int, source: Site, sends: Sequence[Send], times: Sequence[int]) -> None:
         """Transmit where frames are bytes, or faults may hit them."""
         for (peer, frame), at in zip(sends, times, strict=True):
             self.frames += 1
@@ -228,7 +226,7 @@ class Driver:
 
     # --- frames and records of no epoch -----------------------------------------------------------
 
-    def _speak(self, now: int, source: SiteName, sends: Sequence[Send]) -> Sequence[Send]:
+    def _speak(self, now: int, source: Site, sends: Sequence[Send]) -> Sequence[Send]:
         """Send the frames that belong to no epoch, as voters' frames. Returns the others."""
         said = [send for send in sends if type(send[1]) is not InEpoch]
         if not said:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ordercast.core.structure import Structure
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch, MessageId
 from ordercast.model.options import SECOND, Timing
 from ordercast.sim.config import SimConfig
@@ -33,7 +32,7 @@ class PlannedSend(NamedTuple):
     """An origin sends a message to a group at some time."""
 
     at: int
-    origin: SiteName
+    origin: Site
     group: Group
 
 
@@ -41,8 +40,8 @@ class OverheardFrame(NamedTuple):
     """A frame left `source` for `peer`."""
 
     at: int
-    source: SiteName
-    peer: SiteName
+    source: Site
+    peer: Site
     items: tuple[Any, ...]
 
 
@@ -52,7 +51,7 @@ class Overheard:
     frames until the last member had the last message."""
 
     sent: Mapping[MessageId, int]
-    had: Mapping[MessageId, Mapping[SiteName, int]]
+    had: Mapping[MessageId, Mapping[Site, int]]
     heard: Sequence[OverheardFrame]
 
     @property
@@ -64,9 +63,9 @@ class Overheard:
         """Nanoseconds from the sending of a message to its delivery, for each member."""
         return [at - self.sent[message] for at in self.had[message].values()]
 
-    def loads(self) -> Counter[SiteName]:
+    def loads(self) -> Counter[Site]:
         """Messages sent and received by each site."""
-        found: Counter[SiteName] = Counter()
+        found: Counter[Site] = Counter()
         for frame in self.heard:
             found[frame.source] += len(frame.items)
             found[frame.peer] += len(frame.items)
@@ -76,7 +75,7 @@ class Overheard:
         """How many transmissions there were, if a multicast is one."""
         return self.sends().total()
 
-    def sends(self, apart: Callable[[OverheardFrame], Any] = lambda _: None) -> Counter[SiteName]:
+    def sends(self, apart: Callable[[OverheardFrame], Any] = lambda _: None) -> Counter[Site]:
         """How many transmissions each site made, if a multicast is one: equal content that leaves
         the site for several peers at the same time, unless `apart` differs between them."""
         sent = dict.fromkeys(
@@ -84,9 +83,9 @@ class Overheard:
         )
         return Counter(source for _, source, _, _ in sent)
 
-    def received(self) -> Counter[SiteName]:
+    def received(self) -> Counter[Site]:
         """How many messages came to each site."""
-        found: Counter[SiteName] = Counter()
+        found: Counter[Site] = Counter()
         for frame in self.heard:
             found[frame.peer] += len(frame.items)
         return found
@@ -160,7 +159,7 @@ class _Listening(World):
         self._saw = self._delivered
         self._delivered = self._see
         self._sent: dict[MessageId, int] = {}
-        seqs: Counter[tuple[SiteName, Group]] = Counter()
+        seqs: Counter[tuple[Site, Group]] = Counter()
         for number, (at, origin, group) in enumerate(sorted(sendings), start=1):
             seqs[origin, group] += 1
             self._sent[MessageId(origin, 1, group, seqs[origin, group])] = at
@@ -174,21 +173,19 @@ class _Listening(World):
         if self.recorder.violations:
             first = self.recorder.violations[0]
             raise RuntimeError(f"{first.check}: {first.witness}")
-        had: dict[MessageId, dict[SiteName, int]] = {message: {} for message in self._sent}
+        had: dict[MessageId, dict[Site, int]] = {message: {} for message in self._sent}
         for site, seen in self.recorder.seen.items():
             for at, delivery in seen:
                 had[delivery.id][site] = at
         return Overheard(self._sent, had, self._heard)
 
-    def _see(self, now: int, site: SiteName, batches: Sequence[DeliveredBatch]) -> None:
+    def _see(self, now: int, site: Site, batches: Sequence[DeliveredBatch]) -> None:
         self._saw(now, site, batches)
         self.missing -= sum(batch.count for batch in batches)
         if not self.missing:
             raise _AllIsDeliveredError
 
-    def _transmit(
-        self, now: int, source: SiteName, sends: Sequence[tuple[SiteName, InEpoch]]
-    ) -> None:
+    def _transmit(self, now: int, source: Site, sends: Sequence[tuple[Site, InEpoch]]) -> None:
         kept = []
         for peer, frame in sends:
             said = frame.frame

@@ -16,7 +16,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import Anew, MemberBox, MemberRecord
 from ordercast.core.structure import Structure
 from ordercast.model.errors import CrossDomain, NotInMajority, UnknownGroup, WindowFull
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.sim.config import SimConfig
@@ -188,7 +188,7 @@ class World(Driver):
             self.spread.happens(now, code, subject, peer, frame)
         return True
 
-    def _arrived(self, now: int, place: Place, peer: SiteName, frame: Any) -> None:
+    def _arrived(self, now: int, place: Place, peer: Site, frame: Any) -> None:
         """The frame waits until the site wakes, with those that come meanwhile."""
         if place.site is None:
             return
@@ -226,9 +226,7 @@ class World(Driver):
         if len(place.waiting) == 1:
             self._offer(now, place)
 
-    def _deliver_and_answer(
-        self, now: int, site: SiteName, batches: Sequence[DeliveredBatch]
-    ) -> None:
+    def _deliver_and_answer(self, now: int, site: Site, batches: Sequence[DeliveredBatch]) -> None:
         """Record, then let the application answer deliveries that it sees for the first time."""
         seen = self.recorder.seen[site]
         before = len(seen)
@@ -308,7 +306,7 @@ class World(Driver):
             site.ask(now + place.clock, f"{kind} {self.epochs.asked}", (edit,))
             self._perform(now, place, site.drain())
 
-    def _excluded(self, local: int, observer: SiteName, site: SiteName, epoch: int) -> None:
+    def _excluded(self, local: int, observer: Site, site: Site, epoch: int) -> None:
         self.recorder.excluded(local - self.places[observer].clock, site, epoch)
 
     def _lose(self, now: int, member: Member, place: Place) -> None:

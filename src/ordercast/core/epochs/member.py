@@ -64,8 +64,7 @@ from ordercast.model.epochs import (
     Stored,
 )
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, NEVER, Options
@@ -98,7 +97,7 @@ class Member:
 
     def __init__(
         self,
-        name: SiteName,
+        name: Site,
         layout: Layout,
         options: Options,
         build: Build | Folds,
@@ -120,13 +119,13 @@ class Member:
         self.window = Window(self)
         self._fence = Fence()
         self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
-        self.manager_at: SiteName | None = None  # the site that fed this one last
+        self.manager_at: Site | None = None  # the site that fed this one last
         # Frames that this site cannot look at yet: of an epoch that it has not opened, or before
         # the voters know its store. Nobody would send them again soon, so a few are held.
-        self._early: list[tuple[SiteName, InEpoch]] = []
+        self._early: list[tuple[Site, InEpoch]] = []
         self.into_open: dict[int, list[Batch]] = {}  # own batches for open epochs
         self.persisting: list[MemberRecord] = []
-        self._late: list[tuple[SiteName, SiteFrame]] = []
+        self._late: list[tuple[Site, SiteFrame]] = []
         self.delivering: list[Shown] = []
         self.receipts: list[StageReached] = []
         self._wishes = Wishes()
@@ -136,9 +135,9 @@ class Member:
         self._forget_due = self._held = False
         self._made: dict[int, Checkpoint] = {}  # checkpoints of engines, in this burst
         self._excludes = self.flush.excludes
-        self._congested: dict[SiteName, bool] = {}
+        self._congested: dict[Site, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
-        self._mistakes: dict[SiteName, str] = {}  # peers' mistakes in this burst
+        self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         first_voters = layout.voters
         voter = self._restore(records)
         self.flush.restarted()
@@ -182,7 +181,7 @@ class Member:
         self.engines[domain.epoch] = engine
         return engine
 
-    def _incarnation_of(self, site: SiteName) -> int | None:
+    def _incarnation_of(self, site: Site) -> int | None:
         """None: the site is retired, or this one has not heard of it yet."""
         return self.layout.roster.get(site)
 
@@ -196,7 +195,7 @@ class Member:
         return self.admission.submit(now, group, (), payloads, request)
 
     def submit_to(
-        self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
+        self, now: int, sites: Sequence[Site], payloads: list[bytes],
         request: RequestName | None = None,
     ) -> tuple[Group, int]:  # fmt: skip
         """As `submit`, for listed sites. Returns the name of their group, and the first seq."""
@@ -204,7 +203,7 @@ class Member:
         self._hear(now, group, members)
         return group, self.admission.submit(now, group, members, payloads, request)
 
-    def _hear(self, now: int, group: Group, members: tuple[SiteName, ...]) -> None:
+    def _hear(self, now: int, group: Group, members: tuple[Site, ...]) -> None:
         """Tell the time to the engine that will get a batch, even if the batch is refused."""
         self.now = now
         self.require_open()
@@ -229,7 +228,7 @@ class Member:
             self._fence.accepted()
         return True
 
-    def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
+    def domain(self, group: Group, members: Sequence[Site]) -> Domain:
         return self.layout.taking(self.name, group, members)
 
     def _engine(self, domain: Domain) -> Engine:
@@ -260,7 +259,7 @@ class Member:
 
     # --- frames -----------------------------------------------------------------------------------
 
-    def receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
+    def receive(self, now: int, peer: Site, frame: SiteFrame) -> None:
         """Take a frame. A mistake in it changes nothing, and is in the outbox's `mistakes`."""
         self.now = now
         if type(frame) is InEpoch:
@@ -276,7 +275,7 @@ class Member:
         except (PeerMistake, FrameError) as mistake:
             self._mistakes.setdefault(peer, str(mistake))
 
-    def _receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
+    def _receive(self, now: int, peer: Site, frame: SiteFrame) -> None:
         if isinstance(frame, Feed):
             if self.believes(peer) or self.name not in self.layout.roster:
                 self._take_feed(peer, frame)
@@ -291,15 +290,15 @@ class Member:
                 self._unpacked(frame.snapshot, frame.upto)
             self.raft.receive(now, peer, frame)
 
-    def _hold_early(self, peer: SiteName, frame: InEpoch) -> None:
+    def _hold_early(self, peer: Site, frame: InEpoch) -> None:
         if len(self._early) < _MOST_EARLY:
             self._early.append((peer, frame))
 
-    def believes(self, peer: SiteName) -> bool:
+    def believes(self, peer: Site) -> bool:
         """Whether the peer may say what is committed: it is a voter, as far as this site knows."""
         return peer in self.layout.voters
 
-    def _may_vote(self, peer: SiteName) -> bool:
+    def _may_vote(self, peer: Site) -> bool:
         """Whether the peer has a part in the voters' log: it is a voter or becomes one, as far as
         this site knows, or it has this site's vote."""
         raft = self.raft
@@ -318,12 +317,12 @@ class Member:
             raise PeerMistake("a layout of another cluster")
         return layout
 
-    def connected(self, now: int, peer: SiteName) -> None:
+    def connected(self, now: int, peer: Site) -> None:
         self.now = now
         for engine in self.engines.values():
             engine.connected(now, peer)
 
-    def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
+    def congest(self, now: int, peer: Site, *, congested: bool) -> None:
         self.now = now
         self._congested[peer] = congested
         for engine in self.engines.values():
@@ -349,12 +348,12 @@ class Member:
         self.raft.alarm(now)
         self._stirred = True
 
-    def say(self, peer: SiteName, frame: SiteFrame) -> None:
+    def say(self, peer: Site, frame: SiteFrame) -> None:
         self._late.append((peer, frame))
 
     # --- records ----------------------------------------------------------------------------------
 
-    def _take_feed(self, peer: SiteName, frame: Feed) -> None:
+    def _take_feed(self, peer: Site, frame: Feed) -> None:
         ahead = frame.count > self.layout.count
         caught = self._unpacked(frame.folded, frame.count) if frame.folded and ahead else None
         self.manager_at = peer
@@ -419,7 +418,7 @@ class Member:
 
     def closed(self, change: str) -> Included | None:
         """The report of this site for a change; None: some Close has yet to pass here."""
-        included: list[tuple[SiteName, int, Group, int]] = []
+        included: list[tuple[Site, int, Group, int]] = []
         for epoch in self.layout.closing[change].epochs:
             if self.name in self.layout.domains[epoch].sites:
                 engine = self.engines[epoch]
@@ -502,7 +501,7 @@ class Member:
         """What the application is told when an epoch opens. A site that returns without its store,
         or after too long, joins its groups anew: it lacks some or all of their past."""
         structure = domain.structure
-        fresh: tuple[SiteName, ...] = ()
+        fresh: tuple[Site, ...] = ()
         if before.flushing is not None:
             back = [site for site in before.lapsed if site in before.flushing.members]
             fresh = (*before.flushing.fresh, *back)
@@ -546,7 +545,7 @@ class Member:
         """The checkpoint that begins an epoch. Own batches without a place are sent again."""
         groups = domain.structure.groups
         position = self.position if self.name in domain.sites else 0
-        lasts: list[tuple[SiteName, int, Group, int]] = []
+        lasts: list[tuple[Site, int, Group, int]] = []
         own: dict[Group, int] = {}
         for (origin, incarnation, group), seq in self.layout.lasts.items():
             if group in groups or group.startswith("@"):
@@ -616,7 +615,7 @@ class Member:
         self.persisting, self._late, self.delivering, self.receipts = [], [], [], []
         self._mistakes, raft.persist, raft.sends = {}, [], []
 
-    def stored(self, counted: Sequence[tuple[int, SiteName]]) -> None:
+    def stored(self, counted: Sequence[tuple[int, Site]]) -> None:
         """As `Engine.stored`; the epoch may have ended meanwhile."""
         for epoch, peer in counted:
             if (epoch, peer) == MEMBER:
@@ -717,7 +716,7 @@ class Member:
         inside = [seen for engine in self.engines.values() for seen in engine.observations()]
         return [("early frames", len(self._early), _MOST_EARLY), *inside]
 
-    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
+    def quiet(self, apart_from: Sequence[Site] = ()) -> bool:
         """Whether nothing is left to do here, and no change is wanted that was asked for here."""
         layout, engines = self.layout, self.engines.values()
         if self.name not in layout.roster:
