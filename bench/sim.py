@@ -41,6 +41,7 @@ from ordercast.sim.recorder import Recorder
 from ordercast.sim.simulate import EPOCH, simulate
 from ordercast.sim.workload import Submission, submissions
 from ordercast.sim.world import World
+from ordercast.wire.epochs import InEpoch
 
 FIGURE_3 = {
     "alpha1": "cd", "alpha2": "abc", "alpha3": "bcde", "alpha4": "def",
@@ -120,6 +121,7 @@ class Rival:
 
     def transmit(self, name: str, sends: Any) -> None:
         now = self.env.now
+        sends = [send for send in sends if type(send[1]) is InEpoch]  # nobody votes here
         for (peer, frame), at in zip(sends, self.arrivals(now, name, sends), strict=True):
             self.data += is_data(frame)
             self.after(at - now, peer, ("frame", name, frame))
