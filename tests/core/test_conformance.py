@@ -16,7 +16,7 @@ import pytest
 from ordercast.core.engine import Engine
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Checkpoint, EngineBox, Passed, Record
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, Key, pack_payloads
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import random_faults
@@ -26,7 +26,7 @@ from support.cases.tables import FIGURE_3, table_of
 from support.worlds.engines import simulate_with
 
 SCHEDULES = range(1, 17)
-Name = tuple[SiteName, str, int]
+Name = tuple[Site, str, int]
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -36,14 +36,14 @@ class Registry:
 
     def __init__(self) -> None:
         self.keys: dict[Name, Key] = {}
-        self.members: dict[Name, Sequence[SiteName]] = {}
-        self.logs: dict[SiteName, list[tuple[Key, Name]]] = defaultdict(list)
+        self.members: dict[Name, Sequence[Site]] = {}
+        self.logs: dict[Site, list[tuple[Key, Name]]] = defaultdict(list)
 
-    def place(self, name: Name, key: Key, members: Sequence[SiteName]) -> None:
+    def place(self, name: Name, key: Key, members: Sequence[Site]) -> None:
         assert self.keys.setdefault(name, key) == key, f"{name} has two keys"
         self.members[name] = members
 
-    def log(self, site: SiteName, name: Name, key: Key) -> None:
+    def log(self, site: Site, name: Name, key: Key) -> None:
         log = self.logs[site]
         assert not log or key > log[-1][0], f"{site} logs {name} behind a later key"
         held = {known for _, known in log}
@@ -55,7 +55,7 @@ class Registry:
 
 def watched(registry: Registry) -> type[Engine]:
     class Watched(Engine):
-        def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
+        def passed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> None:
             batch = entry.placed.batch
             name = (batch.origin, batch.group, batch.seq)
             members = batch.members or self.structure.members(batch.group)
@@ -208,11 +208,9 @@ def _places(site: Engine, batch: Batch) -> list[tuple[Key, int]]:
 def test_state_is_bounded_by_the_structure_not_by_the_traffic(protocol: str) -> None:
     sizes = []
     for messages in (100, 500):
-        sites: dict[SiteName, Engine] = {}
+        sites: dict[Site, Engine] = {}
 
-        def make(
-            name: SiteName, *args: Any, sites: dict[SiteName, Engine] = sites, **kw: Any
-        ) -> Engine:
+        def make(name: Site, *args: Any, sites: dict[Site, Engine] = sites, **kw: Any) -> Engine:
             sites[name] = Engine(name, *args, **kw)
             return sites[name]
 

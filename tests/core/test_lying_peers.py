@@ -8,6 +8,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.raft import LEADER
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.outbox import OrderingState
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Entry, Nothing, RemoveGroup, Voters
 from ordercast.model.errors import PeerMistake
@@ -383,7 +384,7 @@ def test_what_an_outsider_makes_of_a_clock_is_not_too_far_for_the_others() -> No
 
 def test_a_repeat_of_what_an_earlier_epoch_includes_is_let_pass_in_causal_order() -> None:
     taker = site("b", "propagation", causal=True)
-    taker.ordering.restore({"inherited": [("c", 1, "beta", 7)]})
+    taker.ordering.restore(OrderingState(inherited=(("c", 1, "beta", 7),)))
     assert not mistakes(taker, "c", UP, Submit(of("c", "beta")))
     assert not mistakes(taker, "c", UP, Submit(of("c", "beta", seq=8)))
     assert taker.gate.logged == 1

@@ -7,15 +7,24 @@ schedules to where the mistake can matter.
 from typing import Any, ClassVar
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
 from ordercast.core import engine as engine_module
 from ordercast.core.engine import Engine
-from ordercast.core.order.direct import Stream
-from ordercast.core.order.interface import ProtocolInfo, State
-from ordercast.core.order.symmetric import Symmetric, Timestamp
-from ordercast.core.order.two_phase import Number, TwoPhase
-from ordercast.core.outbox import Clocked, Decided, EngineBox, Note, Promised, Stamped
-from ordercast.model.groups import GroupTable
-from ordercast.model.groups import Site as SiteName
+from ordercast.core.order.interface import ProtocolInfo
+from ordercast.core.order.symmetric import ResumedSymmetric, Symmetric, Timestamp
+from ordercast.core.order.two_phase import Number, ResumedTwoPhase, TwoPhase
+from ordercast.core.outbox import (
+    Clocked,
+    Decided,
+    EngineBox,
+    Note,
+    OrderingState,
+    Promised,
+    Stamped,
+    Stream,
+)
+from ordercast.model.groups import GroupTable, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.faults import Fault
@@ -104,8 +113,9 @@ class ForgetsItsPromises(BrokenDirect):
             if not isinstance(record, Promised):
                 super().note(record)
 
-        def restore(self, state: State) -> None:
-            super().restore({**state, "waiting": ()})
+        def restore(self, state: OrderingState) -> None:
+            resumed = isinstance(state, ResumedTwoPhase)
+            super().restore(replace(state, waiting=()) if resumed else state)
 
 
 @mutant
@@ -115,9 +125,9 @@ class ProposesOutOfSeqOrder(BrokenDirect):
     focus: ClassVar[dict[str, Any]] = {**BUSY, "origins": 2, "wake": MILLISECOND}
 
     class ordering_kind(TwoPhase):  # noqa: N801
-        parked: tuple[SiteName, Offer] | None = None
+        parked: tuple[Site, Offer] | None = None
 
-        def receive(self, peer: SiteName, item: Item) -> None:
+        def receive(self, peer: Site, item: Item) -> None:
             if type(item) is Offer and self.parked is None:
                 self.parked = (peer, item)
             else:
@@ -181,8 +191,9 @@ class OriginForgetsWhatItFixed(BrokenDirect):
             if isinstance(record, Decided):
                 self._fixed.clear()
 
-        def restore(self, state: State) -> None:
-            super().restore({**state, "fixed": ()})
+        def restore(self, state: OrderingState) -> None:
+            resumed = isinstance(state, ResumedTwoPhase)
+            super().restore(replace(state, fixed=()) if resumed else state)
 
 
 @mutant
@@ -201,7 +212,7 @@ class OffersWithoutAClock(BrokenDirect):
     }
 
     class ordering_kind(TwoPhase):  # noqa: N801
-        def _offered(self, origin: SiteName, batch: Batch, clock: int) -> None:  # noqa: ARG002
+        def _offered(self, origin: Site, batch: Batch, clock: int) -> None:  # noqa: ARG002
             super()._offered(origin, batch, 0)
 
 
@@ -240,7 +251,7 @@ class AnswersNulls(BrokenDirect):
     """A null is answered with a null: it never ends."""
 
     class ordering_kind(Symmetric):  # noqa: N801
-        def receive(self, peer: SiteName, item: Item) -> None:
+        def receive(self, peer: Site, item: Item) -> None:
             super().receive(peer, item)
             if type(item) is Null:
                 self._send_null(peer)
@@ -251,7 +262,7 @@ class AskedButNotAhead(BrokenDirect):
     """Who is asked answers with its own next timestamp, below the one asked for."""
 
     class ordering_kind(Symmetric):  # noqa: N801
-        def _wanted(self, peer: SiteName, stamp: Timestamp) -> None:
+        def _wanted(self, peer: Site, stamp: Timestamp) -> None:
             self._send(peer, Null(max(1, min(stamp[0], self._clock))))
 
 
@@ -277,8 +288,9 @@ class NullsAreGivenTwice(BrokenDirect):
             if not isinstance(record, Clocked):
                 super().note(record)
 
-        def restore(self, state: State) -> None:
-            super().restore({**state, "clock": 0})
+        def restore(self, state: OrderingState) -> None:
+            resumed = isinstance(state, ResumedSymmetric)
+            super().restore(replace(state, clock=0) if resumed else state)
 
 
 @mutant
@@ -288,7 +300,7 @@ class NullsBeforeWhatIsOwed(BrokenDirect):
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}
 
     class ordering_kind(Symmetric):  # noqa: N801
-        def restarted(self, peer: SiteName | None) -> None:
+        def restarted(self, peer: Site | None) -> None:
             if peer is None:
                 self._silent = False
                 for other in self._heard:

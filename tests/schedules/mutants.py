@@ -17,8 +17,7 @@ from ordercast.core.order.interface import ProtocolInfo
 from ordercast.core.order.propagation import Propagation
 from ordercast.core.outbox import EngineBox, Passed
 from ordercast.core.structure import Structure
-from ordercast.model.groups import Group, GroupTable
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Delivery, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Data, Item, Relay
 
@@ -58,7 +57,7 @@ class Broken(Engine):
     structure_kind: type[Structure] | None = None
     focus: ClassVar[dict[str, Any]] = {}  # of the schedules: where the mistake can matter
 
-    def __init__(self, name: SiteName, structure: Structure, *args: Any, **options: Any) -> None:
+    def __init__(self, name: Site, structure: Structure, *args: Any, **options: Any) -> None:
         if self.structure_kind is not None:
             structure = self.structure_kind(structure.epoch, structure.table, structure.forest)
         with ExitStack() as parts:
@@ -69,7 +68,7 @@ class Broken(Engine):
                 parts.enter_context(patch.object(engine_module, "Gate", self.gate_kind))
             super().__init__(name, structure, *args, **options)
 
-    def link(self, peer: SiteName) -> Link:
+    def link(self, peer: Site) -> Link:
         if self.link_kind is None or peer in self.links:
             return super().link(peer)
         made = self.link_kind(peer, self.boot, self.options.limits, self.options.timing)
@@ -112,7 +111,7 @@ class ProperAncestorsOnly(Broken):
     """GS-3: forward only to children that are ancestors of a member, not to members themselves."""
 
     class structure_kind(Structure):  # noqa: N801
-        def routes(self, site: SiteName, members: Any) -> tuple[SiteName, ...]:
+        def routes(self, site: Site, members: Any) -> tuple[Site, ...]:
             found = super().routes(site, members)
             return tuple(c for c in found if any(self.routes(c, members)))
 
@@ -136,13 +135,13 @@ class GraphInsteadOfTree(Broken):
     """GS-11: a primary sends straight to every member: unique paths, but no one merged order."""
 
     class ordering_kind(Propagation):  # noqa: N801
-        def _route(self, batch: Batch) -> tuple[bool, tuple[SiteName, ...]]:
+        def _route(self, batch: Batch) -> tuple[bool, tuple[Site, ...]]:
             members = batch.members or self.structure.members(batch.group)
             if self.structure.primary(batch.group, batch.members) != self.site:
                 return (self.site in members, ())
             return (self.site in members, tuple(s for s in members if s != self.site))
 
-    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+    def _take(self, peer: Site, lane: int, item: Item) -> bool:
         if lane == DOWN:
             self.ordering.receive(peer, item)
             return True
@@ -157,15 +156,15 @@ class TwoPrimaries(Broken):
     """A group has two primaries, by origin."""
 
     class structure_kind(Structure):  # noqa: N801
-        asker: SiteName = ""
+        asker: Site = ""
 
-        def primary(self, group: Group, members: tuple[SiteName, ...] = ()) -> SiteName:
+        def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
             found = super().primary(group, members)
             everyone = members or self.members(group)
             others = [site for site in everyone if site != found]
             return others[0] if others and self.asker > found else found
 
-    def may_accept(self, group: Group, members: tuple[SiteName, ...]) -> bool:
+    def may_accept(self, group: Group, members: tuple[Site, ...]) -> bool:
         self.structure.asker = self.name  # type: ignore[attr-defined]
         return super().may_accept(group, members)
 
@@ -229,7 +228,7 @@ class KeyForgetsOthers(Broken):
     """A key counts only what was relayed for the site itself, not what passed it for others."""
 
     class ordering_kind(Propagation):  # noqa: N801
-        def receive(self, peer: SiteName, item: Item) -> None:
+        def receive(self, peer: Site, item: Item) -> None:
             base = self._base
             super().receive(peer, item)
             if type(item) is Relay and not self._route(item.placed.batch)[0]:
@@ -241,7 +240,7 @@ class DeliversToNonMembers(Broken):
     """A relay that is not a member delivers what it forwards."""
 
     class ordering_kind(Propagation):  # noqa: N801
-        def _route(self, batch: Batch) -> tuple[bool, tuple[SiteName, ...]]:
+        def _route(self, batch: Batch) -> tuple[bool, tuple[Site, ...]]:
             _, children = super()._route(batch)
             self._routes.clear()
             return (True, children)
@@ -290,7 +289,7 @@ class ForgetsTheWaitQueue(Broken):
 
 
 class Forgetful(Incoming):
-    def hand_up(self, peer: SiteName, lane: int, take: Take) -> bool:
+    def hand_up(self, peer: Site, lane: int, take: Take) -> bool:
         early = self.early
         while self.got + 1 in early:
             if self.got + 2 not in early:

@@ -4,10 +4,9 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from ordercast.core.order.interface import State
-from ordercast.core.order.ring import Ring
-from ordercast.core.outbox import EngineBox, Note, Stamped, Visited
-from ordercast.model.groups import Site as SiteName
+from ordercast.core.order.ring import ResumedRing, Ring
+from ordercast.core.outbox import EngineBox, Note, OrderingState, Stamped, Visited
+from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.faults import Fault
@@ -38,7 +37,7 @@ class HeadersToMembersOnly(BrokenRing):
     focus: ClassVar[dict[str, Any]] = BUSY
 
     class ordering_kind(Ring):  # noqa: N801
-        def _tell(self, site: SiteName, number: int, batch: Batch) -> None:
+        def _tell(self, site: Site, number: int, batch: Batch) -> None:
             if site in self.members(batch):
                 super()._tell(site, number, batch)
 
@@ -99,7 +98,7 @@ class RepeatsAreTaken(BrokenRing):
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}
 
     class ordering_kind(Ring):  # noqa: N801
-        def receive(self, peer: SiteName, item: Item) -> None:
+        def receive(self, peer: Site, item: Item) -> None:
             if type(item) is Token:
                 self._turn = item.turn - 1
             super().receive(peer, item)
@@ -116,9 +115,10 @@ class TheTokenIsForgotten(BrokenRing):
             if not isinstance(record, Visited):
                 super().note(record)
 
-        def restore(self, state: State) -> None:
-            kept = {"token": (None, False, state["token"][2])} if "token" in state else {}
-            super().restore({**state, **kept})
+        def restore(self, state: OrderingState) -> None:
+            if isinstance(state, ResumedRing):
+                state = replace(state, token=(None, False, state.token[2]))
+            super().restore(state)
 
 
 @mutant

@@ -8,15 +8,14 @@ from ordercast.core import engine as engine_module
 from ordercast.core.engine import Engine
 from ordercast.core.order.arrow import Arrow, ArrowSwap
 from ordercast.core.order.arrow_counting import ArrowCounting, CountingArrow
-from ordercast.core.order.combining import Combining, CombiningSwap, Gathering
+from ordercast.core.order.combining import Combining, CombiningSwap, PendingSwaps
 from ordercast.core.order.combining_counting import CombiningCounting, CountingCombining, Share
 from ordercast.core.order.hybrid import Hybrid, HybridSwap
-from ordercast.core.order.interface import ProtocolInfo, State
+from ordercast.core.order.interface import ProtocolInfo
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Numbered, Step, Tell
-from ordercast.core.outbox import Heard, Note, Turned
-from ordercast.model.groups import GroupTable
-from ordercast.model.groups import Site as SiteName
+from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, Tell
+from ordercast.core.outbox import Note, OrderingState, SwapNote, Turned
+from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, Timing
 from ordercast.sim.networks import LanSpec
 from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
@@ -114,7 +113,7 @@ class ArrowsAreNotTurned(BrokenArrow):
     class ordering_kind(Arrow):  # noqa: N801
         def swap_object(self) -> Any:
             class Straight(ArrowSwap):
-                def receive(self, peer: SiteName, ask: Ask) -> Sequence[Step]:
+                def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
                     link = self.link
                     steps = super().receive(peer, ask)
                     self.link = link
@@ -131,7 +130,7 @@ class ForgetsItsArrow(BrokenArrow):
 
     class ordering_kind(Arrow):  # noqa: N801
         def note(self, record: Note) -> None:
-            if not (isinstance(record, Heard) and isinstance(record.item, Swap)):
+            if not (isinstance(record, SwapNote) and isinstance(record.item, Swap)):
                 super().note(record)
 
 
@@ -142,7 +141,7 @@ class RequestsTakenTwice(BrokenArrow):
     focus = RESTARTS
 
     class ordering_kind(Arrow):  # noqa: N801
-        def restore(self, state: State) -> None:
+        def restore(self, state: OrderingState) -> None:
             super().restore(state)
             self.debts.is_news = lambda peer, number: True  # type: ignore[method-assign]  # noqa: ARG005
 
@@ -154,7 +153,7 @@ class OwesNothingAfterARestart(BrokenArrow):
     focus = RESTARTS
 
     class ordering_kind(Arrow):  # noqa: N801
-        def restarted(self, peer: SiteName | None) -> None:
+        def restarted(self, peer: Site | None) -> None:
             self.debts.silent = False
             self.debts.tell_again = lambda *_: None  # type: ignore[method-assign]
             super().restarted(peer)
@@ -180,7 +179,7 @@ class LaterRequestsGoFirst(BrokenCombining):
 
     class ordering_kind(Combining):  # noqa: N801
         def swap_object(self) -> Any:
-            class Backwards(Gathering):
+            class Backwards(PendingSwaps):
                 def combine(self) -> tuple[Ask, list[Found]]:
                     self._asks.reverse()
                     return super().combine()
@@ -196,7 +195,7 @@ class CombinedButNotTheLast(BrokenCombining):
 
     class ordering_kind(Combining):  # noqa: N801
         def swap_object(self) -> Any:
-            class Short(Gathering):
+            class Short(PendingSwaps):
                 def combine(self) -> tuple[Ask, list[Found]]:
                     last = self._asks[0].last
                     ask, found = super().combine()
@@ -226,7 +225,7 @@ class GatheredIsLost(BrokenCombining):
     focus = {**RESTARTS, "timing": Timing(hold=20 * MILLISECOND)}  # noqa: RUF012
 
     class ordering_kind(Combining):  # noqa: N801
-        def restarted(self, peer: SiteName | None) -> None:
+        def restarted(self, peer: Site | None) -> None:
             if peer is None:
                 self.swaps.turn()
             super().restarted(peer)
@@ -262,15 +261,15 @@ class TheCoreForgetsItsArrow(BrokenHybrid):
     focus = RESTARTS
 
     class ordering_kind(Hybrid):  # noqa: N801
-        def restore(self, state: State) -> None:
+        def restore(self, state: OrderingState) -> None:
             super().restore(state)
             fresh = super().swap_object()
             if isinstance(fresh, HybridSwap) and isinstance(self.swaps, HybridSwap):
                 self.swaps._arrow = fresh.arrow
 
         def note(self, record: Note) -> None:
-            own = isinstance(record, Heard) and record.peer == self.site
-            if own or not (isinstance(record, Heard) and isinstance(record.item, Swap)):
+            own = isinstance(record, SwapNote) and record.peer == self.site
+            if own or not (isinstance(record, SwapNote) and isinstance(record.item, Swap)):
                 super().note(record)
 
 
@@ -303,7 +302,7 @@ class CountsWithoutItsPredecessor(BrokenArrowCounting):
                     self._numbers.setdefault(name, self.highest)
                     steps = super()._count(name)
                     for step in steps:
-                        if isinstance(step, Numbered):
+                        if isinstance(step, NumberKnown):
                             self.highest = max(self.highest, step.place)
                     return steps
 
@@ -318,7 +317,7 @@ class TheCountIsLost(BrokenArrowCounting):
 
     class ordering_kind(CountingArrow):  # noqa: N801
         def note(self, record: Note) -> None:
-            if not (isinstance(record, Heard) and isinstance(record.item, CountValue)):
+            if not (isinstance(record, SwapNote) and isinstance(record.item, CountValue)):
                 super().note(record)
 
 
@@ -363,7 +362,7 @@ class TheRootCountsAnew(BrokenCombiningCounting):
 
     class ordering_kind(CountingCombining):  # noqa: N801
         def note(self, record: Note) -> None:
-            if not (isinstance(record, Heard) and isinstance(record.item, Count)):
+            if not (isinstance(record, SwapNote) and isinstance(record.item, Count)):
                 super().note(record)
 
 

@@ -10,8 +10,7 @@ from ordercast.core.order.tom import Tom
 from ordercast.core.outbox import Headed, Passed
 from ordercast.core.structure import Structure
 from ordercast.forest.labels import Label
-from ordercast.model.groups import Group, GroupTable
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Batch, Vector
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.faults import Fault
@@ -46,7 +45,7 @@ CRASHING: dict[str, Any] = {
 class Anyone(BrokenTree):
     """Takes final headers from whoever sends them."""
 
-    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+    def _take(self, peer: Site, lane: int, item: Item) -> bool:
         if lane == DOWN:
             self.ordering.receive(peer, item)
             return True
@@ -56,7 +55,7 @@ class Anyone(BrokenTree):
 class Multicasts(Tom):
     """Who places a batch sends its final header straight to every receiver."""
 
-    def _route(self, batch: Batch) -> tuple[bool, tuple[SiteName, ...]]:
+    def _route(self, batch: Batch) -> tuple[bool, tuple[Site, ...]]:
         members = batch.members or self.structure.members(batch.group)
         if not self._orders(batch):
             return (self.site in members, ())
@@ -107,7 +106,7 @@ class DigitLabels(BrokenTree):
     breaks = ("liveness", "breakdown")
 
     class structure_kind(Structure):  # noqa: N801
-        def primary(self, group: Group, members: tuple[SiteName, ...] = ()) -> SiteName:
+        def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
             right = super().primary(group, members)
             digits = {_digits(label): site for site, label in self.labels.label.items()}
             labels = [_digits(self.labels.label[s]) for s in members or self.members(group)]
@@ -149,7 +148,7 @@ class ExtraNodesSendBackUp(BrokenTree):
     breaks = ("liveness",)
 
     class tree_kind(Tom):  # noqa: N801
-        def _route(self, batch: Batch) -> tuple[bool, tuple[SiteName, ...]]:
+        def _route(self, batch: Batch) -> tuple[bool, tuple[Site, ...]]:
             mine, children = super()._route(batch)
             self._routes.clear()
             above = self.structure.parent(self.site)

@@ -15,8 +15,7 @@ from ordercast.core.order.propagation import Propagation
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
-from ordercast.model.groups import GroupTable
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import GroupTable, Site
 from ordercast.wire.frames import DOWN, Item, Relay
 from schedules.mutants import TWO_LEVELS, Broken, believe
 
@@ -25,7 +24,7 @@ class BrokenTree(Broken):
     breaks: ClassVar[tuple[str, ...]] = ("pairwise_order",)  # one of these checks must complain
     tree_kind: ClassVar[type[Propagation] | None] = None
 
-    def __init__(self, name: SiteName, structure: Structure, *args: Any, **options: Any) -> None:
+    def __init__(self, name: Site, structure: Structure, *args: Any, **options: Any) -> None:
         info = protocol_named(options["protocol"])
         if self.tree_kind is not None:
             info = replace(info, make=self.tree_kind)
@@ -89,10 +88,10 @@ class StraightToTheMembers(BrokenTree):
                 self._log.append(entry.placed)
             self.environment.passed(entry, receivers, mine=mine)
 
-        def _ordinary(self, site: SiteName, members: Sequence[SiteName]) -> bool:
+        def _ordinary(self, site: Site, members: Sequence[Site]) -> bool:
             return site in members and self.structure.manager(site) != site
 
-    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
+    def _take(self, peer: Site, lane: int, item: Item) -> bool:
         if lane == DOWN:
             self.ordering.receive(peer, item)
             return True

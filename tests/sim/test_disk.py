@@ -1,17 +1,20 @@
 """The simulated disk: what is durable when, and what a crash leaves."""
 
+import msgspec
 import pytest
 
 from ordercast.core.epochs.records import Anew, EngineState
 from ordercast.core.epochs.voters_log import Ballot
-from ordercast.core.outbox import Accepted, Checkpoint
+from ordercast.core.outbox import FIRST_OPENING, Accepted, Checkpoint
 from ordercast.sim.chance import Chance
 from ordercast.sim.disk import Disk
 from support.worlds.standin import record
 
+NOTHING = msgspec.structs.replace(FIRST_OPENING.state, ordering={})
+
 
 def anew(*records: Accepted) -> Anew:
-    return Anew(b"", 1, 1, (EngineState(1, Checkpoint({}, records)),), ())
+    return Anew(b"", 1, 1, (EngineState(1, Checkpoint(NOTHING, records)),), ())
 
 
 def disk(durability: str, seed: int = 1) -> Disk:

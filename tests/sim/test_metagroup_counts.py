@@ -18,8 +18,7 @@ from ordercast.core.outbox import EngineBox
 from ordercast.core.structure import Structure
 from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, quotient
 from ordercast.forest.metrics import measure
-from ordercast.model.groups import GroupTable
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import GroupTable, Site
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
@@ -45,9 +44,9 @@ class Traffic:
     """Data frames by sender and by receiver, and to whom each sent."""
 
     def __init__(self) -> None:
-        self.sent: Counter[SiteName] = Counter()
-        self.received: Counter[SiteName] = Counter()
-        self.to: dict[SiteName, set[SiteName]] = {}
+        self.sent: Counter[Site] = Counter()
+        self.received: Counter[Site] = Counter()
+        self.to: dict[Site, set[Site]] = {}
 
     def counting(self) -> Any:
         traffic = self
@@ -105,7 +104,7 @@ def test_messages_and_loads_are_those_of_the_quotient_tree(builder: str) -> None
         found = quotient(table)
         inner = found.members()
         metrics = measure(structure.forest, table)
-        loads: Counter[SiteName] = Counter()
+        loads: Counter[Site] = Counter()
         for place, group in enumerate(sorted(structure.groups)):
             traffic = one_message(structure, group)
             relays = {
@@ -125,7 +124,7 @@ def test_messages_and_loads_are_those_of_the_quotient_tree(builder: str) -> None
                 assert loads[site] == len(structure.groups_of[site])
 
 
-def path(structure: Structure, site: SiteName, top: SiteName) -> list[SiteName]:
+def path(structure: Structure, site: Site, top: Site) -> list[Site]:
     """From the site up to below `top`."""
     found = []
     while site != top:

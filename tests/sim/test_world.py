@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from ordercast.core.epochs.records import Anew, EngineState, MemberBox
-from ordercast.core.outbox import Checkpoint, StageReached
+from ordercast.core.outbox import FIRST_OPENING, Checkpoint, StageReached
 from ordercast.core.structure import Structure
 from ordercast.forest.star import build_star
 from ordercast.history.digest import digest
@@ -325,7 +326,8 @@ def test_a_batch_that_was_not_durable_when_its_origin_crashed_was_never_sent() -
 
 
 def test_a_checkpoint_is_written_after_the_other_duties_and_restores_the_site() -> None:
-    checkpoint = Anew(b"", 1, 1, (EngineState(1, Checkpoint({"n": 1}, (record(1),))),), ())
+    nothing = msgspec.structs.replace(FIRST_OPENING.state, ordering={})
+    checkpoint = Anew(b"", 1, 1, (EngineState(1, Checkpoint(nothing, (record(1),))),), ())
 
     def answer(site: StandIn, call: str, _: Any) -> MemberBox | None:
         if site.name == "b" and call == "start":

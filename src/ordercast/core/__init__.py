@@ -1,5 +1,6 @@
 """The protocol objects. Pure: no I/O, clock, randomness, threads, tasks or logging.
 
-`site.Site` composes them for one site: link → causal hold → ordering → ordered log → safe gate.
-Drivers (simulator, network) call it with integer nanoseconds and frames and drain its outbox.
+`Engine` composes them for one site and one epoch: link → causal hold → ordering → ordered log →
+safe gate. `Member` is a site through all its epochs. Drivers (simulator, network) call a member
+with integer nanoseconds and frames, and drain its outbox.
 """

@@ -3,19 +3,19 @@
 from ordercast.model.errors import ConfigError, TooLarge
 from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 
-PER_MESSAGE = 5  # bytes that packing adds to a payload, at most; and once to the batch
+PER_MESSAGE = 5  # packing adds at most so many bytes to a payload, and once to the batch
 _ONLY_BYTES = {bytes}
 
 
 def as_bytes(payload: object) -> bytes:
-    """The payload as bytes; ConfigError if it is none."""
+    """The payload as bytes. Raises ConfigError if it is not bytes-like."""
     if not isinstance(payload, (bytes, bytearray, memoryview)):
         raise ConfigError(f"payload: bytes are needed, not {type(payload).__name__}")
     return bytes(payload)
 
 
 def require_message(payload: object, message_bytes: int) -> bytes:
-    """One payload as bytes; TooLarge if it has more than `message_bytes`."""
+    """One payload as bytes. Raises TooLarge if it has more than `message_bytes`."""
     message = as_bytes(payload)
     if len(message) > message_bytes:
         raise TooLarge(f"a message of {len(message)} bytes; the limit is {message_bytes}")
@@ -23,8 +23,8 @@ def require_message(payload: object, message_bytes: int) -> bytes:
 
 
 def batch_bytes(payloads: list[bytes], message_bytes: int) -> int:
-    """How large the packed batch is, at most. Other bytes-like payloads become bytes in place.
-    ConfigError for no payloads, or what is not bytes; TooLarge beyond the limits."""
+    """How large the packed batch is, at most. Bytes-like payloads become bytes in place. Raises
+    ConfigError if there are no payloads or one is not bytes-like, TooLarge beyond the limits."""
     if not payloads:
         raise ConfigError("payloads: a batch of no messages")
     if set(map(type, payloads)) != _ONLY_BYTES:

@@ -1,7 +1,7 @@
 """What a peer may say of a batch: checks that raise `PeerMistake` before anything changes.
 
-A site believes a peer about the peer's own batches, and about others' only where the structure of
-the epoch makes the peer pass them on. Whoever takes an item asks these questions first.
+A site believes a peer about the peer's own batches. It believes a peer about others' batches only
+if the structure of the epoch makes the peer pass them on. Items are checked before they are taken.
 """
 
 from ordercast.core.structure import Structure
@@ -10,12 +10,12 @@ from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, is_whole
 
 FAR = 1 << 60
-"""A clock, place or term of a peer may be this far ahead of what is known here: a step above a
-larger one would leave the range of the wire."""
+"""How far a peer's clock, place or term may be ahead of what is known here. One step above a larger
+number might not fit on the wire."""
 
 FAR_OUTSIDE = 1 << 40
-"""No further does the clock of an origin outside the domain move a site's own, so that what such an
-origin makes of it is not too far ahead for others."""
+"""How far the clock of an origin outside the domain may move a site's own clock. So the site's
+clock is not too far ahead for others."""
 
 
 def check_origin(peer: Site, batch: Batch) -> None:
@@ -25,8 +25,8 @@ def check_origin(peer: Site, batch: Batch) -> None:
 
 
 def check_addressed(structure: Structure, batch: Batch) -> Site:
-    """The batch goes to a group of this epoch, or to a list of sites under its right name. Its
-    primary."""
+    """The batch goes to a group of this epoch, or to a list of sites under its right name. Returns
+    its primary."""
     try:
         if batch.members and batch.group != structure.list_name(batch.members):
             raise PeerMistake(f"{batch.group!r} is not the name of its list of sites")
@@ -48,7 +48,7 @@ def check_whole(batch: Batch) -> None:
 
 
 def check_close(root: Site, batch: Batch) -> None:
-    """The Close of an epoch is of the root of its tree."""
+    """The Close of an epoch comes from the root of its tree."""
     if batch.origin != root:
         raise PeerMistake(f"a Close of {batch.origin!r}; the root is {root!r}")
 

@@ -1,10 +1,9 @@
-"""Who has not been heard for too long: null messages and timeouts (docs/epochs.md).
+"""Which peers have been silent for too long: null messages and timeouts (docs/epochs.md).
 
-A suspicion is something to report; nobody acts on it alone. How long is too long follows what was
-measured: the usual time between two signs of life of a peer and how much that varies, as TCP does
-it for its retransmissions, times a margin, and never less than a few of the intervals at which
-signs of life are sent. A pause of the own process looks like everybody's silence: if `tick` comes
-late, its lateness is added to everybody's time.
+A suspicion is only reported; nobody acts on it alone. The limit of silence is measured, as TCP
+measures its timeouts: the mean time between two signs of life of a peer, plus a few deviations from
+it, and never less than a few of the intervals at which signs of life are sent. When this process
+pauses, everybody seems to be silent: if `tick` comes late, everybody gets the lost time.
 """
 
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from ordercast.model.options import MILLISECOND
 class DetectorTimes:
     interval: int = 50 * MILLISECOND  # between null messages, when there is nothing else to say
     least: int = 4  # intervals of silence that are never too long
-    margin: int = 6  # how many deviations beyond the mean are
+    margin: int = 6  # deviations above the mean that are not too long
 
 
 @dataclass(slots=True)
@@ -26,7 +25,7 @@ class _Peer:
     heard_at: int
     mean: int
     deviation: int
-    spared: int = 0  # of the silence since then: this process did not run
+    spared: int = 0  # the part of the silence in which this process did not run
 
 
 class Detector:
@@ -39,7 +38,7 @@ class Detector:
         self.alarm_at = now + self.times.interval
 
     def watch(self, now: int, peers: Iterable[Site]) -> None:
-        """These, and no others; one that is new has just been heard."""
+        """Watch these peers and no others. A new one counts as heard now."""
         known = self._peers
         first = self.times.interval
         self._peers = {
@@ -65,7 +64,7 @@ class Detector:
             self._said_at[peer] = now
 
     def tick(self, now: int) -> list[Site]:
-        """To be called at `alarm_at`; the peers that are due a null message."""
+        """Call this at `alarm_at`. Returns the peers that are due a null message."""
         late = now - self.alarm_at
         if late > self.times.interval:
             for known in self._peers.values():
@@ -82,7 +81,7 @@ class Detector:
         return max(times.least * times.interval, known.mean + times.margin * known.deviation)
 
     def suspects(self, now: int, at_least: int = 0) -> list[Site]:
-        """Silent for longer than is usual for them, and than `at_least`."""
+        """The peers that are silent for longer than they may be, and than `at_least`."""
         late = max(0, now - self.alarm_at - self.times.interval)  # a pause that `tick` has not seen
         return [
             peer

@@ -1,19 +1,21 @@
 """A site within one epoch: link → (causal hold) → ordering → ordered log → safe gate → application.
 
-Its member calls `accept`, `receive` and `alarm` with integer nanoseconds, any number of them, then
-`drain`s once and does its duties (see `outbox`). After a crash a new engine is made from the last
-durable checkpoint and the durable records after it, with the next `boot`; `start` it first.
+Its member calls `accept`, `receive` and `alarm` with integer nanoseconds, any number of times, then
+`drain` once. After a crash a new engine is made from the last durable checkpoint and the durable
+records after it, with the next `boot`; `start` it first.
 
 An epoch ends with its Close ([GS] §5.1): a message of incarnation 0, which no application has, from
-the root of the domain's tree to all its sites. An engine that has passed it places and takes
-nothing more (a direct protocol goes on answering, but lets nothing pass); what the application
-sends is accepted and kept for the next epoch. A flush freezes an engine: then nothing more happens.
-`states` has the table.
+the root of the domain's tree to all its sites. After the Close an engine places and takes nothing
+more (a direct protocol goes on answering, but lets nothing pass). Messages that the application
+sends then are accepted and kept for the next epoch. A flush freezes an engine: then nothing more
+happens. docs/epochs.md has a picture of its states.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import cast
+
+from msgspec import UNSET
 
 from ordercast.core import states
 from ordercast.core.flow import Flow
@@ -29,10 +31,13 @@ from ordercast.core.outbox import (
     Accepted,
     Checkpoint,
     EngineBox,
+    FoldedPast,
     Headed,
+    OrderingState,
     Outbox,
     Passed,
     Record,
+    typed,
 )
 from ordercast.core.own import OwnMessages
 from ordercast.core.retention import Held, PassedBatches
@@ -40,8 +45,7 @@ from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers
 from ordercast.model.epochs import Included
 from ordercast.model.errors import ConfigError, PeerMistake
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import ITEMS
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests, pack_payloads
@@ -63,18 +67,27 @@ from ordercast.wire.frames import (
 from ordercast.wire.stability import COUNTLESS, ROUNDS
 
 
-def _not_known(site: SiteName) -> int | None:  # noqa: ARG001
-    """Of an engine by itself: nobody tells it incarnations."""
+def _not_known(site: Site) -> int | None:  # noqa: ARG001
+    """An engine without a member knows no incarnations."""
     return None
 
 
 class Engine:
     """State: links by peer; the ordering object, the tracker of stability, the gate, own messages,
-    retention; what this burst has asked of the driver so far."""
+    retention; the duties that this burst has for the driver so far."""
+
+    # More than thirty attributes: in a dictionary each would be slower to reach.
+    __slots__ = (
+        "_ahead", "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_persist",
+        "_relay_before_durable", "_touched", "alarm_at", "boot", "direct", "epoch_state",
+        "flow", "gate", "heading", "incarnation", "incarnation_of", "links", "mistakes",
+        "name", "now", "options", "ordering", "own", "parent", "records_state", "resumes",
+        "retention", "stability", "stirred", "structure",
+    )  # fmt: skip
 
     def __init__(
         self,
-        name: SiteName,
+        name: Site,
         structure: Structure,
         options: Options,
         *,
@@ -89,8 +102,8 @@ class Engine:
         inside: bool = True,
         excludes: bool | None = None,
     ) -> None:
-        """`attempt`: of deliveries. `remember`: called with what the log forgets. `inside`: the
-        site is of the domain. `excludes`: sites may be; not given, as the policy says."""
+        """`attempt`: of its deliveries. `remember`: called with batches that the log forgets.
+        `inside`: the site is in the domain. `excludes`: sites may be excluded; None: see policy."""
         if options.limits.frame_items > ITEMS:
             raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
         info = protocol_named(protocol)
@@ -102,31 +115,31 @@ class Engine:
         self.boot = boot
         self.parent = structure.parent(name)
         self.now = 0
-        self.stirred = True  # something has happened since the last drain, so that there is more
-        self.alarm_at = NEVER  # as the last drain said
-        # Frozen from the start if at all: own messages are sent again at the end of a replay.
+        self.stirred = True  # something has happened since the last drain
+        self.alarm_at = NEVER  # the alarm of the last drain
+        # It is frozen before the replay, whose end would send own messages again.
         self.epoch_state = states.FROZEN if frozen else states.OPEN
         self.records_state = states.REPLAYING
-        # Of an epoch that it is no part of, an origin is never excluded: a restart goes on.
+        # An origin outside the domain is never excluded from it: it goes on after a restart.
         self.resumes = waits or not inside
-        self.links: dict[SiteName, Link] = {}
+        self.links: dict[Site, Link] = {}
         self._persist: list[Record] = []
         self._deliveries: list[DeliveredBatch] = []
-        self._touched: dict[SiteName, Link] = {}  # with something to send
-        self._blocked: dict[SiteName, Link] = {}  # with something that there was no room for
+        self._touched: dict[Site, Link] = {}  # links with something to send
+        self._blocked: dict[Site, Link] = {}  # links with an item that has no room
         self._alarms = LinkAlarms(self.links)
         self._relay_before_durable = not (waits or info.direct or options.causal_for_good)
-        self.incarnation_of: Callable[[SiteName], int | None] = _not_known
-        self.mistakes: dict[SiteName, str] = {}  # of peers, in this burst
-        self._counts: dict[Group, tuple[int, tuple[SiteName, ...]]] | None = None
+        self.incarnation_of: Callable[[Site], int | None] = _not_known
+        self.mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
+        self._counts: dict[Group, tuple[int, tuple[Site, ...]]] | None = None
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options, boot, partial(getattr, self, "now")
         )
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
         self.heading = cast(HeadOrdering, self.ordering) if info.headers else None
-        self._ahead = 0  # messages for this site whose headers have passed, and that are not logged
-        self._completes = False  # what passes next is held already, since its header passed
+        self._ahead = 0  # messages for this site that are not logged, but their headers have passed
+        self._completes = False  # the batch that passes next is held since its header passed
         self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
         self.gate.attempt = attempt
         self.own = OwnMessages(
@@ -156,12 +169,12 @@ class Engine:
     # --- the driver's calls ---------------------------------------------------------------------
 
     def start(self, now: int) -> None:
-        """Before anything else. After a restart: tell and ask what others have forgotten of us."""
+        """Call this first. After a restart, news of stability is asked for and told again."""
         self.now, self.stirred = now, True
         if self.boot > 1:
             self._announce()
 
-    def may_accept(self, group: Group, members: tuple[SiteName, ...]) -> bool:
+    def may_accept(self, group: Group, members: tuple[Site, ...]) -> bool:
         """Whether there is room to place a batch, where this site itself places it."""
         return (
             not self.epoch_state.places
@@ -170,10 +183,10 @@ class Engine:
         )
 
     def accept(
-        self, now: int, group: Group, members: tuple[SiteName, ...], seq: int, count: int,
+        self, now: int, group: Group, members: tuple[Site, ...], seq: int, count: int,
         body: bytes, requests: Requests | None = None,
     ) -> None:  # fmt: skip
-        """Take a batch of the application's, which has its room and its seqs."""
+        """Take a batch of the application. Its room and its seqs are reserved."""
         self.now, self.stirred = now, True
         past = self.own.past()
         batch = Batch(self.name, self.incarnation, group, seq, count, body, past, members, requests)
@@ -182,14 +195,15 @@ class Engine:
         self.retention.grown()
 
     def _order(self, batch: Batch) -> None:
-        """Closing, a direct protocol that resumes still tells again what others may wait for."""
+        """Have a batch placed, unless the epoch is closing. A direct protocol that resumes tells it
+        again also then: others may wait for it."""
         state = self.epoch_state
         again = self.direct is not None and self.records_state.again and self.resumes
         if state.places or (again and state.works):
             self.ordering.submit(batch)
 
-    def receive(self, now: int, peer: SiteName, frame: Frame) -> None:
-        """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
+    def receive(self, now: int, peer: Site, frame: Frame) -> None:
+        """Take a frame. A mistake in it changes nothing, and is in the outbox's `mistakes`."""
         if not self.epoch_state.works:
             return
         self.now, self.stirred = now, True
@@ -214,7 +228,7 @@ class Engine:
             self._alarms.arm(link)
 
     def _heard_boot(self, link: Link, boot: int) -> bool:
-        """A frame of another start of the peer's; False: of an earlier one, and late."""
+        """A frame has another boot than the last one. False: an earlier boot, so it comes late."""
         if link.heard(boot) is None:
             return False
         self._touched[link.peer] = link
@@ -232,14 +246,14 @@ class Engine:
             link.alarm(now)
             self._touched[link.peer] = link
 
-    def connected(self, now: int, peer: SiteName) -> None:
-        """There is a new connection to the peer: both go on from what the other has (by number)."""
+    def connected(self, now: int, peer: Site) -> None:
+        """The connection to the peer is new: both go on after the last item that the other has."""
         self.now, self.stirred = now, True
         link = self._touched[peer] = self.link(peer)
         link.connected(now)
 
-    def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
-        """The driver has as much as it takes for the peer, or has room again."""
+    def congest(self, now: int, peer: Site, *, congested: bool) -> None:
+        """The driver takes no more frames for the peer, or has room again."""
         self.now, self.stirred = now, True
         link = self.link(peer)
         link.congested = congested
@@ -247,8 +261,8 @@ class Engine:
             self._touched[peer] = link
 
     def hold(self, now: int, *, held: bool) -> None:
-        """The application lags too far behind: take nothing more until it has caught up. (In a
-        frozen epoch what waited comes too late: this site has told its log.)"""
+        """`held`: the application lags too far behind; take nothing more until it has caught up. In
+        a frozen epoch the waiting items come too late: this site has reported its log."""
         self.flow.held = held
         self.stirred = True
         if not held and self.epoch_state.works:
@@ -256,11 +270,11 @@ class Engine:
             self._resume()
 
     def drain(self) -> EngineBox:
-        """Everything asked for since the last drain, and what the end of a burst adds to it."""
+        """All duties since the last drain, with those that the end of a burst adds."""
         self.stirred = False
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
-        counted: list[SiteName] | tuple[()] = ()
+        counted: list[Site] | tuple[()] = ()
         forget, at, now = None, NEVER, self.now
         if self.epoch_state.works:
             if self.flow.refused:
@@ -283,8 +297,8 @@ class Engine:
                 forget = self.retention.checkpoint()
         self.alarm_at = at
         persist, deliveries, receipts = self._persist, self._deliveries, self.own.receipts
-        mistakes: Sequence[tuple[SiteName, str]] = ()
-        if persist:  # never a list that the next burst would add to
+        mistakes: Sequence[tuple[Site, str]] = ()
+        if persist:  # the next burst must not add to this list
             self._persist = []
         if deliveries:
             self._deliveries = []
@@ -301,18 +315,18 @@ class Engine:
         direct, left = cast(DirectOrdering, self.direct), self.own.left
         at = min(direct.flush(self.now), self.stability.flush(self.now))
         while left != (left := self.own.left):
-            # What waited in causal order has left meanwhile, and is of this burst too.
+            # Batches that waited in causal order have left meanwhile: they belong to this burst.
             at = min(at, direct.flush(self.now), self.stability.flush(self.now))
         return at
 
-    def stored(self, counted: Sequence[SiteName]) -> None:
-        """An outbox that had counted these is durable, and its `then_send` has left."""
+    def stored(self, counted: Sequence[Site]) -> None:
+        """An outbox with these peers in `counted` is durable, and its `then_send` has left."""
         for peer in counted:
             self.links[peer].stored()
 
     # --- links ----------------------------------------------------------------------------------
 
-    def link(self, peer: SiteName) -> Link:
+    def link(self, peer: Site) -> Link:
         link = self.links.get(peer)
         if link is None:
             options, lasting = self.options, self.direct is None
@@ -321,7 +335,7 @@ class Engine:
         return link
 
     def _acknowledged(self, link: Link, of: int, acks: Acks) -> None:
-        if of != self.boot:  # about an earlier control stream; the others go on through restarts
+        if of != self.boot:  # an earlier boot: valid only for lanes that go on through restarts
             acks = tuple(ack for ack in acks if ack[0] < link.anew)
         for lane, items in link.acknowledged(self.now, acks):
             if self.direct is not None:
@@ -336,7 +350,7 @@ class Engine:
                     self._resume()
 
     def _resume(self) -> None:
-        """Take what had to wait, if there is room now; what comes down first."""
+        """Take the items that had to wait, if there is room now; items from above first."""
         blocked, self._blocked = self._blocked, {}
         for peer, link in blocked.items():
             try:
@@ -348,9 +362,9 @@ class Engine:
                 self._blocked[peer] = link
         self.ordering.resume()
 
-    def _take(self, peer: SiteName, lane: int, item: Item) -> bool:
-        """Hand up an item; False: there is no room, and it waits. A direct protocol's never does:
-        it could be the one that another site waits for."""
+    def _take(self, peer: Site, lane: int, item: Item) -> bool:
+        """Hand up an item. False: there is no room, and it waits. An item of a direct protocol
+        never waits: another site might wait for it."""
         if lane == CONTROL:
             self._take_control(peer, item)
             return True
@@ -367,13 +381,12 @@ class Engine:
         self.ordering.receive(peer, item)
         return True
 
-    def _take_control(self, peer: SiteName, item: Item) -> None:
-        """Reports, rounds of a stability protocol, news of what is final, and what an ordering
-        object has of its own."""
+    def _take_control(self, peer: Site, item: Item) -> None:
+        """Take a report, an item of a round, news of what is final, or an item of the protocol."""
         if type(item) is Settled:
             for group, seq in item.seqs:
                 self.own.check_stable(peer, group, seq)
-            for group, seq in item.seqs:  # a store that lost its end has given less than others say
+            for group, seq in item.seqs:  # this site may have lost the end of its store
                 self.own.stable(group, min(seq, self.own.last_seq.get(group, 0)))
         elif type(item) is DurableCounts or isinstance(item, ROUNDS):
             news = self.stability.receive(peer, item)
@@ -389,7 +402,7 @@ class Engine:
 
     # --- what the ordering object asks (`order.interface.Environment`, `heads.HeadEnvironment`) ---
 
-    def send(self, peer: SiteName, lane: int, item: Item) -> None:
+    def send(self, peer: Site, lane: int, item: Item) -> None:
         link = self.links.get(peer) or self.link(peer)
         self._touched[peer] = link
         if lane == CONTROL:
@@ -405,7 +418,7 @@ class Engine:
             if self.direct is not None and isinstance(record, NOTES):
                 self.retention.noted()
 
-    def passed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> None:
+    def passed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> None:
         placed = entry.placed
         batch = placed.batch
         held, self._completes = self._completes, False
@@ -422,27 +435,27 @@ class Engine:
             if not self.gate.safe:
                 self._deliver(placed)
             elif self.own.carries_past and not self.records_state.persists:
-                self.own.delivered(placed)  # before the restart, perhaps: what is sent now follows
+                self.own.delivered(placed)  # perhaps, before the restart: new messages follow it
             if news:
                 self.settle([batch.group])
 
-    def _hold(self, entry: Passed, children: Sequence[SiteName], position: int) -> Held:
+    def _hold(self, entry: Passed, children: Sequence[Site], position: int) -> Held:
         held = self.retention.hold(entry, self._owed(children), position)
         batch = entry.placed.batch
         if not entry.from_parent and batch.members:
             self.stability.concerns(batch.group, batch.members)
         return held
 
-    def _hold_close(self, entry: Passed, children: Sequence[SiteName]) -> Held:
-        """Kept: a restart must close again."""
+    def _hold_close(self, entry: Passed, children: Sequence[Site]) -> Held:
+        """Hold the Close for good: a restart must close again."""
         return self.retention.hold(entry, self._owed(children), NEVER)
 
-    def _owed(self, children: Sequence[SiteName]) -> list[tuple[Outgoing, int, SiteName]]:
-        """Under which number each child gets what was last sent to it."""
+    def _owed(self, children: Sequence[Site]) -> list[tuple[Outgoing, int, Site]]:
+        """For each child, its lane and the number of the last item that was sent to it."""
         links = self.links
         return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
 
-    def headed(self, entry: Passed, children: Sequence[SiteName], *, mine: bool) -> Held:
+    def headed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> Held:
         batch = entry.placed.batch
         if batch.incarnation == CLOSING:
             held = self._hold_close(entry, children)
@@ -462,11 +475,11 @@ class Engine:
         self._completes = True
         self.passed(entry, (), mine=mine)
 
-    def lost_control(self, peer: SiteName) -> Iterable[Item]:
+    def lost_control(self, peer: Site) -> Iterable[Item]:
         return self.links[peer].lost
 
-    def submitted(self) -> dict[SiteName, list[Batch]]:
-        found: dict[SiteName, list[Batch]] = {}
+    def submitted(self) -> dict[Site, list[Batch]]:
+        found: dict[Site, list[Batch]] = {}
         for peer, link in self.links.items():
             batches = [i.batch for i in link.outgoing[UP].items if type(i) is Submit]
             if batches:
@@ -483,13 +496,13 @@ class Engine:
     def may_log(self) -> bool:
         return self.epoch_state.places and self.flow.room_down()
 
-    def dealt_with(self, origin: SiteName) -> None:
+    def dealt_with(self, origin: Site) -> None:
         link = self.links[origin]
         inc = link.incoming[UP]
         inc.done += 1
         inc.unacknowledged += 1
         link.ack_at = self.now
-        self._touched[origin] = link  # what was held is placed while another peer is heard
+        self._touched[origin] = link  # a held batch may be placed while another peer is heard
 
     def stable(self, group: Group, number: int) -> bool:
         return self.stability.stable(group) >= number
@@ -509,7 +522,7 @@ class Engine:
         self._deliveries.append(self.gate.deliver(placed))
 
     def settle(self, groups: Sequence[Group]) -> None:
-        """More of these groups is stable than before."""
+        """More messages of these groups are stable than before."""
         news = dict.fromkeys(groups)
         for placed in self.gate.settle():
             news[placed.batch.group] = None
@@ -519,12 +532,12 @@ class Engine:
             for origin, seq in self.retention.finals(group):
                 self._tell_settled(origin, [(group, seq)])
 
-    def _report(self, peer: SiteName, item: Item) -> None:
+    def _report(self, peer: Site, item: Item) -> None:
         link = self._touched[peer] = self.link(peer)
         until = self.now + self.stability.patience()
         link.report(item, self.now, until, counts=type(item) not in COUNTLESS)
 
-    def _tell_settled(self, origin: SiteName, seqs: Sequence[tuple[Group, int]]) -> None:
+    def _tell_settled(self, origin: Site, seqs: Sequence[tuple[Group, int]]) -> None:
         if origin == self.name:
             for group, seq in seqs:
                 self.own.stable(group, seq)
@@ -533,7 +546,7 @@ class Engine:
 
     # --- the end of the epoch ---------------------------------------------------------------------
 
-    def close(self, now: int, sites: tuple[SiteName, ...]) -> None:
+    def close(self, now: int, sites: tuple[Site, ...]) -> None:
         """This site is the root: order the Close, once."""
         self.now, self.stirred = now, True
         if self.epoch_state.places:
@@ -542,13 +555,13 @@ class Engine:
             self.ordering.submit(Batch(self.name, CLOSING, group, 1, 1, body, (), sites))
 
     def freeze(self) -> None:
-        """For a flush: this site tells its log, and nothing more may come of this epoch."""
+        """A flush begins: this site reports its log and does nothing more in this epoch."""
         self.stirred = True
         self._happens(states.FREEZE)
 
     def end(self, lasts: Mapping[Group, int]) -> None:
-        """Everybody has closed: all that was logged is stable, and of this site's own messages
-        those up to `lasts`."""
+        """All sites have closed. All that was logged is stable, and so are this site's own messages
+        up to `lasts`."""
         for placed in self.gate.settle_all():
             if self.gate.safe:
                 self._deliver(placed)
@@ -561,15 +574,16 @@ class Engine:
         return [batch for batch in self.own.kept if batch.seq > stable(batch.group)]
 
     def take_over(self, batch: Batch) -> None:
-        """An own batch that was accepted in an epoch that is gone."""
+        """Take an own batch that was accepted in an epoch that is gone."""
         self.stirred = True
         self.own.replay(Accepted(batch))
         self.own.send_again(batch)
 
-    def part_from(self, peer: SiteName) -> None:
-        """The peer, an origin outside, is retired: nothing is owed to it, unless a direct protocol
-        waits for its word. What it was accepted for is still taken, by the numbers it has: it may
-        be there until that has its place. What came too early it sends again if it is."""
+    def part_from(self, peer: Site) -> None:
+        """The peer, an origin outside the domain, is retired: nothing is owed to it, unless a
+        direct protocol waits for its word. It may stay until its accepted batches have their
+        places: they are still taken, under their numbers. Items that came too early are dropped: it
+        sends them again."""
         self.stirred = True
         link = self.links[peer]
         if self.direct is None:
@@ -583,7 +597,7 @@ class Engine:
     # --- the log of the epoch ---------------------------------------------------------------------
 
     def is_mine(self, batch: Batch) -> bool:
-        """Whether a batch that passes here is of this site's own log; the Close never is."""
+        """Whether a batch that passes here belongs to this site's log. The Close never does."""
         if batch.incarnation == CLOSING:
             return False
         if batch.members:
@@ -591,11 +605,11 @@ class Engine:
         return batch.group in self.structure.groups_of[self.name]
 
     def log(self) -> list[Placed]:
-        """What is still held of the ordered log."""
+        """The batches of the log that are still held."""
         return [p for p in self.ordering.log() if p.batch.incarnation != CLOSING]
 
-    def counts(self) -> dict[Group, tuple[int, tuple[SiteName, ...]]]:
-        """Of each group: the number of its last message in the log, and the members of a list."""
+    def counts(self) -> dict[Group, tuple[int, tuple[Site, ...]]]:
+        """For each group: the number of its last message in the log; members, if it is implicit."""
         if self._counts is not None:
             return self._counts
         found = {
@@ -620,17 +634,17 @@ class Engine:
     # --- made again from its store: policy `wait` ([GS] §5.2.2) -----------------------------------
 
     def _restore(self, checkpoint: Checkpoint | None, records: Sequence[Record]) -> None:
-        """Counters come from the checkpoint; then every record still held happens once more, with
-        the same effects but for persisting: links get back their numbers and what is not
-        acknowledged, the log its positions. What was accepted but not placed by this site itself is
-        sent again; a primary that has it recognises its number. What was received and not durable
-        was never acknowledged, so it comes again. A direct protocol's lanes begin anew: it is asked
-        to tell again what it owes."""
+        """Load the counters of the checkpoint, then replay the records. A replay has all effects
+        but persisting: links get back their numbers and unacknowledged items, the log its
+        positions. Own batches that this site did not place itself are sent again; a primary that
+        has them recognises their numbers. Items that were received and not durable were not
+        acknowledged, so they come again. The lanes of a direct protocol begin anew: it tells again
+        what it owes."""
         if checkpoint is not None:
             self._load(checkpoint.state)
             records = [*checkpoint.records, *records]
         elif self.direct is not None:
-            self.direct.restore({"inherited": ()})
+            self.direct.restore(OrderingState(inherited=()))
         for record in records:
             if type(record) is Accepted:
                 self.own.replay(record)
@@ -662,19 +676,19 @@ class Engine:
             for out in link.outgoing:
                 out.restored = len(out.items)
 
-    def _load(self, state: dict[str, Any]) -> None:
+    def _load(self, state: FoldedPast) -> None:
         retention = self.retention
         retention.load(state)
-        self.ordering.restore(state["ordering"])
+        self.ordering.restore(typed(state.ordering, self.ordering.states))
         self.gate.logged = self.gate.delivered = self.gate.settled = retention.position
         for group, number in retention.logged.items():
             members = retention.implicit.get(group) or self.structure.members(group)
             self.stability.logged(group, number, members)
             self.stability.settled(group, number)
         final_here = dict(retention.final_seqs(self.name))
-        if self.direct is not None:  # which has forgotten their places
-            final_here.update(state.get("own_stable", {}))
-        self.own.restore(retention.own_seqs, final_here, state["past"])
+        if self.direct is not None and state.own_stable is not UNSET:
+            final_here.update(state.own_stable)  # a direct protocol has forgotten their places
+        self.own.restore(retention.own_seqs, final_here, state.past)
         if self.direct is not None:
             return
         for lane, counts in ((DOWN, retention.sent_down), (UP, retention.sent_up)):
@@ -686,7 +700,7 @@ class Engine:
             self._received(self.parent, DOWN, retention.from_parent)
 
     def _came(self, record: Passed | Headed, placed_here: set[tuple[Group, int]]) -> None:
-        """On which lane it did, or that it was this site's own."""
+        """Note on which lane the batch came, or that this site placed its own."""
         if record.from_parent:
             self._received(record.source, DOWN, 1)
         elif record.source != self.name:
@@ -694,13 +708,13 @@ class Engine:
         else:
             placed_here.add((record.placed.batch.group, record.placed.batch.seq))
 
-    def _received(self, peer: SiteName, lane: int, count: int) -> None:
+    def _received(self, peer: Site, lane: int, count: int) -> None:
         inc = self.link(peer).incoming[lane]
         inc.got += count
         inc.done += count
 
     def _announce(self) -> None:
-        """Tell, and ask for, what others have forgotten of this site."""
+        """After a restart: ask what is final of own messages, and tell others again of theirs."""
         self.stability.restarted(None)
         for primary in self.own.awaited():
             if primary != self.name:
@@ -710,9 +724,9 @@ class Engine:
 
     # --- for judges and operators -----------------------------------------------------------------
 
-    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
-        """Nothing is outstanding here: all placed, sent, acknowledged, delivered and final.
-        `apart_from`: sites that are gone; what is owed to them, or came from them, may wait."""
+    def quiet(self, apart_from: Sequence[Site] = ()) -> bool:
+        """Whether nothing is left to do here: all is placed, sent, acknowledged, delivered and
+        final. `apart_from`: sites that are gone; items to them or from them may wait."""
         restless = () if self.direct is None else self.direct.restless
         return (
             self.epoch_state.works

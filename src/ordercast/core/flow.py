@@ -1,8 +1,8 @@
 """Two-lane flow control: when a site may take more.
 
-What comes down is taken until `link_items` wait for some child or `held_batches` of the past are
-held; submissions until half of either. So what comes down never waits for what goes up. Whoever is
-refused keeps its item and is asked again (`Ordering.resume`) when there is room.
+Items from above are taken until `link_items` wait for some child, or `held_batches` of the past are
+held. Submissions are taken until half of either. So what comes down never waits for what goes up. A
+refused item stays where it is; the engine tries again (`Ordering.resume`) when there is room.
 """
 
 from ordercast.core.retention import PassedBatches
@@ -16,20 +16,20 @@ class Flow:
         self._most_up = max(1, limits.link_items // 2)
         self._most_held_down = limits.held_batches
         self._most_held_up = max(1, limits.held_batches // 2)
-        self._crowded_down = 0  # children for whom so many wait
-        self._crowded_up = 0
-        self.refused = False  # since the last look, for too much of the past
-        self.held = False  # by the application, which lags
+        self._crowded_down = 0  # children for whom `_most_down` items or more wait
+        self._crowded_up = 0  # children for whom `_most_up` items or more wait
+        self.refused = False  # since the last drain, because too many batches are held
+        self.held = False  # the application lags: nothing is taken
 
     def pushed(self, waiting: int) -> None:
-        """One more waits for a child: so many now."""
+        """One more item waits for a child: now there are `waiting`."""
         if waiting == self._most_up:
             self._crowded_up += 1
         if waiting == self._most_down:
             self._crowded_down += 1
 
     def done(self, before: int, left: int) -> bool:
-        """A child has dealt with some of what waited for it; whether that makes room."""
+        """A child has dealt with items: fewer wait than before. Returns whether that makes room."""
         up, down = before >= self._most_up > left, before >= self._most_down > left
         self._crowded_up -= up
         self._crowded_down -= down

@@ -1,8 +1,8 @@
 """From the ordered log to the application: positions, and the level at which they are delivered.
 
-`agreed`: as soon as a batch is in the log. `safe`: the longest prefix of the log in which every
-batch is stable (a batch's own stability is not enough, what precedes it counts too).
-That prefix, the settled one, is kept track of at both levels: stability receipts come from it.
+`agreed`: a batch is delivered as soon as it is in the log. `safe`: it is delivered when it is
+settled, in the longest prefix of the log in which every batch is stable. The gate knows the settled
+prefix at both levels: receipts of stability come from it.
 """
 
 from collections import deque
@@ -16,21 +16,21 @@ class Gate:
         self.stability = stability
         self.epoch = epoch
         self.safe = safe
-        self.attempt = 1  # of deliveries: one more after each time that some were rolled back
+        self.attempt = 1  # one more after each rollback
         self.logged = 0  # last position in the ordered log
         self.delivered = 0  # last position handed to the application
         self.settled = 0  # last position in the settled prefix
         self._unsettled: deque[Placed] = deque()
 
     def append(self, placed: Placed) -> bool:
-        """Take the next batch of the log; whether more is stable now than before."""
+        """Take the next batch of the log. Returns whether more is stable than before."""
         batch = placed.batch
         self.logged += batch.count
         self._unsettled.append(placed)
         return self.stability.logged(batch.group, placed.number + batch.count - 1, batch.members)
 
     def settle(self) -> list[Placed]:
-        """Move the settled prefix on; the batches that joined it."""
+        """Extend the settled prefix. Returns the batches that joined it."""
         joined = []
         unsettled, stability = self._unsettled, self.stability
         while unsettled:
@@ -52,7 +52,7 @@ class Gate:
         return DeliveredBatch(position, self.epoch, placed, self.attempt)
 
     def settle_all(self) -> list[Placed]:
-        """Everything logged is known to be stable: the batches that were not known to be."""
+        """All of the log is known to be stable. Returns the batches that were not settled yet."""
         joined = list(self._unsettled)
         self._unsettled.clear()
         self.settled = self.logged

@@ -1,9 +1,9 @@
-"""Headers that pass a site before what they head (`tom`): their places are known, and held.
+"""Headers that pass a site before the bodies of their batches (`tom`): places are known, and held.
 
-A header is forwarded at once and counted on its links; its batch enters the log when its body is
-there, behind those before it. Retention holds both as one, from the header on. The Close of an
-epoch seals a site by its header, so that nothing is placed behind it; the site has closed when all
-before it is logged.
+A header is forwarded at once, and has its number on the links. Its batch enters the log when its
+body is there and all batches before it are logged. Retention holds both as one, from the header on.
+The header of the Close seals a site: nothing is placed behind it. The site has closed when all
+before the Close is logged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,28 +21,28 @@ class HeadOrdering(Ordering, Protocol):
     """An ordering object on a tree whose headers travel without bodies."""
 
     def check_control(self, peer: Site, item: Item) -> None:
-        """As `Ordering.check`, of such an item."""
+        """As `Ordering.check`, for an item of `control`."""
 
     def control(self, peer: Site, item: Item) -> None:
-        """An item on the lane CONTROL that is the protocol's own."""
+        """Take an item of this protocol that came on the lane CONTROL."""
 
     def flush(self, now: int) -> int:
-        """The end of a burst, or the time that was asked for: when to be called next."""
+        """The burst ends, or the time asked for has come. Returns when to be called next."""
 
     def note(self, record: Headed) -> None:
-        """Replay, among the records in the order in which they were written."""
+        """Replay a header. Records are replayed in the order in which they were written."""
 
     def completes(self, record: Passed) -> bool:
         """Whether the record's header was noted before."""
 
     def heads(self) -> Sequence[Headed]:
-        """Those that the state had which was restored."""
+        """The headers of the restored state."""
 
     def replayed(self) -> None:
-        """All records are."""
+        """All records are replayed."""
 
     def early(self) -> int:
-        """Bodies that are here before their headers."""
+        """How many bodies are here before their headers."""
 
 
 class HeadEnvironment(Environment, Protocol):
@@ -52,10 +52,10 @@ class HeadEnvironment(Environment, Protocol):
         """A header passes. `filled` comes when it and all before it are complete."""
 
     def filled(self, held: Held, entry: Passed, *, mine: bool) -> None:
-        """What was held since its header passed is complete, and passes."""
+        """The batch that is held since its header passed is complete, and passes."""
 
     def lost_control(self, peer: Site) -> Iterable[Item]:
-        """What was on its way to the peer, on the lane CONTROL, when it started anew."""
+        """The items that were on their way to the peer, on the lane CONTROL, when it restarted."""
 
     def submitted(self) -> Mapping[Site, Sequence[Batch]]:
-        """This site's own batches that their ordering nodes have not placed, the oldest first."""
+        """This site's own batches that have no place yet, by the site that orders them."""

@@ -1,16 +1,16 @@
 """One site's end of the link to one peer: FIFO lanes over a network that loses, doubles, reorders.
 
-[GS] Appendix I numbers what a sender sends each receiver; errata GS-1, 2, 4 and 6 are mended: items
-are never overwritten, every item has a number, what is below the expected one is dropped, what is
-missing is asked for, and what is not acknowledged is sent again.
+[GS] Appendix I numbers the items that a sender sends to each receiver. Errata GS-1, 2, 4 and 6 are
+mended: items are never overwritten, every item has a number, items below the expected number are
+dropped, missing items are asked for, and items that are not acknowledged are sent again.
 
 An item is `got` when the peer holds it in order, `done` when the peer has dealt with it durably:
-then it is dropped here. At most `link_items` of at most `link_bytes` are under way on a lane (one
-may be larger), at most as many wait out of order. A receiver that has no room leaves items where
-they are; unacknowledged, they hold the sender back.
+then it is dropped here. At most `link_items` with `link_bytes` in all are under way on a lane (one
+item alone may be larger), and at most `link_items` wait out of order. A receiver without room does
+not acknowledge items: that holds the sender back.
 
-What is new and small on CONTROL rides in a frame of data that leaves at the same moment; what
-nobody waits for lingers a little for one (docs/stability.md, "With data").
+Small new items on CONTROL ride in a data frame that leaves at the same moment. Items that nobody
+waits for linger a little until there is such a frame (docs/stability.md, "With data").
 """
 
 import heapq
@@ -46,11 +46,11 @@ Sends: TypeAlias = list[tuple[Site, Frame]]
 Take: TypeAlias = Callable[[Site, int, Item], bool]
 """Hand an item up; False: no room now, keep it and try again on `resume`."""
 
-_LIGHT = 16_384  # bytes of a frame with which something rides
+_LIGHT = 16_384  # a frame of more bytes takes no rider
 
 
 class Outgoing:
-    """The near end of a lane: what is under way to the peer."""
+    """The sending end of a lane: items that are queued for the peer or under way."""
 
     __slots__ = (
         "done", "got", "items", "last", "resend_at", "restored", "sent", "timed", "timed_at",
@@ -61,16 +61,16 @@ class Outgoing:
         self.items: deque[Item] = deque()  # numbers done+1 … last
         self.done = self.got = self.sent = self.last = 0
         self.weight = 0  # bytes sent and not done
-        self.restored = 0  # items that a restart brought back, done or not
+        self.restored = 0  # how many items a restart brought back, done or not
         # Each lane has its own time: progress on one must not put off another's loss.
         self.resend_at = NEVER
-        self.wait = wait  # before it is sent again; doubles
-        self.timed = self.timed_at = 0  # an item whose way there and back is timed, sent when
-        self.took = 0  # the longest lately; fades
+        self.wait = wait  # until items are sent again; it doubles each time
+        self.timed = self.timed_at = 0  # an item whose round trip is timed, and its start
+        self.took = 0  # the longest round trip lately; it fades
 
     def heard(self, now: int, most: int) -> None:
-        """The peer has got more than before. What was sent twice is timed from the first: perhaps
-        too long, but otherwise an answer that takes longer than it did would never be timed."""
+        """The peer has got more than before. An item that was sent twice is timed from the first:
+        perhaps too long, but otherwise answers slower than `wait` would never be timed."""
         if 0 < self.timed <= self.got:
             took, faded = now - self.timed_at, self.took - self.took // 8
             if took > most:
@@ -79,17 +79,17 @@ class Outgoing:
             self.timed = 0
 
     def weigh(self) -> None:
-        """What is under way has changed otherwise than one by one."""
+        """Compute `weight` anew, from the items that are sent and not done."""
         self.weight = total_weight(islice(self.items, self.sent - self.done))
 
     def admit(self, limits: Limits) -> int:
-        """Up to which item there is room; what is new of that counts as under way."""
+        """The last item that there is room for. `weight` counts the items up to it."""
         sent, limit = self.sent, self.done + limits.link_items
         if self.last < limit:
             limit = self.last
         if limit - sent > 1 or (sent < limit and self.weight):
             return self._within_bytes(sent, limit, limits.link_bytes)
-        if sent < limit:  # alone, it may be as large as it likes
+        if sent < limit:  # an item alone may have any size
             self.weight = self.items[sent - self.done].weight()
         return limit
 
@@ -122,24 +122,24 @@ class Outgoing:
         return pieces
 
     def start_at(self, number: int) -> None:
-        """Nothing queued yet, and everything up to `number` was done before a restart."""
+        """All items up to `number` were done before a restart. Nothing is queued yet."""
         self.done = self.got = self.sent = self.last = number
 
 
 class Incoming:
-    """The near end of a lane: what came from the peer."""
+    """The receiving end of a lane: items that came from the peer."""
 
     __slots__ = ("blocked", "done", "early", "got", "repair_at", "unacknowledged")
 
     def __init__(self) -> None:
-        self.early: dict[int, Item] = {}  # above got: out of order, or no room
+        self.early: dict[int, Item] = {}  # above `got`: out of order, or without room
         self.got = self.done = 0
         self.repair_at = NEVER  # when a hole may be asked for again
         self.unacknowledged = 0  # items, or news of them, since the last acknowledgement
         self.blocked = False  # the next item is here and waits for room
 
     def hand_up(self, peer: Site, lane: int, take: Take) -> bool:
-        """What is next and no longer early; whether there was no room for it."""
+        """Hand up the items that are next in order. Returns whether there was no room for one."""
         early = self.early
         self.blocked = False
         while (item := early.pop(self.got + 1, None)) is not None:
@@ -153,8 +153,8 @@ class Incoming:
 
 
 def first_wait(out: Outgoing, timing: Timing) -> int:
-    """Until something on CONTROL is sent again for the first time. It is small, others often wait
-    for it, and nothing may follow that would show the loss: twice as long as an answer takes."""
+    """How long until an item on CONTROL is first sent again: twice as long as an answer takes. It
+    is small, others often wait for it, and perhaps no later item shows the loss."""
     if not out.took:
         return timing.resend_after
     return min(timing.resend_after, max(timing.repair_again, 2 * out.took))
@@ -166,8 +166,8 @@ class Link:
     def __init__(
         self, peer: Site, boot: int, limits: Limits, timing: Timing, *, lasting: bool = True
     ) -> None:
-        """`lasting`: UP and DOWN are numbered through restarts. Otherwise they too begin anew with
-        either side's, and what is not acknowledged by then goes first, under new numbers."""
+        """`lasting`: the numbers of UP and DOWN go on through restarts. Otherwise these lanes begin
+        anew when either site restarts; unacknowledged items go first, under new numbers."""
         self.peer = peer
         self.anew = CONTROL if lasting else UP  # the first lane that begins anew
         self.boot = boot
@@ -176,63 +176,63 @@ class Link:
         self.timing = timing
         self.outgoing = [Outgoing(timing.resend_after) for _ in LANES]
         self.incoming = [Incoming() for _ in LANES]
-        self.blocked = False  # so it is on some lane
+        self.blocked = False  # on some lane an item waits for room
         self.ack_at = NEVER
         self.armed = NEVER  # when the site's timer for this link goes off
         self.resend_at = NEVER  # the earliest of the lanes'
-        self.repair_at = NEVER  # likewise
+        self.repair_at = NEVER  # the earliest of the lanes'
         self._repairs: list[tuple[int, int, int]] = []  # (lane, first, last) to ask for
         self._again: list[Data] = []  # to be sent again
-        self.urgent = False  # there is something in these two lists, or room for queued items
+        self.urgent = False  # one of these two lists is not empty, or queued items have room
         self.congested = False  # the driver cannot take more for this peer now
-        self._rewind = False  # the connection is new: what the peer lacks is to be sent again
-        self.lost: Iterable[Item] = ()  # on the lane CONTROL, when the peer last started anew
-        self.linger_at = NEVER  # when what waits for data to ride with goes by itself
+        self._rewind = False  # the connection is new: send again what the peer lacks
+        self.lost: Iterable[Item] = ()  # items on CONTROL, when the peer last restarted
+        self.linger_at = NEVER  # when items that linger leave without data
         self._data_at = -NEVER  # when data last left
-        self._counts = False  # something queued on CONTROL in this burst must wait for the disk
-        self._unstored = 0  # bursts not durable yet whose CONTROL must not be overtaken
+        self._counts = False  # an item on CONTROL, of this burst, must wait for the disk
+        self._unstored = 0  # bursts that wait for the disk: nothing may overtake their CONTROL
 
     # --- sending ------------------------------------------------------------------------------
 
     def push(self, lane: int, item: Item) -> int:
-        """Queue an item; how many are not done on that lane."""
+        """Queue an item. Returns how many items are not done on that lane."""
         out = self.outgoing[lane]
         out.items.append(item)
         out.last += 1
         return out.last - out.done
 
     def control(self, item: Item) -> None:
-        """Queue an item on CONTROL that leaves with this burst, when that is durable."""
+        """Queue an item on CONTROL. It leaves when this burst is durable."""
         self.push(CONTROL, item)
         self.linger_at = NEVER
         self._counts = True
 
     def report(self, item: Item, now: int, until: int, *, counts: bool) -> None:
-        """Queue an item of stability that may linger; `counts`: it tells what must be durable."""
+        """Queue an item of stability that may linger. `counts`: it must wait for the disk."""
         out = self.outgoing[CONTROL]
-        rare = now - self._data_at >= until - now  # it would wait for nothing, as a rule
+        rare = now - self._data_at >= until - now  # data is rare: it is not worth waiting for
         must_leave = rare or (out.sent < out.last and self.linger_at == NEVER)
         self.linger_at = NEVER if must_leave else min(until, self.linger_at)
         self.push(CONTROL, item)
         self._counts = self._counts or counts
 
     def stored(self) -> None:
-        """A burst of which `flush` said so is durable, and what waited for that has left."""
+        """A burst for which `flush` returned True is durable, and its late frames have left."""
         self._unstored -= 1
 
     def flush(self, now: int, down: Sends, late: Sends) -> bool:
-        """Send what may be sent now: DOWN into `down`, all else, which may promise, into `late`.
-        Whether `stored` is to be called when this burst is durable."""
+        """Send what may be sent now: DOWN into `down`; all else, which may promise something, into
+        `late`. Returns whether `stored` must be called when this burst is durable."""
         before, early = len(late), len(down)
         if self.linger_at <= now:
-            self.linger_at = NEVER  # at the next opportunity
+            self.linger_at = NEVER  # it may leave by itself now
         if self.urgent:
             for frame in self._again:
                 (down if frame.lane == DOWN else late).append((self.peer, frame))
             for lane, first, last in self._repairs:
                 late.append((self.peer, Repair(self.boot, self.peer_boot, lane, first, last)))
             self._again, self._repairs, self.urgent = [], [], False
-        if not self.congested:  # else acknowledgements only, which are small: peers wait for them
+        if not self.congested:  # else acknowledgements only: small, and peers wait for them
             to_primary, to_child, other = self.outgoing
             if to_child.sent < to_child.last:
                 self._send_new(now, DOWN, to_child, down)
@@ -256,8 +256,8 @@ class Link:
     def _send_control(
         self, now: int, out: Outgoing, down: Sends, early: int, late: Sends, before: int
     ) -> None:
-        """With data that leaves now if it may, else with data that waits for the disk, else by
-        itself or, while it may linger, not yet."""
+        """Send new items of CONTROL in a data frame that leaves now, if they may; else in one that
+        waits for the disk; else by themselves or, while they may linger, not yet."""
         if out.last - out.sent == 1:  # the common case
             light = type(out.items[-1]) in LIGHT_ITEMS
         else:
@@ -274,8 +274,8 @@ class Link:
             self._send_new(now, CONTROL, out, late)
 
     def _ride(self, now: int, out: Outgoing, sends: Sends) -> bool:
-        """Send what is new and light in the last of these frames, if that is light data too: one
-        that is heavy is encoded once for all children, and would be for each."""
+        """Send the new items in the last of these frames, if that is data and light. A heavy frame
+        is encoded once for all children; with a rider it would be encoded for each."""
         frame = sends[-1][1]
         if type(frame) is not Data or frame.lane == CONTROL:
             return False
@@ -320,7 +320,7 @@ class Link:
         return [Data(self.boot, self.peer_boot, lane, number, items) for number, items in cut]
 
     def acknowledged(self, now: int, acks: Acks) -> list[tuple[int, list[Item]]]:
-        """Take the peer's acknowledgements; per lane, the items that are now done."""
+        """Take the peer's acknowledgements. Returns, per lane, the items that are done now."""
         finished: list[tuple[int, list[Item]]] = []
         progress = False
         for lane, got, done in acks:
@@ -441,7 +441,7 @@ class Link:
             self._ask(now, lane, inc)
 
     def resume(self, now: int, take: Take) -> None:
-        """There is room again: hand up what was waiting, DOWN before UP."""
+        """There is room again: hand up the waiting items, DOWN before UP."""
         self.blocked = False
         for lane in (1, 0):
             inc = self.incoming[lane]
@@ -468,15 +468,15 @@ class Link:
             self._find_resend()
 
     def connected(self, now: int) -> None:
-        """The connection is new, and what was under way on an old one may be lost: tell the peer
-        how far we have it, and go on from where it says."""
+        """The connection is new, and frames of the old one may be lost: tell the peer how much we
+        have, and go on after the last item that it has."""
         for inc in self.incoming:
             inc.unacknowledged += 1
         self.ack_at = now
         self._rewind = True
 
     def forget_early(self) -> None:
-        """What waits for others before it, or for room, was not acknowledged."""
+        """Drop the items that wait for earlier ones or for room. None was acknowledged."""
         for inc in self.incoming:
             inc.early, inc.blocked = {}, False
         self.blocked = False
@@ -525,7 +525,7 @@ class Link:
         self._find_resend()
 
     def idle(self, restless: tuple[type, ...] = ()) -> bool:
-        """Nothing is under way, but for items of these kinds."""
+        """Whether nothing is under way, apart from items of these kinds."""
         return not any(inc.early for inc in self.incoming) and all(
             type(item) in restless for out in self.outgoing for item in out.items
         )
@@ -540,7 +540,7 @@ class LinkAlarms:
         self.heap: list[tuple[int, Site]] = []
 
     def arm(self, link: Link) -> None:
-        """The link may want to be called earlier than it did before."""
+        """Call this when the link may want to be called earlier than before."""
         armed = link.armed
         if (
             link.ack_at < armed
@@ -553,7 +553,7 @@ class LinkAlarms:
             heapq.heappush(self.heap, (at, link.peer))
 
     def due(self, now: int) -> list[Link]:
-        """Those that wanted to be called by now; they are no longer armed."""
+        """The links that wanted to be called by now. They are no longer armed."""
         heap, links, found = self.heap, self._links, list[Link]()
         while heap:
             at, peer = heap[0]

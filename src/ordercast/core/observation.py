@@ -64,7 +64,7 @@ def observations(site: Observed) -> list[Observation]:
         for lane, name in ((UP, "up"), (DOWN, "down")):
             out, inc = link.outgoing[lane], link.incoming[lane]
             bound = max(queued[lane], out.restored)
-            if site.direct is not None:  # of what was told again some was stable; new ones go
+            if site.direct is not None:  # items told again may be stable: new ones come on top
                 bound = queued[lane] + out.restored
             bound += close if lane == DOWN else 0
             seen.append((f"{name} to {peer}", len(out.items), bound))
@@ -73,11 +73,11 @@ def observations(site: Observed) -> list[Observation]:
 
 
 def holders(site: Observed) -> list[Site]:
-    """Sorted: whose silence keeps this site's own messages from being stable; empty when none
-    is under way. A message that its primary has not dealt with waits for the primary (or, where
-    this site is the primary, for the child whose lane is full); one that has its place waits
-    for the members whose durable logs are the shortest. An origin that is no member hears from
-    the primary only, and names that. A direct protocol says itself whose word is missing."""
+    """The sites for which this site's own messages wait, sorted; none if no message is under way.
+    A message without a place waits for its primary. A message with a place waits for the members
+    whose durable logs are the shortest. If no member is known to be behind, it waits for the
+    primary, or for the primary's fullest children if this site is the primary. A direct protocol
+    says itself whose word is missing."""
     found: dict[Site, None] = {}
     if not site.own.unstable:
         return []
@@ -104,7 +104,7 @@ def holders(site: Observed) -> list[Site]:
 
 
 def untold(site: Observed) -> list[Site]:
-    """Sorted: who keeps what is logged here, whoever sent it, from being known as final."""
+    """The sites that keep logged messages of any origin from being known as final, sorted."""
     found: dict[Site, None] = {}
     for group in site.stability.open():
         found.update(dict.fromkeys(site.stability.behind(group)))
@@ -112,7 +112,7 @@ def untold(site: Observed) -> list[Site]:
 
 
 def _fullest(site: Observed) -> list[Site]:
-    """The children for whom most is waiting."""
+    """The children for whom most items wait."""
     waiting = {peer: len(link.outgoing[DOWN].items) for peer, link in site.links.items()}
     most = max(waiting.values(), default=0)
     return [peer for peer, count in waiting.items() if count == most] if most else []

@@ -25,7 +25,7 @@ import msgspec
 
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, DeliveredBatch, Placed
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import Frame, Offer
 from ordercast.wire.ring import Token
@@ -39,8 +39,8 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
 
 
 class Passed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="p"):
-    """A placed batch that this site ordered (`source` is the origin) or got from its parent. Where
-    there is no tree `from_parent` says that another member tells the origin what is final."""
+    """A placed batch that this site ordered (`source` is the origin) or got from its parent.
+    Without a tree, `from_parent` says that another member tells the origin what is final."""
 
     placed: Placed
     source: Site
@@ -67,8 +67,8 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="d"):
 
 class Stamped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="m"):
     """`symmetric`: a batch has the timestamp (clock, site), given here or received. `ring`: its
-    number is `clock`, given here; 0: it has none yet, and its origin, outside, has been told that
-    it is here."""
+    number is `clock`, given here; 0: it has none yet, and its origin, which is outside the domain,
+    knows that it is here."""
 
     batch: Batch
     clock: int
@@ -82,8 +82,8 @@ class Clocked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="c"):
 
 
 class Visited(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="r"):
-    """`ring`: the token is here, or (not `held`) was sent on as it is; up to `passed` all numbers
-    have passed here."""
+    """`ring`: the token is here (`held`), or was sent on as it is. All numbers up to `passed` have
+    passed here."""
 
     token: Token
     held: bool
@@ -91,63 +91,121 @@ class Visited(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="r"):
 
 
 class Headed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="h"):
-    """`tom`: a header that passed, as `Passed`, while its batch or one before it lacks its body."""
+    """`tom`: a header passed (as in `Passed`), and its batch or an earlier one has no body."""
 
     placed: Placed
     source: Site
     from_parent: bool
 
 
-class Heard(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
-    """The swap family: an item of a peer's, or (number 0) this site's own request."""
+class SwapNote(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
+    """The swap family: an item of a peer, or (number 0) this site's own request."""
 
     peer: Site
     item: Swap | Count | CountValue | Follows | Counted | Offer
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="y"):
-    """The swap family: what had gathered at this site was combined, and went on."""
+    """The swap family: the requests gathered at this site were combined and sent on."""
 
 
-Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed | Heard | Turned
-"""What an ordering object must know after a restart beside what passed. A checkpoint has what is
-still needed of it in its state, so the notes before one are never asked for again."""
+Note: TypeAlias = Promised | Decided | Stamped | Clocked | Visited | Headed | SwapNote | Turned
+"""What an ordering object must know after a restart, beside the batches that passed. The state of a
+checkpoint has all that is needed of the notes before it, so they are not replayed."""
 
-NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, Heard, Turned)
+NOTES = (Promised, Decided, Stamped, Clocked, Visited, Headed, SwapNote, Turned)
 
 Record: TypeAlias = Accepted | Passed | Note
+
+
+Stream: TypeAlias = tuple[Site, int, Group]
+"""Origin, incarnation and group: the messages of a stream are numbered by their seqs."""
+
+StreamSeqs: TypeAlias = tuple[tuple[Site, int, Group, int], ...]
+"""A seq for each stream."""
+
+
+def stream_seqs(seqs: Mapping[Stream, int]) -> StreamSeqs:
+    return tuple([(*stream, seq) for stream, seq in seqs.items()])
+
+
+def by_stream(seqs: StreamSeqs) -> dict[Stream, int]:
+    return {(origin, incarnation, group): seq for origin, incarnation, group, seq in seqs}
+
+
+class OrderingState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an ordering object needs of the records that were dropped. In a new epoch this is all:
+    what the closed epochs include. Each protocol has a class of its own below this one."""
+
+    inherited: StreamSeqs
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def plain(state: msgspec.Struct) -> dict[str, Any]:
+    """The state by the names of its fields, as a store keeps it."""
+    fields: dict[str, Any] = msgspec.to_builtins(state, builtin_types=(bytes,))
+    return fields
+
+
+def typed(fields: dict[str, Any], kinds: Sequence[type[S]]) -> S:
+    """The state again: of these classes, the one that has these fields."""
+    for kind in kinds:
+        if fields.keys() == {*kind.__struct_fields__}:
+            return msgspec.convert(fields, kind)
+    raise ValueError(f"no state of an ordering object: {', '.join(sorted(fields))}")
+
+
+class FoldedPast(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of the batches that a site has forgotten in an epoch, and the state of the ordering
+    object. In the store it is a map with these names, in this order."""
+
+    ordering: dict[str, Any]  # a `plain` `OrderingState`
+    position: int  # of the last message before those that are still held
+    logged: dict[Group, int]  # the number of a group's last message in the log
+    implicit: dict[Group, tuple[Site, ...]]  # the members of implicit groups among these
+    sent_down: dict[Site, int]  # the number of the last item to each child
+    sent_up: dict[Site, int]  # how many submissions went to each primary
+    from_parent: int
+    from_origin: dict[Site, int]  # how many submissions of each were placed here
+    own_seqs: dict[Group, int]  # the last own seq that was forgotten
+    own_stable: dict[Group, int] | msgspec.UnsetType = msgspec.UNSET  # the last own final seq
+    log_seqs: StreamSeqs  # per origin, the last seq in the log
+    past: Vector  # the causal past of this site's next message
+    final_seqs: dict[Site, dict[Group, int]]  # by origin, of batches that were placed here
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
     """The site's durable state folded up to some point, and the records still needed after it."""
 
-    state: dict[str, object]
+    state: FoldedPast
     records: tuple[Record, ...]
 
 
 def opening(
     position: int, lasts: Included, own: Mapping[Group, int], unplaced: Iterable[Batch]
 ) -> Checkpoint:
-    """What a site starts an epoch with: positions go on; the rest begins anew."""
-    state: dict[str, Any] = {
-        "ordering": {"inherited": lasts},
-        "position": position,
-        "logged": {},
-        "implicit": {},
-        "sent_down": {},
-        "sent_up": {},
-        "from_parent": 0,
-        "from_origin": {},
-        "own_seqs": dict(own),
-        "log_seqs": (),
-        "past": (),
-        "final_seqs": {},
-    }
+    """The checkpoint that begins an epoch: positions and seqs go on, all else begins anew."""
+    state = FoldedPast(
+        ordering=plain(OrderingState(inherited=lasts)),
+        position=position,
+        logged={},
+        implicit={},
+        sent_down={},
+        sent_up={},
+        from_parent=0,
+        from_origin={},
+        own_seqs=dict(own),
+        log_seqs=(),
+        past=(),
+        final_seqs={},
+    )
     return Checkpoint(state, tuple(Accepted(batch) for batch in unplaced))
 
 
 FIRST_OPENING = opening(0, (), {}, ())
-"""Of a cluster's first epochs: nothing has happened."""
+"""The checkpoint that begins a cluster's first epochs: nothing has happened."""
 
 
 class StageReached(msgspec.Struct, frozen=True, gc=False):
@@ -167,8 +225,8 @@ CountedT = TypeVar("CountedT")
 
 
 class Outbox(msgspec.Struct, Generic[RecordT, FrameT, ShownT, WholeT, CountedT]):
-    """One per burst, so made cheaply: a struct, not a dataclass. An engine's is filled with what
-    concerns its epoch; a member passes it on with more in it."""
+    """One is made per burst: a struct is cheaper than a dataclass. An engine fills in what concerns
+    its epoch; its member passes it on with more in it."""
 
     persist: Sequence[RecordT]
     send: Sequence[tuple[Site, FrameT]]
@@ -177,10 +235,10 @@ class Outbox(msgspec.Struct, Generic[RecordT, FrameT, ShownT, WholeT, CountedT])
     receipts: Sequence[StageReached]
     forget: WholeT | None
     epochs_alarm: int = NEVER  # when an epoch wants to be called
-    counted: Sequence[CountedT] = ()  # peers to whom this burst has more to tell of its records
-    mistakes: Sequence[tuple[Site, str]] = ()  # peers that said what they may not, and what
-    voters_alarm: int = NEVER  # when the rest wants to be called: changes, and the voters' log
-    outcomes: Sequence[tuple[str, str]] = ()  # of changes asked for here: "" or why not
+    counted: Sequence[CountedT] = ()  # peers whose links wait for `stored`
+    mistakes: Sequence[tuple[Site, str]] = ()  # peers' mistakes, one line each
+    voters_alarm: int = NEVER  # when changes and the voters' log want to be called
+    outcomes: Sequence[tuple[str, str]] = ()  # changes asked for here, and "" or why not
 
     @property
     def alarm(self) -> int | None:

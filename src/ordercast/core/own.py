@@ -1,12 +1,13 @@
 """A site's own messages, from the application's call to the receipt `stable`.
 
-Accepted batches are numbered per group and kept until they are stable (errata GS-12); as many
-as the window allows, which bounds what every other site must keep on behalf of this one. With
-causal order they carry the causal past of their origin, and leave for another primary only when
-all earlier ones are stable: a different site would otherwise place them without knowing of those;
-nothing overtakes a batch that waits. Direct protocols have clocks instead: it is enough
-that the earlier ones have their places. Where sites may be excluded, a batch leaves for another
-group only when all earlier ones are stable: of a flush one group's may be left out, another's not.
+Accepted batches have seqs per group and are kept until they are stable (errata GS-12). The window
+bounds them, and so what every other site must keep on behalf of this one.
+
+With causal order a batch carries the causal past of its origin. It leaves for another primary only
+when all earlier batches are stable: another site would place it without knowing of those. Nothing
+overtakes a batch that waits. Direct protocols have clocks: it is enough that the earlier batches
+have their places. Where sites may be excluded, a batch leaves for another group only when all
+earlier ones are stable: a flush may keep it and leave out an earlier one of another group.
 """
 
 from collections import deque
@@ -38,7 +39,7 @@ class OwnMessages:
         causal: bool,
         direct: DirectOrdering | None = None,
     ) -> None:
-        """`way`: as the ordering object has it (`Ordering.way`); that itself, if it is direct."""
+        """`way`: `Ordering.way` of the ordering object. `direct`: that object, if it is direct."""
         self.structure = structure
         self.limits = limits
         self.stability = stability
@@ -55,9 +56,9 @@ class OwnMessages:
         # Messages and bytes that may exceed the window: one batch let in alone, or what a restart
         # brought back (it does not know yet which of that is stable).
         self.allowance = (0, 0)
-        self.kept: deque[Batch] = deque()  # accepted, the oldest of them not stable
-        self._ordered: dict[Group, deque[Batch]] = {}  # placed, not stable
-        self._placed_seq: dict[Group, int] = {}  # of the last batch that has its receipt
+        self.kept: deque[Batch] = deque()  # accepted batches; the oldest is not stable
+        self._ordered: dict[Group, deque[Batch]] = {}  # placed and not stable
+        self._placed_seq: dict[Group, int] = {}  # the seq of the last batch that has a place
         self._stable_seq: dict[Group, int] = {}
         # Causal order only.
         self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}
@@ -65,16 +66,16 @@ class OwnMessages:
         self._outbound: deque[Batch] = deque()
         self._released = 0  # batches released and not stable (direct: without a place)
         self._last_way = ""
-        self.left = 0  # batches, in causal order; it only grows
+        self.left = 0  # how many batches have left, in causal order
 
     def one_group_at_a_time(self) -> None:
-        """Sites may be excluded (docs/epochs.md, causal order); before anything is sent."""
+        """Sites may be excluded (docs/epochs.md, causal order). Call it before anything is sent."""
         self._by_group, self._until_placed = True, False
 
     # --- sending ------------------------------------------------------------------------------
 
     def accept(self, batch: Batch) -> None:
-        """A new batch, whose record is being persisted."""
+        """Take a new batch. Its record is being persisted."""
         self._keep(batch)
         self.receipts.append(StageReached("accepted", batch.group, batch.seq, batch.count))
         self._leave(batch)
@@ -119,8 +120,8 @@ class OwnMessages:
         self._settle(batch.group)
 
     def check_stable(self, peer: Site, group: Group, seq: int) -> None:
-        """PeerMistake unless the peer tells origins what is final of the group. Of a list, only as
-        long as a message to it is kept: who tells is known by its members."""
+        """Raise PeerMistake unless it is this peer that tells what is final of the group. For an
+        implicit group this is known only while a message to it is kept, with its members."""
         if seq <= self._stable_seq.get(group, 0):
             return
         if group in self.structure.groups:
@@ -154,7 +155,7 @@ class OwnMessages:
     def included(self, group: Group, upto: int) -> None:
         """The closed epochs include everything sent from here to the group up to `upto`."""
         waiting = self._ordered.setdefault(group, deque())
-        known = self._placed_seq.get(group, 0)  # not the stable one: a restart hears of that first
+        known = self._placed_seq.get(group, 0)  # not the stable seq: a restart hears of that first
         for batch in self.kept:
             if batch.group == group and known < batch.seq <= upto:
                 self.receipts.append(StageReached("ordered", group, batch.seq, batch.count))
@@ -186,7 +187,7 @@ class OwnMessages:
     # --- causal past --------------------------------------------------------------------------
 
     def past(self) -> Vector:
-        """Of a message sent now: what was delivered here and is not known to be stable."""
+        """The past of a message sent now: what was delivered here and may not be stable."""
         if not self.carries_past:
             return ()
         for group in [
@@ -211,8 +212,8 @@ class OwnMessages:
     def restore(
         self, last_seq: dict[Group, int], final_here: dict[Group, int], past: Iterable[Seen]
     ) -> None:
-        """Everything forgotten was stable, and what this site had placed and seen become final.
-        (Such a batch may still be kept, behind one of another group that is not stable.)"""
+        """Own batches up to `last_seq` were forgotten, so they were stable. Batches up to
+        `final_here` are final, but may still be kept behind an unstable one of another group."""
         self.last_seq = dict(last_seq)
         self._past = {group: (number, tuple(members)) for group, number, members in past}
         self._stable_seq = {**last_seq, **final_here}
@@ -224,9 +225,9 @@ class OwnMessages:
         self._leave(batch)
 
     def resume(self, placed_here: set[tuple[Group, int]]) -> None:
-        """All records are replayed: send again what this site has not itself placed already."""
+        """All records are replayed: send again the batches that this site has not placed itself."""
         self.allowance = (self.unstable, self.unstable_bytes)
-        for batch in list(self.kept):  # placing one may fold the past, and final ones with it
+        for batch in list(self.kept):  # a copy: placing a batch may drop final ones
             final = batch.seq + batch.count - 1 <= self._stable_seq.get(batch.group, 0)
             if final or (batch.group, batch.seq) in placed_here:
                 self._released += 1
@@ -234,7 +235,7 @@ class OwnMessages:
                 self.placed(batch)
             elif self.direct is not None and self.direct.known(batch):
                 self._released += 1
-                self._last_way = self._way(batch)  # those before it had their places when it left
+                self._last_way = self._way(batch)  # earlier ones had places when it left
                 self.submit(batch)
             else:
                 self._leave(batch)
@@ -243,6 +244,6 @@ class OwnMessages:
         return not self.unstable
 
     def all_placed(self) -> bool:
-        """Whether each has a place, stable or not."""
+        """Whether each kept batch has a place, stable or not."""
         known, stable = self._placed_seq, self._stable_seq
         return all(b.seq <= max(known.get(b.group, 0), stable.get(b.group, 0)) for b in self.kept)

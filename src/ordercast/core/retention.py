@@ -1,20 +1,29 @@
-"""What a site still needs of the past, and the checkpoint that replaces what it does not.
+"""The batches of the past that a site still needs, and the checkpoint that replaces the others.
 
-A batch that passed is held until every child has it durably, until it is settled here if it is for
-this site, and, where it was placed here, until it is final (so that its origin has been told). Then
-it is folded into counters; a checkpoint is those counters and the records still held, and is made
-once it pays: when as much can be forgotten as is kept, so the work per batch is bounded. The log
-is the truth and link cursors are indexes into it: those below are counts of forgotten batches.
+A batch that passed is held until every child has it durably; if it is for this site, until it is
+settled here; if it was placed here, until it is final (so that its origin has been told). Then it
+is folded into counters. A checkpoint is those counters and the records that are still held. It is
+made when at least as much can be forgotten as is kept, so the work per batch is bounded. The log is
+the truth, and the numbers of links are indexes into it: the counters count forgotten batches.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ordercast.core.gate import Gate
 from ordercast.core.link import Outgoing
 from ordercast.core.order.interface import Ordering
-from ordercast.core.outbox import Accepted, Checkpoint, Passed, Record
+from ordercast.core.outbox import (
+    Accepted,
+    Checkpoint,
+    FoldedPast,
+    Passed,
+    Record,
+    by_stream,
+    plain,
+    stream_seqs,
+)
 from ordercast.core.own import OwnMessages
 from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
@@ -25,7 +34,7 @@ Owed: TypeAlias = tuple[Outgoing, int, Site]
 
 
 class Held:
-    """A batch that passed; `position`: its last here, if it is for this site."""
+    """A batch that passed. `position`: of its last message here, if it is for this site."""
 
     __slots__ = ("entry", "owed", "pending", "position")
 
@@ -33,7 +42,7 @@ class Held:
         self.entry = entry
         self.owed = owed
         self.position = position
-        self.pending = False  # its header has passed, but it is not complete (`core.heads`)
+        self.pending = False  # its header has passed, and its body is missing (`core.heads`)
 
 
 class PassedBatches:
@@ -48,13 +57,13 @@ class PassedBatches:
         self.batches: deque[Held] = deque()
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
-        self._forgotten = 0  # records since the last checkpoint
-        self._notes = 0  # and notes
+        self._forgotten = 0  # records forgotten since the last checkpoint
+        self._notes = 0  # notes written since the last checkpoint
         self.restored = 0  # batches that a restart brought back, final or not
         self._look_at = own.limits.checkpoint_batches
-        self.due = False  # so many batches have gathered that a look is worth it
-        self.remember: Callable[[Placed], None] | None = None  # what is forgotten of the log
-        # Counts of what was forgotten.
+        self.due = False  # enough has gathered to see whether a checkpoint pays
+        self.remember: Callable[[Placed], None] | None = None  # called with forgotten batches
+        # Counts of the forgotten batches.
         self.position = 0
         self.logged: dict[Group, int] = {}
         self.implicit: dict[Group, tuple[Site, ...]] = {}
@@ -66,7 +75,7 @@ class PassedBatches:
         self.log_seqs: dict[tuple[Site, int, Group], int] = {}  # last seq in the log
 
     def hold(self, entry: Passed, owed: Sequence[Owed], position: int) -> Held:
-        """`owed`: under which number each child gets it; `position`: its last here, if ours."""
+        """Hold a batch that passes. `owed` and `position` are as in `Held`."""
         held = Held(entry, owed, position)
         self.batches.append(held)
         if len(self.batches) >= self._look_at:
@@ -83,13 +92,13 @@ class PassedBatches:
             self.due = True
 
     def noted(self) -> None:
-        """A note was written, which the next checkpoint stands for."""
+        """A note was written. The next checkpoint replaces it."""
         self._notes += 1
         if self._notes >= self._look_at:
             self.due = True
 
     def finals(self, group: Group) -> list[tuple[Site, int]]:
-        """(origin, seq) up to which the group's messages have become final."""
+        """Per origin, the seq up to which messages of the group have become final just now."""
         waiting = self._not_final.get(group)
         if not waiting:
             return []
@@ -110,7 +119,7 @@ class PassedBatches:
     # --- forgetting -----------------------------------------------------------------------------
 
     def checkpoint(self) -> Checkpoint | None:
-        """Much has gathered: fold what is no longer needed; a checkpoint if that was much."""
+        """Fold the batches that are no longer needed. Returns a checkpoint if it pays."""
         self.due = False
         self._fold_all()
         kept = len(self.batches) + len(self.own.kept)
@@ -173,39 +182,39 @@ class PassedBatches:
 
     # --- the state that a checkpoint carries ------------------------------------------------------
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "ordering": self.ordering.journal(),
-            "position": self.position,
-            "logged": dict(self.logged),
-            "implicit": dict(self.implicit),
-            "sent_down": dict(self.sent_down),
-            "sent_up": dict(self.sent_up),
-            "from_parent": self.from_parent,
-            "from_origin": dict(self.from_origin),
-            "own_seqs": dict(self.own_seqs),
-            "own_stable": self.own.stable_seqs(),
-            "log_seqs": [(*stream, seq) for stream, seq in self.log_seqs.items()],
-            # Of a forgotten batch's own past not all need be stable: its groups may be others.
-            "past": self.own.past(),
-            "final_seqs": {origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
-        }
+    def _state(self) -> FoldedPast:
+        return FoldedPast(
+            ordering=plain(self.ordering.journal()),
+            position=self.position,
+            logged=dict(self.logged),
+            implicit=dict(self.implicit),
+            sent_down=dict(self.sent_down),
+            sent_up=dict(self.sent_up),
+            from_parent=self.from_parent,
+            from_origin=dict(self.from_origin),
+            own_seqs=dict(self.own_seqs),
+            own_stable=self.own.stable_seqs(),
+            log_seqs=stream_seqs(self.log_seqs),
+            # The past of a forgotten batch may have messages of other groups that are not stable.
+            past=self.own.past(),
+            final_seqs={origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        self.position = state["position"]
-        self.logged = dict(state["logged"])
-        self.implicit = {group: tuple(sites) for group, sites in state["implicit"].items()}
-        self.sent_down = dict(state["sent_down"])
-        self.sent_up = dict(state["sent_up"])
-        self.from_parent = state["from_parent"]
-        self.from_origin = dict(state["from_origin"])
-        self.own_seqs = dict(state["own_seqs"])
-        self.log_seqs = {(o, i, g): seq for o, i, g, seq in state["log_seqs"]}
-        self._final_seqs = {origin: dict(seqs) for origin, seqs in state["final_seqs"].items()}
+    def load(self, state: FoldedPast) -> None:
+        self.position = state.position
+        self.logged = dict(state.logged)
+        self.implicit = dict(state.implicit)
+        self.sent_down = dict(state.sent_down)
+        self.sent_up = dict(state.sent_up)
+        self.from_parent = state.from_parent
+        self.from_origin = dict(state.from_origin)
+        self.own_seqs = dict(state.own_seqs)
+        self.log_seqs = by_stream(state.log_seqs)
+        self._final_seqs = {origin: dict(seqs) for origin, seqs in state.final_seqs.items()}
 
     def held(self) -> int:
-        """Batches still needed, after forgetting those that are not."""
+        """How many batches are needed, after forgetting the others."""
         self._fold_all()
-        if self._forgotten >= self._look_at:  # so many may never be here at once
+        if self._forgotten >= self._look_at:  # `batches` itself may never become so long
             self.due = True
         return len(self.batches)

@@ -1,8 +1,8 @@
 """The states of a site within one epoch, as two tables: state × event → next state.
 
-`EPOCH` says what the epoch still is here. `RECORDS` says what the object does with its records: at
-first those of its store happen once more. Each state says which duties it allows. An event that a
-table does not name cannot happen in that state. docs/epochs.md shows both, drawn from here.
+`EPOCH` says how far the epoch is. `RECORDS` says what the engine does with records: at first it
+replays those of its store. Each state says what it allows. An event that a table does not name
+cannot happen in that state. docs/epochs.md shows both, drawn from here.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from enum import Enum
 
 
 class EpochState(Enum):
-    """`works`: frames and alarms are taken. `places`: batches are placed, logged and taken, and own
-    ones leave; where not, own ones are accepted and kept for the next epoch. `closed`: everything
-    up to the Close is logged."""
+    """`works`: frames and alarms are taken. `places`: batches are taken, placed and logged, and own
+    batches leave; otherwise own batches are accepted and kept for the next epoch. `closed`:
+    everything up to the Close is logged."""
 
     OPEN = ("messages are placed and delivered", True, True, False)
     SEALED = ("the header of the Close has passed: nothing more is placed", True, False, False)
@@ -42,8 +42,7 @@ EPOCH: Mapping[EpochState, Mapping[str, EpochState]] = {
 
 
 class RecordsState(Enum):
-    """`persists`: what happens now is written. `again`: own messages are sent that may have been
-    sent before."""
+    """`persists`: records are written. `again`: own messages leave that may have left before."""
 
     REPLAYING = ("records of the store happen once more", False, False)
     RESUMING = ("own messages without a place are sent again", True, True)

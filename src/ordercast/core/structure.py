@@ -58,7 +58,7 @@ class Structure:
         return self.forest.parent[site]
 
     def root(self, site: Site) -> Site:
-        """Of the site's tree."""
+        """The root of the tree that the site is in."""
         while (above := self.forest.parent[site]) is not None:
             site = above
         return site
@@ -84,7 +84,7 @@ class Structure:
             ) from None
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
-        """The members of an implicit group, sorted, each once; refused if that makes none."""
+        """The members of an implicit group, sorted, each once. Raises Error if they make none."""
         members = tuple(sorted(dict.fromkeys(sites)))
         if not members:
             raise ConfigError("sites: none is listed")
@@ -107,8 +107,8 @@ class Structure:
         return found
 
     def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
-        """Of a named group, or of listed members: the lowest site above them all (on a star, the
-        centre: there one site orders everything; where there are metagroups, a manager)."""
+        """The primary of a named group, or of listed members: the lowest site with all of them at
+        or below it. On a star it is the centre, and with metagroups a manager."""
         if not members:
             self.members(group)
             return self.forest.primary[group]
@@ -126,7 +126,7 @@ class Structure:
         return self.manager(top) if self.forest.builder in (METAGROUPS, BALANCED) else top
 
     def manager(self, site: Site) -> Site:
-        """Of the metagroup: the parent, if that is in the same groups, and otherwise the site."""
+        """The manager of the site's metagroup: its parent if in the same groups, else itself."""
         above = self.forest.parent[site]
         same = above is not None and self.groups_of[above] == self.groups_of[site]
         return above if above is not None and same else site
@@ -159,18 +159,17 @@ class Structure:
 
 @dataclass(frozen=True)
 class Tellers(Structure):
-    """As a direct protocol sees the same groups. There are no primaries, but somebody must gather
-    reports of stability and tell origins outside the group: one of its members, which sees its
-    messages. That one is called its primary here. The forest is kept for what it says of domains.
-    """
+    """The structure as a direct protocol uses it. It has no primaries, but one member of each group
+    gathers reports of stability and tells origins outside the group: its teller, which is called
+    its primary here. The forest is kept because it says which sites are in one domain."""
 
     def _lowest_above(self, members: tuple[Site, ...]) -> Site:
-        super()._lowest_above(members)  # refuses what no one domain has
+        super()._lowest_above(members)  # raises if they are in several domains
         return members[0]
 
     @cached_property
     def root_of(self) -> Mapping[Site, Site]:
-        """Of each site, the root of its tree."""
+        """The root of each site's tree."""
         found: dict[Site, Site] = {}
         parent = self.forest.parent
         for site in parent:
@@ -188,7 +187,7 @@ class Tellers(Structure):
 
     @cached_property
     def domains(self) -> Mapping[Site, tuple[Site, ...]]:
-        """By root: all sites of the tree, which are those that may send within the domain."""
+        """By root: all sites of the tree. They may send within the domain."""
         trees: dict[Site, list[Site]] = {}
         for site in sorted(self.forest.parent):
             trees.setdefault(self.root_of[site], []).append(site)
@@ -196,7 +195,7 @@ class Tellers(Structure):
 
 
 def with_tellers(structure: Structure) -> Tellers:
-    """The forest's primary if it is a member, otherwise the first member."""
+    """With a teller for each group: its primary if that is a member, else the first member."""
     if isinstance(structure, Tellers):
         return structure
     forest = structure.forest

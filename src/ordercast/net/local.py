@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from ordercast.model.errors import ConfigError, Error
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.peers import LinkStatus
@@ -38,19 +37,19 @@ class LocalCluster:
     def __init__(self, cluster: Cluster, directory: Path | None) -> None:
         self.cluster = cluster
         self.directory = directory
-        self.nodes: dict[SiteName, Node] = {}
-        self._wires: dict[SiteName, _Wire] = {}
-        self._added: dict[SiteName, None] = {}
-        self._sides: dict[SiteName, int] = {}  # of a cluster that is split
+        self.nodes: dict[Site, Node] = {}
+        self._wires: dict[Site, _Wire] = {}
+        self._added: dict[Site, None] = {}
+        self._sides: dict[Site, int] = {}  # of a cluster that is split
 
-    def __getitem__(self, site: SiteName) -> Node:
+    def __getitem__(self, site: Site) -> Node:
         node = self.nodes.get(site)
         if node is None:
             self._require(site)
             raise ConfigError(f"site {site!r} is not running")
         return node
 
-    def _require(self, site: SiteName) -> None:
+    def _require(self, site: Site) -> None:
         if site not in self._added:
             self.cluster.site(site)
 
@@ -90,7 +89,7 @@ class LocalCluster:
             await site_of(node).abandon()
         self.nodes.clear()
 
-    async def start(self, site: SiteName) -> Node:
+    async def start(self, site: Site) -> Node:
         """Start a site, at first or on the store that it left. Raises ConfigError for a site that
         there is not, or that runs already; StoreCorrupt."""
         self._require(site)
@@ -109,7 +108,7 @@ class LocalCluster:
         node = self.nodes[site] = Node(running)
         return node
 
-    async def add(self, site: SiteName) -> Node:
+    async def add(self, site: Site) -> Node:
         """Admit a site that was not there, and start it; it may then join groups. Raises
         ConfigError (it is there already, or no site runs), NotInMajority."""
         if site in self.nodes:
@@ -117,7 +116,7 @@ class LocalCluster:
         await self._any().add_site(site, "")
         return await self.newcomer(site)
 
-    async def newcomer(self, site: SiteName) -> Node:
+    async def newcomer(self, site: Site) -> Node:
         """Start a site that the others have admitted; returns when it knows the cluster. Raises
         ConfigError if it runs already."""
         self._added[site] = None
@@ -128,7 +127,7 @@ class LocalCluster:
             await admitted.wait()
         return node
 
-    async def retire(self, site: SiteName) -> None:
+    async def retire(self, site: Site) -> None:
         """The site leaves its groups and the cluster, and is closed. Raises ConfigError (it does
         not run, or cannot be retired), NotInMajority, or Error (what it did not flush)."""
         node = self[site]
@@ -143,14 +142,14 @@ class LocalCluster:
             return node
         raise ConfigError("no site is running")
 
-    async def kill(self, site: SiteName) -> None:
+    async def kill(self, site: Site) -> None:
         """Stop a site without flushing; what its store has stays. Raises ConfigError if it does not
         run."""
         node = self[site]
         del self.nodes[site]
         await site_of(node).abandon()
 
-    def split(self, *sides: Sequence[SiteName]) -> None:
+    def split(self, *sides: Sequence[Site]) -> None:
         """From now on nothing passes between two of these sides; sites in none are as before.
         Raises ConfigError for a site that there is not."""
         self._sides.clear()
@@ -167,7 +166,7 @@ class LocalCluster:
                 if peer != site:
                     wire.joined(peer)
 
-    async def restart(self, site: SiteName) -> Node:
+    async def restart(self, site: Site) -> Node:
         """Kill a site if it runs, and start it on its store. Raises ConfigError if it has none
         (durability `memory`), or if there is no such site."""
         if self.cluster.durability == "memory":
@@ -188,7 +187,7 @@ class _Wire:
     """A transport without sockets: two sites are connected while both run."""
 
     def __init__(
-        self, host: TransportSite, wires: "dict[SiteName, _Wire]", sides: Mapping[SiteName, int]
+        self, host: TransportSite, wires: "dict[Site, _Wire]", sides: Mapping[Site, int]
     ) -> None:
         self._host = host
         self._wires = wires
@@ -196,7 +195,7 @@ class _Wire:
         self._loop = asyncio.get_running_loop()
         self._open = False
         self._since = time.monotonic()
-        self._sent: dict[SiteName, int] = {}
+        self._sent: dict[Site, int] = {}
 
     async def start(self) -> None:
         self._open = True
@@ -205,34 +204,34 @@ class _Wire:
                 self.joined(peer)
                 wire.joined(self._host.site)
 
-    def joined(self, peer: SiteName) -> None:
+    def joined(self, peer: Site) -> None:
         if self._open and self._reaches(peer):
             self._loop.call_soon(self._host.connected, peer)
 
-    def _reaches(self, peer: SiteName) -> bool:
+    def _reaches(self, peer: Site) -> bool:
         wire, sides = self._wires.get(peer), self._sides
         if wire is None or not wire._open:
             return False
         here, there = sides.get(self._host.site), sides.get(peer)
         return here is None or there is None or here == there
 
-    def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
+    def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         if self._open:
             self._sent[peer] = self._sent.get(peer, 0) + len(frames)
             self._loop.call_soon(self._hand_over, peer, frames)
 
-    def _hand_over(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
+    def _hand_over(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         if self._reaches(peer):
             self._wires[peer]._host.frames(self._host.site, frames)
 
-    def refuse(self, peer: SiteName, why: str) -> None:
+    def refuse(self, peer: Site, why: str) -> None:
         """Only log it: all sites of this process run the same code."""
         _log.error("%s: %s: %s", self._host.site, peer, why)
 
-    def meet(self, site: SiteName, address: tuple[str, int] | None = None) -> None:
+    def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
         """Nothing to do: all sites of this process find each other."""
 
-    def part(self, site: SiteName) -> None:
+    def part(self, site: Site) -> None:
         """Nothing to do: the site is closed by then."""
 
     def retell(self, terms: Mapping[str, str]) -> None:
@@ -246,7 +245,7 @@ class _Wire:
 
 
 def local_cluster(
-    groups: Mapping[Group, Sequence[SiteName]],
+    groups: Mapping[Group, Sequence[Site]],
     *,
     dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
     **options: Any,

@@ -19,10 +19,10 @@ _HELD_BACK = 20 * MILLISECOND
 
 
 class _Piece(NamedTuple):
-    limit: int  # of 2^32
+    limit: int  # a frame is hit if a number drawn below 2^32 is less than this
     start: int
     stop: int
-    sites: frozenset[Site]  # empty: every link; otherwise those from or to them
+    sites: frozenset[Site]  # the links from or to these sites; empty: all links
 
 
 class Conditions:
@@ -46,7 +46,7 @@ class Conditions:
             for kind in PROBABILITIES
         }
         self._cuts: dict[tuple[Site, Site], int] = {}  # how many partitions cut the link
-        self._clogged: dict[tuple[Site, Site], int] = {}  # until when
+        self._clogged: dict[tuple[Site, Site], int] = {}  # until when the link is clogged
         self.slow: dict[Site, int] = {}
 
     def count(self, kind: str) -> None:
@@ -90,7 +90,7 @@ class Conditions:
         return (self._bits["slow"](32) * most) >> 32 if most else 0
 
     def inject(self, injection: Injection) -> None:
-        """Begin or end what concerns links and speed."""
+        """Begin or end a fault of links or of speed."""
         kind, sites, others = injection.kind, injection.sites, injection.others
         if kind in ("partition", "oneway"):
             self._cut(sites, others, 1, both=kind == "partition")
@@ -115,7 +115,7 @@ class Conditions:
                     self._cuts[link] = self._cuts.get(link, 0) + change
 
     def calm(self) -> None:
-        """Nothing more goes wrong; frames that are under way late still come."""
+        """End all faults. Frames that were delayed before still come late."""
         for pieces in self._pieces.values():
             pieces.clear()
         self._cuts.clear()

@@ -1,7 +1,7 @@
 """Everything that decides a run but the seed, as plain data.
 
-A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn whole from a seed
-(`schedules`), or written in Python; `check_config` says in one line what cannot work.
+A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn whole from a seed,
+or written in Python; `check_config` says in one line what cannot work.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ SLOW_MEMBERS = ("wait", "exclude")
 
 @dataclass(frozen=True, slots=True)
 class SimConfig:
-    """Times are nanoseconds. `builder` empty: greedy, or the only one the protocol runs on."""
+    """Times are nanoseconds. `builder` empty: greedy, or the first that the protocol runs on."""
 
     table: GroupTable
     protocol: str = "propagation"
@@ -41,7 +41,7 @@ class SimConfig:
     implicit: float = 0.0  # share of submissions to listed sites instead of a group
     replies: float = 0.0  # share of the messages that answer a delivery, at once
     network: NetworkSpec = field(default_factory=LanSpec)
-    wake: int = 0  # a site takes all that came in so long after the first frame, in one burst
+    wake: int = 0  # a site takes the frames that come within this time in one burst
     faults: Faults = ()
     deliver: str = "safe"
     on_failure: str = "exclude"

@@ -1,8 +1,8 @@
 """One site's store: what it holds, and what a crash leaves of it.
 
-`sync`: records are durable when the sync that covers them has ended; of what was written after the
-last completed sync a crash keeps some first part (a torn tail), never a later record without the
-earlier ones. `os`: what is written survives the crash of a process. `memory`: nothing does.
+`sync`: records are durable when the sync that covers them has ended. Of the records after the last
+complete sync a crash keeps the first few, or none (a torn tail): never a record without all those
+before it. `os`: written records survive the crash of a process. `memory`: nothing survives.
 
 Records are numbered by the outbox that asked for them. A checkpoint of outbox n is written after
 n's other duties, maybe after records of later outboxes: it replaces the records up to n.
@@ -32,18 +32,18 @@ class _Written(NamedTuple):
 
 
 class Disk:
-    """`write` and `checkpoint` as the site asks; `sync` is begun and ended by the world."""
+    """The site asks for `write` and `checkpoint`; the world begins and ends a sync."""
 
     def __init__(self, durability: str, stream: Chance, longest_sync: int = MILLISECOND) -> None:
         self.syncs = durability == "sync"
         self.keeps = durability != "memory"
         self._stream = stream
-        self._sync = (longest_sync // 10, longest_sync)  # how long one takes
+        self._sync = (longest_sync // 10, longest_sync)  # the least and the most that a sync takes
         self._unsynced: deque[_Written] = deque()
-        self._covered = 0  # of the unsynced, how many the sync under way will make durable
+        self._covered = 0  # how many of `_unsynced` the sync under way will make durable
         self._checkpoint: Anew | None = None
         self._records: deque[tuple[int, MemberRecord]] = deque()
-        self._voters: deque[tuple[int, MemberRecord]] = deque()  # in a file of their own
+        self._voters: deque[tuple[int, MemberRecord]] = deque()  # written at once
 
     def write(self, outbox: int, records: Sequence[MemberRecord]) -> None:
         if self.syncs:
@@ -52,8 +52,8 @@ class Disk:
             self._records.extend((outbox, record) for record in records)
 
     def write_at_once(self, outbox: int, records: Sequence[MemberRecord]) -> None:
-        """Voters' records of a run in which no epoch depends on them: they delay nothing, and no
-        chance is drawn for them."""
+        """Write the voters' records of a steady run. No epoch depends on them: they delay nothing,
+        and no chance is drawn for them."""
         if self.keeps:
             self._voters.extend((outbox, record) for record in records)
 
@@ -64,7 +64,7 @@ class Disk:
             self._replace(outbox, checkpoint)
 
     def begin_sync(self, slow: int) -> int:
-        """Begin to make durable all that is written; how long it will take."""
+        """Begin a sync of all that is written. Returns how long it takes."""
         self._covered = len(self._unsynced)
         return self._stream.between(*self._sync) + slow
 
@@ -73,7 +73,7 @@ class Disk:
         self._covered = 0
 
     def crash(self) -> None:
-        """Some first part of the unsynced tail survives, the rest is gone."""
+        """The first few unsynced records survive, or none. The others are gone."""
         if not self.keeps:
             self._checkpoint = None
             self._records.clear()
@@ -82,13 +82,13 @@ class Disk:
         self._covered = 0
 
     def wipe(self) -> None:
-        """Another disk, with nothing on it."""
+        """Replace the disk by an empty one."""
         self._checkpoint = None
         self._records.clear()
         self._voters.clear()
 
     def restore(self) -> tuple[Anew | None, list[MemberRecord]]:
-        """What a restarted site reads, from bytes as a real store would hold it."""
+        """The checkpoint and the records that a restarted site reads, decoded from bytes."""
         kept = self._checkpoint
         records = [record for _, record in (*self._voters, *self._records)]
         checkpoint = None if kept is None else _decode_anew(_encode(kept))

@@ -2,7 +2,7 @@
 
 Datagrams, and packets along trees, meet every fault that frames meet, at each receiver by itself.
 Keys and answers travel as connections carry them: in order, and never lost while both sites are up.
-That a site has crashed is noticed when it starts anew; until then it is only silent.
+The others notice a crash when the site starts again; until then it is only silent.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ LIMITS, TIMES = StreamLimits(), StreamTimes()
 _KEY = bytes(KEY_BYTES)
 
 
-class Network(Protocol):
+class Medium(Protocol):
     """The world below the ways: it carries what they send, with its delays and faults."""
 
     frames: int
@@ -40,29 +40,30 @@ class Network(Protocol):
     def places(self) -> Mapping[Site, Place]: ...
 
     def arrivals(self, now: int, source: Site, sends: Any, /) -> Sequence[int]:
-        """When each of these arrives, faults aside."""
+        """When each of these sends arrives, if no fault hits it."""
 
     def fates(self, now: int, source: Site, peer: Site, at: int) -> Sequence[int]:
-        """When a thing that is due at `at` arrives: perhaps never, or more than once."""
+        """When something that is due at `at` arrives: perhaps never, or more than once."""
 
     def push(self, at: int, code: int, place: Place, peer: Any, what: Any) -> None:
-        """Call `happens` with this, at that time."""
+        """Call `happens` with these arguments, at the time `at`."""
 
     def hand(self, now: int, place: Place, peer: Site, frame: Any) -> None: ...
     def perform(self, now: int, place: Place, box: MemberBox) -> None: ...
 
 
 class SimulatedWays:
-    """All sites' ways to many."""
+    """The ways of all sites: how each sends to many."""
 
-    def __init__(self, network: Network, dissemination: str, seed: int) -> None:
+    def __init__(self, network: Medium, dissemination: str, seed: int) -> None:
         self._network = network
         self._tree = dissemination == TREE
         self._drawn = Chance(seed, "streams").bits
         self._ways: dict[Site, Way] = {}
-        self._seen: dict[Site, Any] = {}  # the layout that the way knows of
-        self._rings: dict[Site, int] = {}  # when the heap calls
-        self._full: dict[Site, tuple[Site, ...]] = {}  # whom the engine waits with, for its stream
+        self._seen: dict[Site, Any] = {}  # the layout that the site's way knows
+        self._rings: dict[Site, int] = {}  # when the heap next calls the site's way
+        # The peers that a site's engine waits with, because the site's stream is full.
+        self._full: dict[Site, tuple[Site, ...]] = {}
         self.waits = 0  # how often an engine was told to wait
         self._gone: Counter[str] = Counter()  # counts of ways whose sites have crashed
 
@@ -97,7 +98,7 @@ class SimulatedWays:
         self._pump(now, place)
 
     def _look(self, now: int, place: Place) -> None:
-        """Has the site heard of another epoch?"""
+        """Tell the site's way of a new epoch, if the site has heard of one."""
         member = cast(Member, place.site)
         layout = member.layout
         if layout is self._seen[place.name]:
@@ -114,7 +115,7 @@ class SimulatedWays:
     # --- frames -----------------------------------------------------------------------------------
 
     def share(self, now: int, source: Site, sends: Sequence[tuple[Site, Any]]) -> list[Any]:
-        """What is left to be sent frame by frame."""
+        """Hand the sends to the site's way. Returns those that must go frame by frame."""
         place = self._network.places[source]
         self._look(now, place)
         rest = self._ways[source].share(now + place.clock, sends)
@@ -133,7 +134,7 @@ class SimulatedWays:
         elif code == DATAGRAM:
             way.take(now + place.clock, what)
         elif what != self._rings[place.name]:
-            return  # it was called for another time
+            return  # an old call: the alarm has moved since
         else:
             self._rings[place.name] = NEVER
         self._look(now, place)
@@ -195,7 +196,7 @@ class SimulatedWays:
             network.hand(now, place, origin, frame)
 
 
-def disseminated(network: Network, dissemination: str, seed: int) -> SimulatedWays | None:
+def disseminated(network: Medium, dissemination: str, seed: int) -> SimulatedWays | None:
     return None if dissemination == UNICAST else SimulatedWays(network, dissemination, seed)
 
 

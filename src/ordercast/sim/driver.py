@@ -1,8 +1,8 @@
 """The driver's duties of `core.outbox`, done in virtual time: write, send, reveal, ring.
 
 Records are written and `send` leaves at once; `then_send`, deliveries and receipts follow when the
-disk has the records. Outboxes that wait for a sync keep their order: one that has no records of its
-own waits for those before it.
+disk has the records. Outboxes that wait for a sync keep their order: an outbox without records
+waits for those before it.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 
 from ordercast.core.epochs.records import REFUSED, Kept, MemberBox, Noted
 from ordercast.core.outbox import Accepted
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.model.options import NEVER, SECOND
 from ordercast.sim.chance import Chance
 from ordercast.sim.conditions import Conditions
@@ -35,23 +35,29 @@ VOTERS_FRAME, VOTERS_ALARM = -2, -1  # in the voters' own heap
 _CLOCKS_APART = 3600 * SECOND
 EPOCH_RECORDS = (Accepted, Kept, Noted)
 
-Send = tuple[SiteName, Any]
-Delivered = Callable[[int, SiteName, Sequence[Any]], None]
+Send = tuple[Site, Any]
+Delivered = Callable[[int, Site, Sequence[Any]], None]
 Calls = list[tuple[int, int, int, Any, Any, Any]]
 
 
 class Driver:
     """The heap, the places of the sites, and what is done with a drained outbox."""
 
+    __slots__ = (
+        "_arrive", "_bytes", "_conditions", "_delivered", "_faulty", "_heap", "_keeps",
+        "_steady", "_straight", "_syncs", "_tick", "_voters_at", "_voters_heap", "arrivals",
+        "config", "data", "frames", "now", "places", "recorder", "spread", "voters",
+    )  # fmt: skip
+
     def __init__(self, config: SimConfig, epoch: int, seed: int, *, steady: bool) -> None:
-        """`steady`: epochs do not depend on what voters say. They have a heap of their own then,
-        and nothing that they do moves a message by a nanosecond."""
+        """`steady`: no epoch depends on what voters say. They have a heap of their own then, and
+        nothing that they do moves a message by a nanosecond."""
         sites = config.table.sites
         self.config = config
         self.recorder = Recorder(sites, epoch)
         self.now = 0
-        self.frames = 0  # handed to the network, of which
-        self.data = 0  # that carry messages, or headers, to where they are ordered or delivered
+        self.frames = 0  # frames that were handed to the network
+        self.data = 0  # those of them that carry messages or their headers
         self.voters = VotersNetwork(config, seed)
         self._steady = steady
         self._heap: Calls = []
@@ -59,7 +65,7 @@ class Driver:
         self._voters_at = NEVER  # when the first call of that heap is due
         self._tick = count().__next__
         self.arrivals = build_network(config.network, sites, Chance(seed, "network")).arrivals
-        self.spread: SimulatedWays | None = None  # what goes to many otherwise than one by one
+        self.spread: SimulatedWays | None = None  # the ways to many; None: unicast
         self._conditions = Conditions(config.faults, seed)
         self._faulty = bool(config.faults)
         self._bytes = config.codec == "bytes"
@@ -81,11 +87,11 @@ class Driver:
     def push(self, at: int, code: int, place: Place, peer: Any, what: Any) -> None:
         heappush(self._heap, (at, self._tick(), code, place, peer, what))
 
-    def fates(self, now: int, source: SiteName, peer: SiteName, at: int) -> Sequence[int]:
+    def fates(self, now: int, source: Site, peer: Site, at: int) -> Sequence[int]:
         return self._conditions.fates(now, source, peer, at) if self._faulty else (at,)
 
-    def hand(self, now: int, place: Place, peer: SiteName, frame: Any) -> None:
-        """A frame that is here."""
+    def hand(self, now: int, place: Place, peer: Site, frame: Any) -> None:
+        """Let the site receive a frame that a way has brought here."""
         self.push(now, self._arrive, place, peer, encode_frame(frame) if self._bytes else frame)
 
     def perform(self, now: int, place: Place, box: MemberBox) -> None:
@@ -95,8 +101,8 @@ class Driver:
         heappush(self._heap, (at, self._tick(), code, a, b, c))
 
     def _lag(self, now: int, place: Place, injection: Injection) -> None:
-        """The application takes nothing more, or has caught up; a paused site hears it later, and
-        of a lag that is over by then not at all."""
+        """The application stops taking deliveries, or has caught up. A paused site is told when it
+        resumes; a lag that is over by then does not begin."""
         lags = injection.kind == "lag" and now < injection.until
         if place.paused:
             place.held.append((FAULT, injection, None, None))
@@ -120,7 +126,7 @@ class Driver:
             if alarm < now:
                 alarm = now
             place.alarm = alarm
-            if alarm < place.pushed:  # when the heap calls too early, it is told to call again
+            if alarm < place.pushed:  # a call that comes too early is pushed again, in _not_yet
                 place.pushed = alarm
                 heappush(self._heap, (alarm, self._tick(), ALARM, place, None, None))
         if box.persist and self._keeps:
@@ -151,10 +157,10 @@ class Driver:
             self._confirm(now, place, place.outboxes, box)
 
     def _notice(self, place: Place, box: MemberBox) -> None:
-        """In a run that is not steady: what the site says of epochs."""
+        """Note what the outbox says of epochs, in a run that is not steady."""
 
     def _reveal(self, now: int, place: Place, number: int, box: MemberBox) -> None:
-        """Duties 3 and 4 of an outbox that had to wait for a sync."""
+        """Do duties 3 and 4 of an outbox that had to wait for a sync."""
         if box.then_send:
             self._transmit(now, place.name, box.then_send)
         if box.counted and place.site is not None:
@@ -189,7 +195,7 @@ class Driver:
         if place.unsynced:
             self._sync(now, place)
 
-    def _transmit(self, now: int, source: SiteName, sends: Sequence[Send]) -> None:
+    def _transmit(self, now: int, source: Site, sends: Sequence[Send]) -> None:
         if not self._steady:
             sends = self._speak(now, source, sends)
         if self.spread is not None:
@@ -208,10 +214,8 @@ class Driver:
         self.data += data
         self.frames += len(times)
 
-    def _carry(
-        self, now: int, source: SiteName, sends: Sequence[Send], times: Sequence[int]
-    ) -> None:
-        """The same where frames are bytes, or something may happen to them."""
+    def _carry(self, now: int, source: Site, sends: Sequence[Send], times: Sequence[int]) -> None:
+        """Transmit where frames are bytes, or faults may hit them."""
         for (peer, frame), at in zip(sends, times, strict=True):
             self.frames += 1
             if is_data(frame):
@@ -220,10 +224,10 @@ class Driver:
             for arrival in self.fates(now, source, peer, at):
                 self._push(arrival, self._arrive, self.places[peer], source, carried)
 
-    # --- what is not of one epoch -----------------------------------------------------------------
+    # --- frames and records of no epoch -----------------------------------------------------------
 
-    def _speak(self, now: int, source: SiteName, sends: Sequence[Send]) -> Sequence[Send]:
-        """Send what is not of one epoch; what is left is."""
+    def _speak(self, now: int, source: Site, sends: Sequence[Send]) -> Sequence[Send]:
+        """Send the frames that belong to no epoch, as voters' frames. Returns the others."""
         said = [send for send in sends if type(send[1]) is not InEpoch]
         if not said:
             return sends
@@ -240,7 +244,7 @@ class Driver:
         self._voters_at = self._voters_heap[0][0]
 
     def _perform_apart(self, now: int, place: Place, box: MemberBox) -> MemberBox:
-        """In a steady run: do what is not of one epoch; the rest of the outbox."""
+        """Do the duties that belong to no epoch, in a steady run. Returns what is left to do."""
         records = [record for record in box.persist if not isinstance(record, EPOCH_RECORDS)]
         if records:
             place.outboxes += 1
@@ -255,7 +259,7 @@ class Driver:
         return box
 
     def _vote(self, now: int) -> None:
-        """Let voters do what is due by now in their own heap."""
+        """Make the calls of the voters' heap that are due by now."""
         heap = self._voters_heap
         while self._voters_at <= now:
             at, _, code, place, peer, frame = heappop(heap)
@@ -284,7 +288,7 @@ class Driver:
             self._perform_apart(at, place, member.drain())
 
     def _not_yet(self, place: Place, now: int) -> None:
-        """The heap called early, twice, or a site that cannot hear."""
+        """An alarm came early, twice, or to a site that does not run: push the next one."""
         if place.pushed != now:
             return
         place.pushed = NEVER
@@ -300,7 +304,7 @@ class Driver:
 
 
 def is_data(frame: Any) -> bool:
-    """On the lanes UP or DOWN, or a body that goes straight to a receiver, in whatever epoch."""
+    """Whether the frame is on the lane UP or DOWN, or brings a body straight to a receiver."""
     if type(frame) is InEpoch:
         frame = frame.frame
     return type(frame) is Data and (frame.lane != CONTROL or type(frame.items[0]) is Body)

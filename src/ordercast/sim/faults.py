@@ -1,6 +1,6 @@
 """What may go wrong in a run: small named pieces, stacked.
 
-A piece is plain data. On the command line they are a comma list (`loss=0.1,crash=2,restart=2`); a
+A piece is plain data. On the command line pieces are a comma list (`loss=0.1,crash=2,restart=2`); a
 TOML file (or JSON of the same shape, also inline) can say more about each one:
 
     loss = 0.05                        # as in the comma list
@@ -10,9 +10,9 @@ TOML file (or JSON of the same shape, also inline) can say more about each one:
     from = "100ms"                     # when it may happen; default: the whole safety phase
     to = "400ms"
     length = "50ms"                    # how long each one lasts; default: drawn
-    sites = ["a", "b"]                 # whom it may hit; of a partition: one side
+    sites = ["a", "b"]                 # the sites that it may hit; one side of a partition
 
-`injections` draws when and where they happen; `conditions` is what they do to frames.
+When and where faults happen is drawn before a run begins.
 """
 
 import json
@@ -34,12 +34,12 @@ from ordercast.model.notation import (
 )
 from ordercast.sim.chance import Chance
 
-# Of each frame: lost; doubled; a copy of it comes much later; held back while others overtake.
+# The chance of each frame: it is lost; doubled; comes again much later; others overtake it.
 PROBABILITIES = ("loss", "duplicate", "replay", "reorder")
-# Times per run. A clog holds back half the links, one after another, and releases them in another
-# order; `oneway` is a partition in one direction; `restart` is how many of the crashed come back;
-# `lose` is a crash after which the site comes back without its store; with `lag` its application
-# takes nothing more for a while.
+# How often a fault happens in a run. `restart`: how many of the crashed sites come back. `lose`: a
+# site crashes and comes back without its store. `oneway`: a partition in one direction. `clog`:
+# half the links are held back, one after another, and released in another order. `lag`: an
+# application takes no deliveries for a while.
 COUNTS = (
     "crash",
     "restart",
@@ -54,8 +54,8 @@ COUNTS = (
     "leave",
     "switch",
 )
-ABSENCES = ("crash", "lose")  # of a site, for which it is excluded where the policy says so
-CHANGES = ("join", "leave", "switch")  # of groups, or of protocol and builder: new epochs
+ABSENCES = ("crash", "lose")  # under `exclude`, a site is excluded for these
+CHANGES = ("join", "leave", "switch")  # of groups, protocol or builder: new epochs open
 KINDS = (*PROBABILITIES, *COUNTS)
 
 _FIELDS = ("kind", "probability", "count", "from", "to", "length", "sites")
@@ -75,7 +75,7 @@ class Fault:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the comma list can say it."""
+        """Whether the comma list can express it."""
         return self == Fault(self.kind, self.probability, self.count)
 
 
@@ -83,7 +83,7 @@ Faults: TypeAlias = tuple[Fault, ...]
 
 
 def parse_faults(text: str, read: Callable[[str], str], where: str = "faults") -> Faults:
-    """A comma list, the name of a TOML or JSON file, or JSON inline; an empty string is none."""
+    """`text`: a comma list, the name of a TOML or JSON file, or JSON. Empty: no faults."""
     text = text.strip()
     if not text:
         return ()
@@ -136,12 +136,12 @@ def changes_groups(faults: Faults) -> bool:
 
 
 def excludes_sites(faults: Faults) -> bool:
-    """Whether there is anything for which a site must be excluded: all else passes by itself."""
+    """Whether a site may have to be excluded. All other faults pass by themselves."""
     return any(fault.kind in ABSENCES and fault.count for fault in faults)
 
 
 def random_faults(seed: int, *, crashes: bool) -> Faults:
-    """A stack drawn from the seed; in some seeds whole classes are off, in a few all of them."""
+    """Draw faults from the seed. Each kind is missing in some seeds; a few have no fault."""
     stream = Chance(seed, "random faults")
     if stream.chance(0.05):
         return ()

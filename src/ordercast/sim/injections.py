@@ -1,7 +1,8 @@
-"""When and where faults happen: the stack of pieces drawn out into a list of injections.
+"""When and where faults happen: a list of injections, drawn from the faults of a configuration.
 
-Drawn before the run, from a stream per piece: the list does not depend on what the sites do, and
-a piece more or less leaves the others where they were. All of them end within the safety phase.
+They are drawn before the run, each fault from a stream of its own. So the list does not depend on
+what the sites do, and adding a fault leaves the others where they were. All end within the safety
+phase.
 """
 
 from collections.abc import Sequence
@@ -14,14 +15,14 @@ from ordercast.sim.faults import COUNTS, Fault, Faults, total
 
 
 class Injection(NamedTuple):
-    """`kind` begins on `sites` (towards `others`), or ends when it is one of `ENDS`."""
+    """`kind` begins on `sites` (towards `others`), or ends if it is a value of `ENDS`."""
 
     at: int
     kind: str
     sites: tuple[Site, ...]
     others: tuple[Site, ...] = ()
     until: int = 0
-    amount: int = 0  # slow: the most that a frame takes longer
+    amount: int = 0  # slow: the longest delay that is added to a frame
 
 
 ENDS = {
@@ -29,7 +30,7 @@ ENDS = {
     "lag": "keep_up",
 }  # fmt: skip
 
-# How long one lasts when the piece does not say: up to a share of the safety phase.
+# A fault without a length lasts at most the length of the safety phase divided by this.
 _SHARE = {
     "lose": 4, "partition": 3, "oneway": 3, "clog": 2, "pause": 4, "slow": 2, "crash": 4,
     "lag": 2,
@@ -68,7 +69,7 @@ def _span(fault: Fault, horizon: int, stream: Chance) -> tuple[int, int]:
 def _crashes(
     fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance, returning: int
 ) -> list[Injection]:
-    """The first `returning` come back. One that stays away is never hit by another crash."""
+    """`returning` of the crashes end in a restart. No other crash hits a site that stays away."""
     order = stream.shuffled(fault.sites or sites)
     found = []
     for number in range(fault.count):
@@ -127,7 +128,7 @@ def _swizzle(fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance) 
 
 
 def _change(fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance) -> list[Injection]:
-    """Asked for by some site; what exactly is drawn then, from what it knows of the groups."""
+    """Let a site ask for a change. The edit is drawn then, from the groups that the site knows."""
     stop = horizon if fault.stop is None else min(fault.stop, horizon)
     at = stream.between(min(fault.start, stop), stop)
     return [Injection(at, fault.kind, (stream.choice(fault.sites or sites),))]

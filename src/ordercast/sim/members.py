@@ -2,7 +2,7 @@
 
 A run is *steady* if nothing can change in it: its faults ask for no changes (`join`, `leave`,
 `switch`), and no site may have to be excluded. Then all sites are in one epoch, whose forest is
-that of the plan, and no epoch depends on what the voters say; so they say it rarely.
+that of the plan. No epoch depends on what the voters say, so they say it rarely.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ _MANNERS: tuple[Edit, ...] = (
 
 
 def build_forest(table: GroupTable, builder: str, protocol: str) -> Forest:
-    """Of one domain; a protocol that needs a certain builder gets it."""
+    """The forest of one domain. A protocol that needs a certain builder gets it."""
     return advise(table, builder_for(protocol, builder)).forest
 
 
@@ -56,7 +56,8 @@ class SharedFolds(Folds):
 
     def __init__(self, build: Build) -> None:
         super().__init__(build)
-        self._after: dict[tuple[int, EpochRecord], tuple[Layout, Layout]] = {}  # and the one before
+        # Layouts before and after a record. They are kept, so that an id stays that of one layout.
+        self._after: dict[tuple[int, EpochRecord], tuple[Layout, Layout]] = {}
         self._bytes: dict[int, tuple[Layout, bytes]] = {}
         self._layouts: dict[bytes, Layout] = {}
 
@@ -81,7 +82,7 @@ class SharedFolds(Folds):
 
 
 class Epochs:
-    """What all members have said of epochs, and what they must agree on."""
+    """All that members have said of epochs, on which they must agree."""
 
     def __init__(self, config: SimConfig, structure: Structure, seed: int) -> None:
         self.config = config
@@ -89,14 +90,15 @@ class Epochs:
         self.steady = not (config.excludes or changes_groups(config.faults))
         self.first = self._whole(structure) if self.steady else self._apart()
         self._folds = SharedFolds(self.build)
-        self._counts: dict[Site, int] = {}  # records that each site has told of
-        self.domains: dict[int, tuple[int, Domain]] = {}  # by epoch: when it was first seen
+        self._counts: dict[Site, int] = {}  # how many records each site has folded
+        # Of each epoch: when it was first seen, and its domain.
+        self.domains: dict[int, tuple[int, Domain]] = {}
         self._nominal: dict[int, dict[Group, tuple[Site, ...]]] = {}
         sites = config.table.sites
         self.stores = {site: number for number, site in enumerate(sorted(sites), start=1)}
         self._lost: dict[Site, None] = {}
         self._lapsed: dict[Site, None] = {}
-        self.absent: dict[Site, int] = {}  # as the latest layout has it
+        self.absent: dict[Site, int] = {}  # the absent sites of the latest layout
         self._latest = -1
         self.on_excluded: Callable[[int, Site, Site, int], None] = lambda *_: None
         self.asked = 0
@@ -118,7 +120,7 @@ class Epochs:
         return tuple(sorted(sites)) if len(sites) <= 3 else tuple(sorted(sites)[:_VOTERS])
 
     def _whole(self, structure: Structure) -> Layout:
-        """All sites in one epoch."""
+        """The first layout, with all sites in one epoch."""
         config = self.config
         sites = tuple(sorted(config.table.sites))
         domain = Domain(structure.epoch, config.built_by, config.protocol, structure, sites)
@@ -128,7 +130,7 @@ class Epochs:
         )  # fmt: skip
 
     def _apart(self) -> Layout:
-        """Each domain in an epoch of its own, as in a cluster."""
+        """The first layout, with each domain in an epoch of its own, as in a cluster."""
         config = self.config
         return first_layout(
             config.table.sites, self._voters(), config.table.groups, config.built_by,
@@ -143,14 +145,14 @@ class Epochs:
         )  # fmt: skip
 
     def _in_time(self, options: Options) -> Options:
-        """A second of silence is longer than most runs: near sites are waited for less."""
+        """Replace the default of `suspect` by ten beats: it is longer than most runs."""
         if self.steady or options.timing.suspect != Timing().suspect:
             return options
         suspect = 10 * self._times.beat
         return replace(options, timing=replace(options.timing, suspect=suspect))
 
     def lose(self, site: Site) -> bool:
-        """Whether the site's store may be lost: those of most voters must not be."""
+        """Lose the site's store, if most voters keep theirs. Returns whether it is lost."""
         voters = self.first.voters
         gone = [voter for voter in voters if voter in self._lost or voter == site]
         if site in voters and 2 * len(gone) >= len(voters):
@@ -160,18 +162,18 @@ class Epochs:
         return True
 
     def based(self, site: Site) -> None:
-        """Absent for too long: it need not show what it missed."""
+        """The site was absent for too long. It need not show the deliveries that it missed."""
         self._lapsed[site] = None
 
     def has_majority(self, up: Sequence[Site]) -> bool:
-        """To found the cluster takes all voters; from then on most of them."""
+        """Whether these sites can decide: all voters to found the cluster, then most of them."""
         voters = self.first.voters
         if self._latest <= 0:
             return all(voter in up for voter in voters)
         return 2 * sum(voter in up for voter in voters) > len(voters)
 
     def saw(self, member: Member, box: MemberBox) -> None:
-        """What a member has just said."""
+        """Note what a member has just said of epochs."""
         if member.layout.count != self._counts.get(member.name):
             self._counts[member.name] = member.layout.count
             self.notice(member.now, member.name, member.layout)
@@ -196,7 +198,8 @@ class Epochs:
                 self._differ.append({"epoch": epoch, "site": site})
 
     def closed(self, epoch: int, site: Site, key: Key) -> None:
-        """The last word of a site counts: what it had not stored is gone with a crash."""
+        """The Close of the epoch has this key at the site. Only the last word of a site counts: a
+        crash may undo an earlier one."""
         self._closes.setdefault(epoch, {})[site] = key
 
     def _closed_differently(self) -> list[dict[str, Any]]:
@@ -210,7 +213,7 @@ class Epochs:
     # --- drawing changes --------------------------------------------------------------------------
 
     def draw(self, kind: str, layout: Layout) -> Edit | None:
-        """A change that is possible in the asker's layout."""
+        """Draw an edit that is possible in this layout, if there is one."""
         stream, groups = self._stream, sorted(layout.groups)
         if kind == "switch":
             return stream.choice(_MANNERS)
@@ -232,7 +235,7 @@ class Epochs:
         ]
 
     def epoch_rows(self) -> list[EpochRow]:
-        """One for each domain, which is named by its first site."""
+        """One row for each domain. Its first site is its name."""
         config = self.config
         return [
             EpochRow(
@@ -252,7 +255,7 @@ class Epochs:
     def verdicts(
         self, members: Sequence[Member], seen: dict[Site, list[Any]], *, quiet: bool
     ) -> list[Verdict]:
-        """What the checks of a history do not see."""
+        """Verdicts on epochs, which the checks of a history do not see."""
         found = [
             _verdict("one_decision", [*self._differ, *self._closed_differently()]),
             _verdict("voters_agree", _logs_differ(members)),
@@ -266,8 +269,8 @@ class Epochs:
     def _uneven(
         self, last: Layout, seen: dict[Site, list[Any]], up: Sequence[Site]
     ) -> list[dict[str, Any]]:
-        """In a closed epoch all members of a group have the same messages of it, in one order;
-        those that are there, and have not lost what they had."""
+        """Groups of closed epochs whose members have different messages, or another order. Members
+        that are away, or have lost or missed deliveries, are not compared."""
         streams: dict[tuple[int, Group], dict[Site, list[Any]]] = {}
         if all(epoch in last.domains for epoch in self.domains):
             return []
@@ -293,7 +296,7 @@ class Epochs:
 
 
 def accepted_in(anew: Anew | None, records: Sequence[MemberRecord]) -> list[Accepted]:
-    """The site's own batches among what its disk has kept."""
+    """The site's own batches that its disk has kept."""
     kept: list[Any] = list(records)
     if anew is not None:
         kept += [r for state in anew.engines for r in state.checkpoint.records]
@@ -309,7 +312,7 @@ def _told(domain: Domain) -> tuple[Any, ...]:
 
 
 def _layouts_differ(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """Who has heard the same records has the same layout; nobody is in an epoch that is gone."""
+    """Members with the same records but different layouts, or in an epoch that is gone."""
     latest = max((member.layout for member in members), key=lambda layout: layout.count)
     packed: dict[int, bytes] = {}
     found: list[dict[str, Any]] = []

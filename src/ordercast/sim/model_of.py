@@ -15,11 +15,11 @@ from ordercast.sim.networks import (
     check_network,
 )
 
-_PAIRS = 200  # so many sites, at most, on either side of the pairs whose delays are averaged
+_PAIRS = 200  # the delays of about so many sites to each other are averaged
 
 
 def model_of(spec: NetworkSpec, sites: Sequence[Site]) -> NetworkModel:
-    """`p2p` as it is; of `wan` and `tree` the mean delay between two sites, with the P of a LAN."""
+    """`p2p` has its own P and L; `wan` and `tree`: the P of a LAN, the mean delay of two sites."""
     check_network(spec, sites)
     match spec:
         case LanSpec():

@@ -2,7 +2,7 @@
 
 A spec is plain data, read from the option `--network`; `build_network` makes the model of one run,
 which knows when each frame of a burst arrives. Every link is FIFO by itself, as TCP would be: loss,
-doubling and reordering are faults (`conditions`). Who is charged for a frame differs:
+doubling and reordering are faults. Who is charged for a frame differs:
 
 - `lan` and `wan`: nobody; each frame takes a drawn time.
 - `p2p` ([GS] §4.1): the sender is busy P for each frame; then it takes L. A multicast to k
@@ -30,14 +30,14 @@ from ordercast.wire.frames import Data, Frame
 
 Sends: TypeAlias = Sequence[tuple[Site, Frame]]
 Delay: TypeAlias = Callable[[Site, Site], tuple[int, int]]
-"""Of two sites: the least delay, and how many nanoseconds to draw from above it."""
+"""For two sites: the least delay, and how many nanoseconds above it to draw from."""
 
 
 class Network(Protocol):
     """The model of one run."""
 
     def arrivals(self, now: int, source: Site, sends: Sends, /) -> list[int]:
-        """When each frame arrives that `source` hands over now, in this order."""
+        """When each of these frames arrives. `source` hands them over now, in this order."""
         ...
 
 
@@ -79,7 +79,7 @@ class TreeSpec:
         return f"tree:b={self.branching},p={self.levels},hop={show_duration(self.hop)}"
 
     def delays(self, sites: Sequence[Site]) -> Delay:
-        """By the hops between two sites' nodes; when sites outnumber nodes, several share one."""
+        """Delays by the hops between two sites' nodes. Sites share nodes if there are too few."""
         nodes = sum(self.branching**level for level in range(self.levels))
         node = {site: place % nodes for place, site in enumerate(sorted(sites))}
         return lambda a, b: (self.hop * max(1, self._hops(node[a], node[b])), 1)
@@ -123,7 +123,7 @@ def build_network(spec: NetworkSpec, sites: Sequence[Site], stream: Chance) -> N
 
 
 def build_voters_network(spec: NetworkSpec, sites: Sequence[Site], stream: Chance) -> Network:
-    """The same way for what voters say: it is charged to no P and no T, and delays nobody."""
+    """The same for voters' frames: they are charged to no P and no T, and delay nobody."""
     match spec:
         case PointToPointSpec():
             return _Drawn(sites, stream, lambda _a, _b: (spec.latency, 1))
@@ -202,7 +202,7 @@ class _Uniform:
 
 
 class _Drawn:
-    """Per pair of sites a least delay and how many nanoseconds to draw from above it."""
+    """Each pair of sites has a least delay, and a range above it to draw from."""
 
     def __init__(self, sites: Sequence[Site], stream: Chance, delay: Delay) -> None:
         self._bits = stream.bits
@@ -241,7 +241,7 @@ class _PointToPoint:
 
 
 def _content(frame: object) -> object:
-    """Equal for what one transmission takes to several receivers; None: it is for one."""
+    """Frames with equal content are one transmission. None: the frame is one by itself."""
     if type(frame) is InEpoch:
         frame = frame.frame
     if type(frame) is Data:
@@ -257,9 +257,7 @@ class _Broadcast:
     def arrivals(self, now: int, _source: Site, sends: Sends) -> list[int]:
         free = max(now, self._free)
         times = []
-        under_way: dict[
-            object, int
-        ] = {}  # what this burst has multicast already, and when it is in
+        under_way: dict[object, int] = {}  # when each content of this burst arrives
         for _, frame in sends:
             content = _content(frame)
             at = under_way.get(content) if content is not None else None

@@ -33,7 +33,7 @@ from ordercast.sim.networks import NetworkSpec, parse_network
 
 
 class OriginsNotation(Names):
-    """How many, or which: a text of digits is a number."""
+    """How many sites send, or which. A text of digits is a number."""
 
     def read(self, value: Any, where: str, read: ReadFile) -> Any:
         if isinstance(value, list) or (
@@ -80,8 +80,8 @@ class FaultList(_Table):
 
 @dataclass(frozen=True)
 class Parts(_Table):
-    """`name=number,…`; a time may have a unit, otherwise it is in nanoseconds. 1 is the least, or 0
-    where that is the default."""
+    """`name=number,…`; a time may have a unit, otherwise it is in nanoseconds. The least
+    is 1, or 0 if that is the default."""
 
     kind: type[Limits] | type[Timing]
 
@@ -189,7 +189,7 @@ def configure(
 def replay_line(config: SimConfig, seed: int) -> str:
     """The complete `ordercast sim …` command that repeats a run.
 
-    Only what differs from the defaults is named; a table that is in no file stands inline.
+    Only options that differ from the defaults are named. A table that is in no file is inline.
     """
     words = ["ordercast", "sim"]
     if config.source.startswith("--"):  # a config drawn from the seed as a whole

@@ -1,9 +1,9 @@
-"""A few messages in an idle network, overheard: who sends what for them, and who has them when.
+"""A few messages in an idle network, overheard: which frames they take, and when members have them.
 
 The papers count the messages of a protocol and its delay without acknowledgements, reports of
-stability or anything else under way. So those are held back until every member has every message,
-and there the run ends. What was heard is counted in three ways: messages point to point,
-transmissions where one of them reaches several receivers, and the load of each site.
+stability or other traffic. So such frames are held back, and the run ends when every member has
+every message. The frames are counted in three ways: as messages point to point, as transmissions
+that may reach several receivers, and as the load of each site.
 """
 
 from collections import Counter
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ordercast.core.structure import Structure
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch, MessageId
 from ordercast.model.options import SECOND, Timing
 from ordercast.sim.config import SimConfig
@@ -24,8 +23,8 @@ from ordercast.sim.world import World
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import Data, DurableCounts, Settled
 
-_BESIDE = (DurableCounts, Settled)  # of stability: not what orders or carries a message
-_LATER = 20 * SECOND  # after the last is sent everything is everywhere by then, or the run fails
+_BESIDE = (DurableCounts, Settled)  # items of stability: they neither order nor carry messages
+_LATER = 20 * SECOND  # a run fails that has not delivered everything so long after the last send
 _SIZE = 8  # bytes of a payload
 
 
@@ -33,7 +32,7 @@ class PlannedSend(NamedTuple):
     """An origin sends a message to a group at some time."""
 
     at: int
-    origin: SiteName
+    origin: Site
     group: Group
 
 
@@ -41,63 +40,63 @@ class OverheardFrame(NamedTuple):
     """A frame left `source` for `peer`."""
 
     at: int
-    source: SiteName
-    peer: SiteName
+    source: Site
+    peer: Site
     items: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Overheard:
-    """`sent`: when each message was; `had`: when each member delivered it. Of every frame `heard`,
-    until the last member had the last message."""
+    """`sent`: when each message was sent. `had`: when each member delivered it. `heard`: all
+    frames until the last member had the last message."""
 
     sent: Mapping[MessageId, int]
-    had: Mapping[MessageId, Mapping[SiteName, int]]
+    had: Mapping[MessageId, Mapping[Site, int]]
     heard: Sequence[OverheardFrame]
 
     @property
     def messages(self) -> int:
-        """Items point to point; what goes together in one frame counts one by one."""
+        """How many items went from site to site. Items of one frame count one by one."""
         return sum(len(frame.items) for frame in self.heard)
 
     def delays(self, message: MessageId) -> list[int]:
-        """Nanoseconds, from its sending to each of its members."""
+        """Nanoseconds from the sending of a message to its delivery, for each member."""
         return [at - self.sent[message] for at in self.had[message].values()]
 
-    def loads(self) -> Counter[SiteName]:
+    def loads(self) -> Counter[Site]:
         """Messages sent and received by each site."""
-        found: Counter[SiteName] = Counter()
+        found: Counter[Site] = Counter()
         for frame in self.heard:
             found[frame.source] += len(frame.items)
             found[frame.peer] += len(frame.items)
         return found
 
     def transmissions(self) -> int:
-        """Where a multicast is one."""
+        """How many transmissions there were, if a multicast is one."""
         return self.sends().total()
 
-    def sends(self, apart: Callable[[OverheardFrame], Any] = lambda _: None) -> Counter[SiteName]:
-        """Transmissions of each site where a multicast is one: what leaves it at one time, the same
-        for several peers, unless `apart` tells them apart."""
+    def sends(self, apart: Callable[[OverheardFrame], Any] = lambda _: None) -> Counter[Site]:
+        """How many transmissions each site made, if a multicast is one: equal content that leaves
+        the site for several peers at the same time, unless `apart` differs between them."""
         sent = dict.fromkeys(
             (f.at, f.source, tuple(map(_content, f.items)), apart(f)) for f in self.heard
         )
         return Counter(source for _, source, _, _ in sent)
 
-    def received(self) -> Counter[SiteName]:
-        """Messages that came to each site."""
-        found: Counter[SiteName] = Counter()
+    def received(self) -> Counter[Site]:
+        """How many messages came to each site."""
+        found: Counter[Site] = Counter()
         for frame in self.heard:
             found[frame.peer] += len(frame.items)
         return found
 
     def kinds(self) -> Counter[str]:
-        """Items by their kind."""
+        """How many items there were of each kind."""
         return Counter(type(item).__name__ for frame in self.heard for item in frame.items)
 
 
 def _content(item: Any) -> Any:
-    """A batch is the same to whoever it goes, and whatever is asked of them."""
+    """A batch is the same content for every receiver, whatever else the item says."""
     return getattr(item, "batch", item)
 
 
@@ -111,8 +110,8 @@ def overhear(
     wake: int = 0,
     seed: int = 1,
 ) -> Overheard:
-    """Run until all is delivered. `by`: a network that is made for the occasion. `wake`: a site
-    takes what comes within so many nanoseconds in one burst."""
+    """Run until everything is delivered. `by`: a network object, instead of the spec `network`.
+    `wake`: a site takes the frames that come within so many nanoseconds in one burst."""
     later = max((sending.at for sending in sendings), default=0) + _LATER
     config = SimConfig(
         structure.table,
@@ -160,7 +159,7 @@ class _Listening(World):
         self._saw = self._delivered
         self._delivered = self._see
         self._sent: dict[MessageId, int] = {}
-        seqs: Counter[tuple[SiteName, Group]] = Counter()
+        seqs: Counter[tuple[Site, Group]] = Counter()
         for number, (at, origin, group) in enumerate(sorted(sendings), start=1):
             seqs[origin, group] += 1
             self._sent[MessageId(origin, 1, group, seqs[origin, group])] = at
@@ -174,21 +173,19 @@ class _Listening(World):
         if self.recorder.violations:
             first = self.recorder.violations[0]
             raise RuntimeError(f"{first.check}: {first.witness}")
-        had: dict[MessageId, dict[SiteName, int]] = {message: {} for message in self._sent}
+        had: dict[MessageId, dict[Site, int]] = {message: {} for message in self._sent}
         for site, seen in self.recorder.seen.items():
             for at, delivery in seen:
                 had[delivery.id][site] = at
         return Overheard(self._sent, had, self._heard)
 
-    def _see(self, now: int, site: SiteName, batches: Sequence[DeliveredBatch]) -> None:
+    def _see(self, now: int, site: Site, batches: Sequence[DeliveredBatch]) -> None:
         self._saw(now, site, batches)
         self.missing -= sum(batch.count for batch in batches)
         if not self.missing:
             raise _AllIsDeliveredError
 
-    def _transmit(
-        self, now: int, source: SiteName, sends: Sequence[tuple[SiteName, InEpoch]]
-    ) -> None:
+    def _transmit(self, now: int, source: Site, sends: Sequence[tuple[Site, InEpoch]]) -> None:
         kept = []
         for peer, frame in sends:
             said = frame.frame

@@ -12,7 +12,7 @@ from ordercast.sim.workload import Submission
 
 
 class Place:
-    """`running` is None while the site is down or paused."""
+    """One site. `running` is None while the site is down or paused."""
 
     __slots__ = (
         "alarm", "asking", "boot", "clock", "disk", "held", "inbox", "name", "outboxes",
@@ -28,13 +28,13 @@ class Place:
         self.running: Member | None = None
         self.paused = False
         self.boot = 0
-        self.alarm = NEVER  # when it is wanted
-        self.pushed = NEVER  # when the heap next calls
-        self.voters_alarm = self.voters_pushed = NEVER  # the same, where voters have their own heap
-        self.outboxes = 0  # drained so far, over all starts
-        self.unsynced: deque[tuple[int, MemberBox]] = deque()  # drained, waiting for a sync
-        self.syncing = 0  # how many of those the sync under way covers; 0: none is under way
+        self.alarm = NEVER  # when the site wants to be called
+        self.pushed = NEVER  # when the heap will call it
+        self.voters_alarm = self.voters_pushed = NEVER  # the same in the voters' heap
+        self.outboxes = 0  # outboxes with records so far, over all starts
+        self.unsynced: deque[tuple[int, MemberBox]] = deque()  # outboxes that wait for a sync
+        self.syncing = 0  # how many of `unsynced` the sync under way covers; 0: there is none
         self.inbox: list[tuple[Site, Any]] = []  # frames that came since it last woke
         self.held: list[tuple[int, Any, Any, Any]] = []  # calls that came while it was paused
-        self.waiting: deque[Submission] = deque()  # what its application could not submit yet
-        self.asking = False  # the heap holds a call to offer those again
+        self.waiting: deque[Submission] = deque()  # submissions that the site has not taken yet
+        self.asking = False  # the heap will call to offer `waiting` again

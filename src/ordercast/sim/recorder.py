@@ -1,7 +1,7 @@
 """What the applications saw, as the rows of a history, and the invariants that hold at each step.
 
-A site's deliveries are what its application has seen. After a restart a site may hand out again
-what it handed out before: at a position already seen it must be the very same delivery.
+After a restart a site may deliver again what it delivered before: at a position that its
+application has seen, it must be the very same delivery.
 """
 
 import json
@@ -34,7 +34,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch, Delivery, Key, MessageId
 from ordercast.sim.workload import Submission
 
-_SHOWN = 5  # of what a rollback names
+_SHOWN = 5  # how many messages of a wrong rollback the witness shows
 
 
 class Violation(NamedTuple):
@@ -62,22 +62,22 @@ class Recorder:
     def __init__(self, sites: tuple[Site, ...], epoch: int) -> None:
         self.epoch = epoch
         self.seen: dict[Site, list[tuple[int, Delivery]]] = {site: [] for site in sites}
-        self.taken: list[Taken] = []  # and accepted: durable at their origins
+        self.taken: list[Taken] = []  # the accepted batches: durable at their origins
         self.events: list[Event] = []
         self.violations: list[Violation] = []
         self.bounds = HighWater()
         self.implicit: dict[Group, tuple[Site, ...]] = {}
         self._offered: dict[Site, dict[tuple[Group, int], Taken]] = {site: {} for site in sites}
         self._numbers: dict[Site, int] = {}
-        self._opened: dict[Site, int] = {}  # epoch, where epochs change
-        self.attempts: dict[Site, int] = {}  # of the site's deliveries, where not the first
+        self._opened: dict[Site, int] = {}  # the last epoch that the site has opened
+        self.attempts: dict[Site, int] = {}  # the attempt of a site, if it is not 1
         self.annulled: dict[Site, list[tuple[int, Delivery]]] = {}
         self._rollbacks: dict[Site, list[Rollback]] = {}
         self._away: dict[Site, None] = {}
-        self.fresh: dict[Site, None] = {}  # without their stores, and not let in again yet
-        self._ever: dict[MessageId, None] = {}  # what was seen where stores were lost
-        self._unsure: list[Taken] = []
-        self._replaced: dict[Site, int] = {}  # incarnations below were lost with a store
+        self.fresh: dict[Site, None] = {}  # sites that lost their stores and are not let in yet
+        self._ever: dict[MessageId, None] = {}  # seen by sites that lost their stores later
+        self._unsure: list[Taken] = []  # relayed, perhaps, and not durable when the origin crashed
+        self._replaced: dict[Site, int] = {}  # incarnations below this were lost with a store
         self._lost_at: dict[Site, int] = {}
         self._digests: dict[bytes, int] = {}
 
@@ -111,8 +111,8 @@ class Recorder:
         ]
 
     def forget_offers(self, site: Site, *, relayed: bool = False) -> None:
-        """The site has crashed: what it had not made durable was never accepted. `relayed`: it may
-        have been placed and relayed all the same; then it was sent if somebody has delivered it."""
+        """The site has crashed: batches that were not durable were never accepted. `relayed`: it
+        may have relayed them all the same. Then they count as sent if somebody delivers them."""
         if relayed:
             self._unsure += self._offered[site].values()
         self._offered[site].clear()
@@ -122,7 +122,7 @@ class Recorder:
     def delivered(
         self, now: int, site: Site, items: Sequence[DeliveredBatch | EpochOpened | Rollback]
     ) -> None:
-        """Record, and check: no hole, keys growing, nothing else where something was before."""
+        """Record and check: positions have no hole, keys grow, a seen position never changes."""
         for item in items:
             if isinstance(item, DeliveredBatch):
                 self.saw(now, site, item.deliveries())
@@ -157,7 +157,7 @@ class Recorder:
                 self._violated("redelivery", now, site, delivery, seen[position - 1][1])
 
     def _roll_back(self, now: int, site: Site, rollback: Rollback) -> None:
-        """Check that it names what the application saw beyond its position."""
+        """Annul deliveries. The rollback must name all that were seen after its position."""
         if rollback.attempt <= self.attempts.get(site, 1):
             return  # repeated by a restart
         seen = self.seen[site]
@@ -253,13 +253,12 @@ class Recorder:
         return History([*groups, *implicit], *rows, meta)
 
     def _forgot(self, row: Sent) -> bool:
-        """At `agreed`: its origin, which had delivered it, has lost its store; perhaps nobody else
-        had it."""
+        """At `agreed`: the origin has lost its store, and perhaps nobody else had the message."""
         return row.incarnation < self._replaced.get(row.origin, 0)
 
     def _died_out(self, row: Sent, groups: list[GroupRow]) -> bool:
-        """Nobody shows it, and all who were present in some epoch of its group have lost their
-        stores since: they may have been the only ones that had it."""
+        """All sites that were present in some epoch of the group have lost their stores since. They
+        may have been the only ones that had the message."""
         present: dict[int, set[Site]] = {0: set(self.implicit.get(row.group_name, ()))}
         for one in groups:
             if one.group_name == row.group_name and one.live:
@@ -272,7 +271,8 @@ class Recorder:
         )
 
     def sent(self) -> list[Sent]:
-        """A row for each accepted message, and for each that was relayed and not stored in time."""
+        """A row for each accepted message, and for each that is delivered although its origin has
+        lost it in a crash."""
         delivered = set(self._ever)
         if self._replaced or self._unsure:
             delivered.update(d.id for rows in self.seen.values() for _, d in rows)
@@ -294,7 +294,7 @@ class Recorder:
         ]  # fmt: skip
 
     def _after(self, one: Taken) -> tuple[int, int]:
-        """What its origin had delivered; that is not shown if it was lost with a store."""
+        """The position and attempt of the origin when it sent; 0, 0 if its store was lost since."""
         shown = one.after and one.incarnation >= self._replaced.get(one.site, 0)
         return (one.after, one.attempt) if shown else (0, 0)
 
@@ -323,7 +323,7 @@ class Recorder:
 
 
 def _follows(last: Delivery, delivery: Delivery) -> bool:
-    """Keys grow strictly from batch to batch within an epoch; a batch's messages follow on."""
+    """Within an epoch keys grow from batch to batch. Within a batch seqs grow by one."""
     if last.epoch != delivery.epoch:
         return last.epoch < delivery.epoch
     if last.key < delivery.key:

@@ -13,14 +13,14 @@ from ordercast.sim.place import Place
 def all_quiet(
     places: Sequence[Place], untaken: int, has_majority: Callable[[list[Site]], bool] | None
 ) -> bool:
-    """`untaken`: submissions that no site has taken. `has_majority` is given under `exclude`: there
-    the sites that stay down are done without, if the others have a majority of voters."""
+    """`untaken`: how many submissions no site has taken. `has_majority` is given under `exclude`:
+    if it says yes to the sites that are up, nobody waits for the sites that are down."""
     gone = list[Site]()
     if has_majority is not None:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
         gone = [place.name for place in places if place.site is None]
         up = [place.name for place in places if place.site is not None]
-        if not has_majority(up):  # who is stuck still votes
+        if not has_majority(up):  # a site that is stuck still votes
             return False
         stuck = _stuck([place.site for place in places if place.site is not None])
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
@@ -31,8 +31,8 @@ def all_quiet(
 
 
 def _stuck(members: list[Member]) -> list[str]:
-    """Those that are absent and cannot return, all together: what they missed, or what a group
-    waits to be told, only sites have that are not there."""
+    """The absent members that cannot return, even all together: only sites that are down have
+    what they need."""
     layout = max((member.layout for member in members), key=lambda one: one.count)
     if layout.flushing is not None:
         return []

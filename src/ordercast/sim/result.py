@@ -54,7 +54,7 @@ class SimResult:
     loop_seconds: float
     faults: dict[str, int]
     history: History
-    spread: dict[str, int] = field(default_factory=dict)  # what the ways to many have counted
+    spread: dict[str, int] = field(default_factory=dict)  # the counts of the ways to many
 
     @property
     def ok(self) -> bool:

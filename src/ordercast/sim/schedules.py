@@ -23,12 +23,12 @@ from ordercast.sim.networks import (
 )
 
 LONG_EVERY = 50
-# A run with more events, or that takes longer to settle, never comes to rest. Narrow limits over
-# slow links take their time.
+# A run with more events, or that takes longer to settle, will never come to rest. The bounds are
+# wide, since narrow limits over slow links take their time.
 MOST_EVENTS, MOST_EVENTS_LONG = 30_000, 500_000
 SETTLE, SETTLE_LONG = 120 * SECOND, 600 * SECOND
 
-FOUNDED = 500 * MILLISECOND  # by then, where sites are near each other
+FOUNDED = 500 * MILLISECOND  # the cluster is founded by then, if its sites are near each other
 
 _NAMES = "abcdefghijk"
 _HOLDING = ("combining", "hybrid", "combining_counting")
@@ -60,7 +60,7 @@ def schedule(protocol: str, seed: int) -> SimConfig:
         deliver=stream.choice(("safe", "safe", "agreed")),
         on_failure="wait" if wait else "exclude",
         causal=stream.chance(0.35),
-        stability="plain",  # as ever: seeds are known by what they find with it
+        stability="plain",  # fixed, so that a known seed still finds what it found
         durability=durability,
         longest_sync=stream.choice((1, 10, 50)) * MILLISECOND,
         codec="bytes" if stream.chance(0.2) else "objects",
@@ -73,9 +73,9 @@ def schedule(protocol: str, seed: int) -> SimConfig:
 
 
 def changing(protocol: str, seed: int) -> SimConfig:
-    """The same with groups, protocol and builder that change meanwhile, several times.
+    """A schedule in which groups, protocol and builder change, several times.
 
-    Slow enough that the voters elect a manager and a few changes follow each other.
+    Sending is slow, so that the voters elect a manager and a few changes follow each other.
     """
     stream = Chance(seed, f"changing {protocol}")
     drawn = schedule(protocol, seed)
@@ -95,10 +95,10 @@ def changing(protocol: str, seed: int) -> SimConfig:
 
 
 def excluding(protocol: str, seed: int) -> SimConfig:
-    """The same under `exclude`: sites crash, for a while or for good, and lose their stores. In two
-    seeds of five there may be causal order, applications that lag, slow members that are excluded.
+    """A schedule under `exclude`: sites crash, for a while or for good, and lose their stores. Two
+    seeds of five may have causal order, applications that lag, slow members that are excluded.
 
-    Long enough for exclusion and return; those that stay away are never a majority of the voters.
+    It is long enough for exclusion and return. A majority of the voters never stays away.
     """
     stream = Chance(seed, f"excluding {protocol}")
     drawn = schedule(protocol, seed)
@@ -109,10 +109,11 @@ def excluding(protocol: str, seed: int) -> SimConfig:
     ]
     crashes = stream.between(1, 5)
     for_good = stream.choice((0, 0, 1)) if not isinstance(drawn.network, WanSpec) else 0
-    # Before the voters have founded the cluster, which takes all of them, nobody may go for good.
+    # All voters are needed to found the cluster: nobody may go for good before that.
     faults.append(Fault("crash", count=crashes, start=FOUNDED if for_good else 0))
     faults.append(Fault("restart", count=crashes - for_good))
-    if stream.chance(0.3) and not for_good:  # of three voters one may be away, or without its store
+    # Of three voters only one may be away, or lose its store.
+    if stream.chance(0.3) and not for_good:
         faults.append(Fault("lose", count=1, start=FOUNDED))
     counts = {kind: stream.between(0, 1) for kind in CHANGES} if stream.chance(0.3) else {}
     more = Chance(seed, f"more {protocol}")
@@ -123,7 +124,7 @@ def excluding(protocol: str, seed: int) -> SimConfig:
         drawn,
         messages=max(drawn.messages, 60),
         rate=float(stream.choice((20, 40, 40))),
-        # What is lost with stores is sent again, behind what was sent after it.
+        # Messages lost with a store are sent again, behind messages that were sent after them.
         causal=varied
         and drawn.deliver == "safe"
         and more.chance(0.5)
@@ -164,7 +165,7 @@ def _table(stream: Chance) -> GroupTable:
 
 
 def _builder(stream: Chance, protocol: str) -> str:
-    """Any, or one of those that the protocol runs on, its first choice as often as not."""
+    """Any builder. A protocol that runs on certain ones gets the first of them, or the last."""
     drawn = stream.choice(("greedy", "greedy", "balanced", "star"))
     fit = protocol_named(protocol).builders
     if not fit:
@@ -195,7 +196,7 @@ def _network(stream: Chance) -> NetworkSpec:
 
 
 def _limits(stream: Chance, batch: int, payload: int) -> Limits:
-    """Often narrow ones; but one batch fits into a window, since one is always let in."""
+    """Limits that are often narrow. The window always has room for one batch."""
     checkpoint = stream.choice((4, 16, 64))
     if stream.chance(0.6):
         return Limits(checkpoint_batches=checkpoint)

@@ -1,8 +1,8 @@
 """`simulate(config, seed)`: run a world, judge what its applications saw.
 
-A safety phase in which faults happen, then a liveness phase: faults stop, and everything accepted
-must be delivered and every site quiet within a bound of virtual time. What every site has
-delivered is judged by the same checks as any history (`check`).
+A run has two phases. In the safety phase faults happen. In the liveness phase there are none, and
+within a bound of virtual time everything accepted must be delivered and every site quiet. The
+deliveries are judged by the same checks as any history (`check`).
 """
 
 import time
@@ -25,7 +25,7 @@ from ordercast.sim.result import Latency, SimResult
 from ordercast.sim.world import World
 
 EPOCH = 1
-_SHOWN = 5  # of what is missing at the end
+_SHOWN = 5  # how many missing messages the witness shows
 
 
 def simulate(
@@ -85,8 +85,8 @@ def simulate(
 
 
 def _judge_rest(world: World) -> None:
-    """Note who is up and quiet; all of them must be, unless a site never came back. Who lost its
-    store and is in no group now cannot show what it had."""
+    """Record the end of each site that is up and quiet. All must be quiet, unless a site never came
+    back. A site that lost its store and was not let in again is left out: its past is lost."""
     recorder = world.recorder
     if world.quiet:
         for name, place in world.places.items():
@@ -112,8 +112,8 @@ def _judge_rest(world: World) -> None:
 
 
 def _holds_back(member: Member) -> bool:
-    """Whether it still waits for others that are absent, with messages of its own or to return
-    itself: nothing says when."""
+    """Whether the member waits for absent sites, to send its messages or to return. It may wait
+    for ever."""
     return bool(member.flush.waiting()) or member.name in member.layout.absent
 
 

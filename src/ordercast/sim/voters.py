@@ -1,4 +1,4 @@
-"""What sites tell each other beside the epochs: votes, records of the voters' log, signs of life.
+"""The network for frames of no epoch: votes, records of the voters' log, signs of life.
 
 These frames have a stream of chance of their own and are charged to no P and no T, so that the
 messages of a run take the times that they would take without them. They are counted apart.
@@ -16,7 +16,7 @@ from ordercast.sim.networks import build_voters_network
 
 
 class VotersNetwork:
-    """`frames`: how many were sent."""
+    """`frames`: how many frames were sent."""
 
     def __init__(self, config: SimConfig, seed: int) -> None:
         stream = Chance(seed, "voters' network")
@@ -28,7 +28,7 @@ class VotersNetwork:
     def carry(
         self, now: int, source: Site, sends: Sequence[tuple[Site, Any]]
     ) -> Iterator[tuple[int, Site, Any]]:
-        """When each copy of a frame arrives, at whom."""
+        """When each copy of a frame arrives, and at which site."""
         self.frames += len(sends)
         times = self._network.arrivals(now, source, sends)
         for (peer, frame), at in zip(sends, times, strict=True):

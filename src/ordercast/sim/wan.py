@@ -61,7 +61,7 @@ class Wan:
                 self._between(a, b)
 
     def delays(self, sites: Sequence[Site]) -> Callable[[Site, Site], tuple[int, int]]:
-        """Of a pair of sites: the least delay, how many nanoseconds to draw from above it."""
+        """For two sites: the least delay, and how many nanoseconds above it to draw from."""
         region = self._region_of(sites)
 
         def delay(a: Site, b: Site) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """What the applications send: who, when, to whom, how much.
 
-Drawn from a stream of its own, one submission after the other, so the n-th submission is the same
-whatever becomes of the ones before. Origins may be any site of the roster: members, sites outside
+Submissions are drawn from a stream of their own, one after the other: the n-th is the same whatever
+becomes of those before it. Origins may be any site of the roster: members, sites outside
 the group, sites of other domains. Arrivals are a Poisson process. A share of the messages may
 instead answer deliveries, at once and where they happen.
 """
@@ -17,7 +17,7 @@ from ordercast.model.options import SECOND
 from ordercast.sim.chance import ONE, Chance
 from ordercast.sim.config import SimConfig
 
-_HEAD = 8  # bytes of a payload that make it unlike any other
+_HEAD = 8  # bytes at the front of a payload that make it unlike any other
 _FILLER = bytes(range(256))
 
 

@@ -1,7 +1,7 @@
 """The world in virtual time: a heap of (time, tie-breaker, call), sites, applications, faults.
 
 Every call is an integer code with its arguments in the heap's tuple. A frame or alarm handed to a
-site is an *event*; after each the site's outbox is drained and the duties are done (`driver`).
+site is an *event*; after each the site's outbox is drained and the duties are done.
 
 Time is integer nanoseconds. Each site reads a clock of its own, which differs from the others' by a
 drawn amount: no protocol may compare two sites' times.
@@ -16,7 +16,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import Anew, MemberBox, MemberRecord
 from ordercast.core.structure import Structure
 from ordercast.model.errors import CrossDomain, NotInMajority, UnknownGroup, WindowFull
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.sim.config import SimConfig
@@ -48,18 +48,23 @@ from ordercast.wire.codec import decode_frame
 
 _TRY_AGAIN = 20 * MILLISECOND  # after WindowFull, if no receipt says that there is room
 _WATCH_EVERY = 250 * MILLISECOND  # in the liveness phase: is everything quiet?
-_SOME_DOWN = 5 * SECOND  # the liveness phase when a site stays down: others go on as they can
+_SOME_DOWN = 5 * SECOND  # length of the liveness phase if a site stays down for good
 _LOOK_OFTEN, _LOOK_SELDOM = 64, 2048  # events between two looks at some site's queues
 
 
 class World(Driver):
+    __slots__ = (
+        "_in_bursts", "_next", "_record_delivered", "_replies", "calm_at", "epochs",
+        "events", "excludes", "quiet", "some_stay_down", "structure", "untaken",
+    )  # fmt: skip
+
     def __init__(self, config: SimConfig, structure: Structure, seed: int) -> None:
         self.excludes = config.excludes
         self.epochs = Epochs(config, structure, seed)
         super().__init__(config, structure.epoch, seed, steady=self.epochs.steady)
         self.structure = structure
         self.events = 0
-        self._in_bursts = 0  # of those events
+        self._in_bursts = 0  # how many of the events came in bursts
         self.untaken = 0  # submissions that are planned and that no site has taken
         self.quiet = False  # at the end: all is delivered, and no site has anything left to do
         self.some_stay_down = total(config.faults, "crash") > total(config.faults, "restart")
@@ -87,12 +92,12 @@ class World(Driver):
     # --- the loop ---------------------------------------------------------------------------------
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Until nothing is left to do, all is quiet, the bound is reached, or it is a storm."""
+        """Run until nothing is left to do, all is quiet, time is up, or there is a storm."""
         settle = self.config.settle
         given_up = self.some_stay_down and not self.excludes
         end = self.calm_at + (min(settle, _SOME_DOWN) if given_up else settle)
         collecting = gc.isenabled()
-        gc.disable()  # there are no cycles to find; what lives long would be scanned for ever
+        gc.disable()  # there are no cycles to find, and many objects to scan for them
         try:
             self._loop(end, progress)
         finally:
@@ -150,7 +155,7 @@ class World(Driver):
         return all_quiet(list(self.places.values()), self.untaken, has_majority)
 
     def _special(self, now: int, code: int, subject: Any, peer: Any, frame: Any) -> bool:
-        """Calls that are not one event; False ends the run."""
+        """Make a call that is not one event. False ends the run."""
         if code == ARRIVED:
             self._arrived(now, subject, peer, frame)
         elif code == BURST:
@@ -183,7 +188,7 @@ class World(Driver):
             self.spread.happens(now, code, subject, peer, frame)
         return True
 
-    def _arrived(self, now: int, place: Place, peer: SiteName, frame: Any) -> None:
+    def _arrived(self, now: int, place: Place, peer: Site, frame: Any) -> None:
         """The frame waits until the site wakes, with those that come meanwhile."""
         if place.site is None:
             return
@@ -221,10 +226,8 @@ class World(Driver):
         if len(place.waiting) == 1:
             self._offer(now, place)
 
-    def _deliver_and_answer(
-        self, now: int, site: SiteName, batches: Sequence[DeliveredBatch]
-    ) -> None:
-        """Record, then let the application answer; only what it sees for the first time."""
+    def _deliver_and_answer(self, now: int, site: Site, batches: Sequence[DeliveredBatch]) -> None:
+        """Record, then let the application answer deliveries that it sees for the first time."""
         seen = self.recorder.seen[site]
         before = len(seen)
         self._record_delivered(now, site, batches)
@@ -254,7 +257,7 @@ class World(Driver):
                         place.asking = True
                         self._push(now + _TRY_AGAIN, OFFER, place)
                     break
-                place.waiting.popleft()  # what it was for is gone, or all of it is away
+                place.waiting.popleft()  # its group is gone, or all members are absent
                 self.untaken -= 1
                 continue
             place.waiting.popleft()
@@ -303,11 +306,11 @@ class World(Driver):
             site.ask(now + place.clock, f"{kind} {self.epochs.asked}", (edit,))
             self._perform(now, place, site.drain())
 
-    def _excluded(self, local: int, observer: SiteName, site: SiteName, epoch: int) -> None:
+    def _excluded(self, local: int, observer: Site, site: Site, epoch: int) -> None:
         self.recorder.excluded(local - self.places[observer].clock, site, epoch)
 
     def _lose(self, now: int, member: Member, place: Place) -> None:
-        """Crash, and come back with an empty disk."""
+        """The site crashes, and its disk is empty from then on."""
         incarnation = member.incarnation
         if not self.epochs.lose(place.name):
             return
@@ -348,7 +351,7 @@ class World(Driver):
         place.inbox = []
 
     def _resume(self, now: int, place: Place) -> None:
-        """What came meanwhile is handed over at once, in the order in which it came."""
+        """End a pause. The calls that came meanwhile are made now, in their order."""
         if not place.paused:
             return
         place.paused = False

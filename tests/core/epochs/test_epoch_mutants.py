@@ -14,6 +14,7 @@ from ordercast.core.epochs.records import Folded, Kept, MemberBox
 from ordercast.model.options import SECOND
 from ordercast.wire.epochs import Fed
 from support.cases.epoch_schedules import drawn_world, schedule
+from support.cases.last_burst import written_around_the_end
 from support.mutants.epochs import MUTANTS, broken
 from support.mutants.voters import VOTER_MUTANTS
 from support.worlds.epochs import World
@@ -30,7 +31,8 @@ KNOWN = {
     "finish_is_not_persisted": 14,
 }
 # What these break shows only if a site crashes at one point of one outbox.
-AIMED = ("report_before_it_is_durable", "records_of_the_last_burst_come_too_late")
+TOO_LATE = "records_of_the_last_burst_come_too_late"
+AIMED = ("report_before_it_is_durable", TOO_LATE)
 RUNS = 1_500
 
 
@@ -72,6 +74,12 @@ def breaks(kind: type[Raft], seed: int) -> bool:
         return drawn_run(seed, kind=kind).violations != []
     except Exception:
         return True
+
+
+def test_what_a_burst_asked_for_is_written_before_the_end_of_its_epoch() -> None:
+    assert written_around_the_end() == ["message", "end"]
+    with broken(TOO_LATE):
+        assert written_around_the_end() == ["end", "message"]
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -235,7 +235,7 @@ async def test_an_engine_that_waits_for_a_full_stream_goes_on_also_with_a_site_t
         told: dict[str, bool] = {}
         congested = site_of(nodes["a"]).congested
         monkeypatch.setattr(
-            nodes["a"], "congested", lambda *of: (told.update([of]), congested(*of))
+            site_of(nodes["a"]), "congested", lambda *of: (told.update([of]), congested(*of))
         )
         way = spreading(nodes["a"]).way
         with monkeypatch.context() as patched:

@@ -1,7 +1,6 @@
 """A core that raises is half changed: its site stops as in a crash, its store makes it whole."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,17 @@ class Mistake(Exception):
 
 
 def break_core(node: Node, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next such call does half of its work, and raises."""
-    original: Callable[..., Any] = getattr(site_of(node).core, call)
+    """The next such call of this node does its work, and raises."""
+    core, plain = site_of(node).core, getattr(Member, call)
 
-    def half(*args: Any, **options: Any) -> None:
+    def half(member: Member, *args: Any, **options: Any) -> Any:
+        if member is not core:
+            return plain(member, *args, **options)
         monkeypatch.undo()
-        original(*args, **options)
+        plain(member, *args, **options)
         raise Mistake(call)
 
-    monkeypatch.setattr(site_of(node).core, call, half)
+    monkeypatch.setattr(Member, call, half)
 
 
 async def payloads(node: Node, count: int) -> list[bytes]:

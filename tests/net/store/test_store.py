@@ -180,7 +180,7 @@ def test_a_checkpoint_replaces_what_it_does_not_name(tmp_path: Path) -> None:
     theirs = [kept(seq, origin="b") for seq in range(1, 7)]
     for one, other in zip(own[:5], theirs[:5], strict=True):
         write(store, one, other, at_ns=1)
-    folded = anew(2, engine(1, [*own[3:5], *theirs[2:5]], n=1))
+    folded = anew(2, engine(1, [*own[3:5], *theirs[2:5]], position=1))
     write(store, forget=folded, confirmed=2)
     write(store, own[5], theirs[5], at_ns=1)
     again = reopened(store)

@@ -114,7 +114,7 @@ def test_a_batch_of_an_earlier_epoch_loses_its_past_and_not_its_payload(tmp_path
     write(store, with_past, accepted(2), at_ns=1)
     seqs = {"own_seqs": {"g": 0}}
     for life in range(3):  # as often as it is written anew
-        folded = anew(0, engine(2, [without, accepted(2)], **seqs, n=life))
+        folded = anew(0, engine(2, [without, accepted(2)], **seqs, position=life))
         write(store, forget=folded, at_ns=1)
         assert ask(store, "SELECT length(state) < 1000 FROM checkpoint") == [1]
         store = reopened(store)

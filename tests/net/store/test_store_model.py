@@ -220,7 +220,9 @@ class Model(RuleBasedStateMachine):
         for epoch, batches in self.accepted.items():
             records: list[Accepted | Kept] = [Accepted(one) for one in batches]
             records.extend(self.passed[epoch])
-            engines.append(engine(epoch, records, own_seqs=dict(_last(self.seqs)), n=self.number))
+            engines.append(
+                engine(epoch, records, own_seqs=dict(_last(self.seqs)), position=self.number)
+            )
         self.folded = anew(0, *engines, lasts=self.lasts)
         self._write(*before, forget=self.folded, **given)
 

@@ -7,6 +7,7 @@ process; here we end the processes that the dead one had started.
 
 import gc
 import logging
+import signal
 import sys
 import warnings
 from collections.abc import Generator, Iterator
@@ -20,6 +21,8 @@ _watch = pytest.StashKey[children.Watch]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background: children inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     loops.limit(float(config.getini("faulthandler_timeout")))
     config.stash[_watch] = children.Watch()
 

@@ -9,10 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.epochs.records import Anew, EngineState, Kept, MemberRecord
-from ordercast.core.outbox import Accepted, Checkpoint, Passed
+from ordercast.core.outbox import FIRST_OPENING, Accepted, Checkpoint, Passed
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store
@@ -44,7 +46,9 @@ def engine(epoch: int = 1, records: Sequence[Accepted | Kept] = (), **state: obj
     """What is accepted comes first."""
     own = [record for record in records if isinstance(record, Accepted)]
     passed = [record.passed for record in records if isinstance(record, Kept)]
-    return EngineState(epoch, Checkpoint({"own_seqs": {"g": 1 << 30}, **state}, (*own, *passed)))
+    given = {"ordering": {}, "own_seqs": {"g": 1 << 30}, **state}
+    folded = msgspec.structs.replace(FIRST_OPENING.state, **given)
+    return EngineState(epoch, Checkpoint(folded, (*own, *passed)))
 
 
 def anew(

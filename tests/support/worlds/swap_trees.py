@@ -12,11 +12,11 @@ from ordercast.core.order.combining_counting import CombiningCounting
 from ordercast.core.order.hybrid import HybridSwap
 from ordercast.core.order.swaps import (
     Found,
-    Numbered,
-    Send,
+    NumberKnown,
     SendCount,
     Step,
     SwapObject,
+    SwapSend,
     Tell,
     ask_of,
 )
@@ -96,7 +96,7 @@ class Network:
     def deliver(self, source: str, target: str) -> None:
         """The first that is on its way on this link arrives."""
         step, at = self.links[source, target].popleft(), self.objects[target]
-        if isinstance(step, Send):
+        if isinstance(step, SwapSend):
             self.hops[step.ask.batch.origin, 1, "g", step.ask.batch.seq] += 1
             self._follow(target, at.receive(source, step.ask))
         elif isinstance(step, SendCount):
@@ -127,7 +127,7 @@ class Network:
 
     def _follow(self, site: str, steps: Sequence[Step | Say]) -> None:
         for step in steps:
-            if isinstance(step, (Found, Numbered)):
+            if isinstance(step, (Found, NumberKnown)):
                 batch = step.batch
                 of = (batch.origin, batch.incarnation, batch.group, batch.seq)
                 assert of not in self.found, f"{of} is placed twice"

@@ -1,8 +1,8 @@
-"""Packets to many along trees, over connections: each site passes them to two, whoever they are of.
+"""Packets to many along trees, over connections: each site passes every packet on to two others.
 
-Probes without a packet go the same way twice a second. Who gets one says so to the origin, and is
-served by the tree for two seconds; everybody else by unicast. A site that fails on the way takes
-packets with it: the links repeat what was in them.
+Probes without a packet go the same way twice a second. A site that gets a probe says so to the
+origin, and for two seconds gets packets by the tree; all other sites get them by unicast. Packets
+are lost with a site that fails on the way: the links repeat what was in them.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ class AlongTree:
 
     def laid_out(
         self, now: int, epoch: int, sites: tuple[Site, ...], epochs: Iterable[int], stream: int,
-        key: bytes = b"",  # noqa: ARG002 connections have their own
+        key: bytes = b"",  # noqa: ARG002 connections have keys of their own
     ) -> None:  # fmt: skip
         self.epoch, self.sites, self._stream = epoch, sites, stream
         self._fanout.forget([epoch, *epochs])
@@ -82,7 +82,7 @@ class AlongTree:
 
     def _take(self, peer: Site, frame: TreePacket) -> None:
         if frame.epoch != self.epoch or parent_in(frame.origin, self.sites, self.site) != peer:
-            self.counts["not_of_the_tree"] += 1  # one of us has not heard of the epoch yet
+            self.counts["not_of_the_tree"] += 1  # this site or the peer does not know the epoch yet
             return
         if not frame.packet:
             self._frames.append((frame.origin, Heard(frame.stream)))
@@ -102,7 +102,7 @@ class AlongTree:
             self._packets.append((frame.origin, mine))
 
     def take(self, now: int, datagram: Datagram) -> None:
-        """There are none."""
+        """Nothing to do: this way uses no datagrams."""
 
     def connected(self, peer: Site) -> None:
         self._fanout.restarted(peer)

@@ -1,7 +1,7 @@
-"""Packets to many by multicast: streams of numbered datagrams, and who has said that it hears them.
+"""Packets to many by multicast: streams of numbered datagrams, and the sites that hear them.
 
-The stream and its key are told over connections (Keyed), with every new epoch and to every peer
-that connects; so are the answers of those who hear it (Heard).
+A site tells its stream and the stream's key over connections (Keyed), with every new epoch and to
+every peer that connects. The sites that hear the stream answer over connections too (Heard).
 """
 
 from collections import Counter
@@ -37,8 +37,8 @@ class ByStreams:
         self.multicast = Multicast(site, stream, limits, times)
         self.counts: Counter[str] = self.multicast.counts
         self.epoch = 0
-        self.sites: tuple[Site, ...] = ()  # who is told our key
-        self.keys: dict[int, bytes] = {}  # by stream: our own, and those we were told
+        self.sites: tuple[Site, ...] = ()  # the sites that are told this site's key
+        self.keys: dict[int, bytes] = {}  # by stream: this site's own key, and the keys it was told
         self._fanout = Fanout(self.multicast.limits.packet_bytes)
         self._frames: list[tuple[Site, DisseminationFrame]] = []
 
@@ -49,7 +49,7 @@ class ByStreams:
         self, now: int, epoch: int, sites: tuple[Site, ...], epochs: Iterable[int], stream: int,
         key: bytes,
     ) -> None:  # fmt: skip
-        """A new stream with a new key."""
+        """Begin a new stream with a new key, and tell all sites."""
         del now
         self.epoch, self.sites = epoch, sites
         self._fanout.forget([epoch, *epochs])
@@ -81,19 +81,19 @@ class ByStreams:
         return True
 
     def _learn(self, peer: Site, told: Keyed) -> None:
-        if told.stream in self.keys:  # told before; ours, or another site's, is not the peer's
+        if told.stream in self.keys:  # a repeat, or a stream that is not the peer's
             return
         self.forget(peer)
         self.keys[told.stream] = told.key
         self.multicast.learn(peer, told.stream, told.number)
 
     def forget(self, peer: Site) -> None:
-        """It has left: its stream is no longer taken."""
+        """Take the peer's stream no longer."""
         self.keys.pop(self.multicast.stream_of(peer), None)
         self.multicast.forget(peer)
 
     def take(self, now: int, datagram: Datagram) -> None:
-        if datagram.stream != self.multicast.own.stream:  # else it is what we said ourselves
+        if datagram.stream != self.multicast.own.stream:  # else it is this site's own
             self.multicast.receive(now, datagram)
 
     def connected(self, peer: Site) -> None:

@@ -1,10 +1,10 @@
 """Which frames of a burst go to many in one packet.
 
 Frames of one epoch and lane that share a batch are packed together: every batch once, and for each
-peer its own numbers (`wire.dissemination.Many`). A lane of a link that was shared lately stays with
-the stream for a while, also where a batch is for one peer alone: what overtakes on another way only
-looks like a loss. What a link repeats goes by itself: it is asked for because the stream failed.
-So does what rides with data that is shared: it is for one peer, and stays on one way.
+peer its own numbers (`wire.dissemination.Many`). A lane that was shared lately stays with the
+packets for a while, also for a batch to one peer alone: a frame that overtakes others on a faster
+way would look like a loss. Frames that a link repeats go by unicast: they are needed because the
+packets failed. Riders of a shared frame go by unicast too: their lane stays on one way.
 """
 
 from collections.abc import Container, Sequence
@@ -27,12 +27,12 @@ SHARED_FOR = SECOND
 
 class Fanout:
     def __init__(self, packet_bytes: int) -> None:
-        self._most = packet_bytes // 2  # weights are rough
-        self._sent: dict[_Lane, int] = {}  # the last number, by whatever way
-        self._shared: dict[_Lane, int] = {}  # until when
+        self._most = packet_bytes // 2  # half, because weights are rough
+        self._sent: dict[_Lane, int] = {}  # the last number sent, by any way
+        self._shared: dict[_Lane, int] = {}  # until when the lane stays with the packets
 
     def split(self, now: int, sends: Sends, reached: Container[Site]) -> tuple[list[Many], Sends]:
-        """The packets, and the frames that go by themselves."""
+        """The packets, and the frames that go by unicast."""
         places: dict[_Place, list[tuple[Site, Data]]] = {}
         had: dict[_Lane, int] = {}
         rest: list[tuple[Site, SiteFrame]] = []
@@ -101,12 +101,12 @@ class Fanout:
         )
 
     def forget(self, epochs: Container[int]) -> None:
-        """All but these epochs have ended."""
+        """Forget the lanes of all other epochs: they have ended."""
         self._sent = {lane: last for lane, last in self._sent.items() if lane[1] in epochs}
         self._shared = {lane: at for lane, at in self._shared.items() if lane[1] in epochs}
 
     def restarted(self, peer: Site) -> None:
-        """Its numbers may begin anew."""
+        """The peer may have started anew: the numbers of its lanes may begin anew."""
         self._sent = {lane: last for lane, last in self._sent.items() if lane[0] != peer}
 
 

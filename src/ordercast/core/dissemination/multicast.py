@@ -1,8 +1,8 @@
-"""One site's part in multicast: its own stream, those of the others, and whom it reaches.
+"""One site's part in multicast: its own stream, other sites' streams, and the sites it reaches.
 
-A driver calls `send`, `receive`, `alarm` with integer nanoseconds, then `drain`s: it sends the
-datagrams to everyone, hands up the packets, tells the named origins that they are heard, and rings
-at the alarm. `receive` takes only datagrams that were authentic.
+A driver calls `send` and `receive`, then `drain`, with integer nanoseconds. It sends the drained
+datagrams to all sites, hands up the packets, tells the named origins that they are heard, and
+drains again at the alarm. `receive` takes only authentic datagrams.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from ordercast.wire.datagrams import Beat, Datagram, Piece, PieceRequest
 class Drained(msgspec.Struct):
     datagrams: list[Datagram]
     packets: list[tuple[Site, bytes]]
-    heard: list[tuple[Site, int]]  # an origin, and its stream
+    heard: list[tuple[Site, int]]  # (origin, stream): tell the origin that it is heard
     alarm: int
 
 
@@ -39,20 +39,20 @@ class Multicast:
         self.counts: Counter[str] = Counter()
         self.own = Sending(stream, self.limits, self.times, self.counts)
         self.streams: dict[int, Receiving] = {}
-        self._of: dict[Site, int] = {}
-        self._reached: dict[Site, int] = {}  # until when
+        self._of: dict[Site, int] = {}  # the stream of each origin
+        self._reached: dict[Site, int] = {}  # until when a site counts as reached
         self._packets: list[tuple[Site, bytes]] = []
         self._heard: list[tuple[Site, int]] = []
 
     # --- streams --------------------------------------------------------------------------------
 
     def renew(self, stream: int) -> None:
-        """A new epoch: nobody is reached by the new stream so far."""
+        """Begin a new stream for a new epoch: no site is reached by it so far."""
         self.own = Sending(stream, self.limits, self.times, self.counts)
         self._reached = {}
 
     def learn(self, origin: Site, stream: int, number: int) -> None:
-        """The origin's stream; what it had before ends."""
+        """Take this stream of the origin, from piece `number` on; its stream before has ended."""
         if self._of.get(origin) == stream:
             return
         self.forget(origin)
@@ -62,7 +62,7 @@ class Multicast:
         )
 
     def stream_of(self, origin: Site) -> int:
-        """0: none is known."""
+        """The origin's stream; 0: none is known."""
         return self._of.get(origin, 0)
 
     def forget(self, origin: Site) -> None:
@@ -75,17 +75,18 @@ class Multicast:
             self._reached[peer] = now + self.times.reached_for
 
     def unreached(self, peer: Site) -> None:
-        """There is no connection on which it could say that it hears us."""
+        """The peer has no connection on which it could say that it hears this site."""
         self._reached.pop(peer, None)
 
     def reached(self, now: int) -> dict[Site, None]:
-        """Who hears our stream."""
+        """The sites that hear this site's stream."""
         return {peer: None for peer, until in self._reached.items() if until > now}
 
     # --- packets and datagrams --------------------------------------------------------------------
 
     def full(self, was: bool) -> bool:
-        """Whether the engine should wait; and, if it does, until half of it is sent."""
+        """Whether the engine should wait. Once it waits (`was`), it does so until the queue is half
+        empty."""
         return self.own.waiting >= self.limits.queued_pieces // (2 if was else 1)
 
     def send(self, packet: bytes) -> None:

@@ -1,9 +1,10 @@
 """Another site's stream as it is received: in order, each piece once, holes asked for.
 
-Who sees a hole waits a little, each site for another time, and asks everyone; who hears the same
-asked for asks later (suppression). Whoever has the piece may answer: its origin at once, others
-after a while, unless somebody else has by then. A hole that nobody fills is skipped, up to where a
-packet begins: the links, which miss what was in it, ask for that over their connections.
+A site that sees a hole waits a little, each site for a different time, and then asks all sites. A
+site that hears the same question asks later (suppression). Any site that has the piece may answer:
+its origin at once, others after a while, unless the piece has been sent by then. A hole that nobody
+fills is skipped, up to the beginning of a packet. The links then miss the frames that were in it,
+and ask for them over their connections.
 """
 
 from collections import Counter, OrderedDict
@@ -17,11 +18,11 @@ from ordercast.wire.datagrams import HOLES, WIDEST_HOLE, Beat, Datagram, Piece
 
 Holes: TypeAlias = tuple[tuple[int, int], ...]
 
-_WINDOW = 64  # serials of control datagrams behind the newest that are still told apart
+_WINDOW = 64  # how far behind the newest serial a control datagram may be
 
 
 class Receiving:
-    """`number` is the first piece that concerns us."""
+    """`number` is the first piece that this site has to receive."""
 
     def __init__(
         self,
@@ -35,26 +36,26 @@ class Receiving:
     ) -> None:
         self.origin = origin
         self.stream = stream
-        self.next = number  # all before it is handed up, or skipped
-        self.highest = number - 1  # known to be sent
+        self.next = number  # all pieces before this number are handed up or skipped
+        self.highest = number - 1  # the last piece that is known to be sent
         self._site = site
         self._limits = limits
         self._times = times
         self._counts = counts
         self._early: dict[int, Piece] = {}
-        self._kept: OrderedDict[int, Piece] = OrderedDict()  # the last ones, to answer others from
-        self._parts: list[bytes] = []  # of the packet under way
-        self._size = -1  # of the parts; below 0 until a packet begins
-        self._answers: dict[int, int] = {}  # number -> when it is due
+        self._kept: OrderedDict[int, Piece] = OrderedDict()  # the last pieces, for repairs
+        self._parts: list[bytes] = []  # bodies of the packet under way
+        self._size = -1  # of the parts, in bytes; below 0 until a packet begins
+        self._answers: dict[int, int] = {}  # number -> when the answer is due
         self._repairs = Bucket(limits.repair_burst, limits.repairs_per_s)
         self._ask_at = NEVER
-        self._tries = 0  # since `next` last moved
-        self._heard_at = -NEVER  # when we last said that we hear it
-        self._newest = 0  # serial, and which of those before it were seen
-        self._seen = 0
+        self._tries = 0  # how often it asked, or heard others ask, since `next` moved
+        self._heard_at = -NEVER  # when the origin was last told that it is heard
+        self._newest = 0  # the newest serial
+        self._seen = 0  # bits: which of the serials before it were seen
 
     def fresh(self, serial: int) -> bool:
-        """Whether a control datagram is no repetition."""
+        """Whether a control datagram is no repeat."""
         ahead = serial - self._newest
         if ahead > 0:
             self._seen = (self._seen << ahead | 1) & ((1 << _WINDOW) - 1) if ahead < _WINDOW else 1
@@ -68,7 +69,7 @@ class Receiving:
     # --- receiving ------------------------------------------------------------------------------
 
     def piece(self, now: int, piece: Piece) -> list[bytes]:
-        """The packets that it completes."""
+        """Take a piece; the packets that it completes."""
         number = piece.number
         if self._answers.pop(number, None) is not None:
             self._counts["answers_spared"] += 1
@@ -109,7 +110,7 @@ class Receiving:
         if piece.first:
             self._parts, self._size = [], 0
         elif self._size < 0:
-            return  # its beginning was skipped
+            return  # the beginning of the packet was skipped
         self._parts.append(piece.body)
         self._size += len(piece.body)
         if self._size > self._limits.packet_bytes:
@@ -120,7 +121,8 @@ class Receiving:
             self._parts, self._size = [], -1
 
     def beat(self, now: int, beat: Beat) -> tuple[list[bytes], bool]:
-        """Packets that wait behind what is lost for good; whether to say that we hear it."""
+        """Take a beat. The packets behind pieces that are lost for good; whether to tell the origin
+        that it is heard."""
         packets: list[bytes] = []
         if beat.oldest > self.next:
             packets = self._skip(now, beat.oldest)
@@ -136,7 +138,7 @@ class Receiving:
             self._watch(now)
 
     def _skip(self, now: int, to: int) -> list[bytes]:
-        """Go on from number `to`, or from a piece before it that is here."""
+        """Give up the missing pieces before `to`. Take the early ones, and go on from `to`."""
         packets: list[bytes] = []
         self._counts["skipped"] += 1
         for number in sorted(self._early):
@@ -160,11 +162,11 @@ class Receiving:
             self._ask_at = now + self._times.ask_after + self._spread(self._times.ask_spread)
 
     def _spread(self, width: int) -> int:
-        """A time of our own, the same whenever this is run again."""
+        """A time below `width` that differs between sites, and is the same in every run."""
         return crc32(f"{self._site} {self.next} {self._tries}".encode()) % width
 
     def holes(self) -> Holes:
-        """What to ask for: as much as fits into one PieceRequest."""
+        """The holes to ask for, as many as fit into one PieceRequest."""
         found: list[tuple[int, int]] = []
         left = self._limits.asked_pieces
         number = self.next
@@ -180,7 +182,7 @@ class Receiving:
         return tuple(found)
 
     def asked(self, now: int, holes: Holes) -> None:
-        """Another site lacks these pieces of this stream."""
+        """Another site asks for these pieces of this stream."""
         ours = any(first <= self.next < first + count for first, count in holes)
         if ours and self._ask_at != NEVER:
             self._counts["asks_spared"] += 1
@@ -197,7 +199,8 @@ class Receiving:
         self._ask_at = now + wait + self._spread(self._times.ask_spread)
 
     def flush(self, now: int, out: list[Datagram]) -> tuple[Holes, list[bytes]]:
-        """Answers that are due; the holes to ask for, and packets behind one that is given up."""
+        """Send the answers that are due; the holes to ask for, and packets behind a hole that is
+        given up."""
         for number in [number for number, due in self._answers.items() if due <= now]:
             if not self._repairs.take(now):
                 break

@@ -1,8 +1,8 @@
 """The stream of one site: packets cut into numbered pieces, kept for repair, sent at a pace.
 
-Answers to those who ask go first, at a rate of their own. Beats tell the last number, soon after
-the last piece and then less and less often, so that the loss of a last piece is noticed too; they
-never end, and are what receivers know by that the stream gets through to them.
+Answers to sites that ask for pieces go first, at a rate of their own. Beats tell the last number:
+soon after the last piece, and then less and less often. So the loss of the last piece is noticed
+too. Beats never end: by them receivers know that the stream reaches them.
 """
 
 from collections import Counter, deque
@@ -17,14 +17,14 @@ class Sending:
         self, stream: int, limits: StreamLimits, times: StreamTimes, counts: Counter[str]
     ) -> None:
         self.stream = stream
-        self.last = 0  # piece that was numbered
-        self.sent = 0
+        self.last = 0  # the number of the last piece
+        self.sent = 0  # the number of the last piece that was sent
         self._limits = limits
         self._times = times
         self._counts = counts
-        self._kept: deque[Piece] = deque()  # up to `last`, sent or not
+        self._kept: deque[Piece] = deque()  # the pieces up to `last`, sent or not
         self._again: dict[int, None] = {}  # numbers to be sent again
-        self._answered: dict[int, int] = {}  # number -> when it was sent again
+        self._answered: dict[int, int] = {}  # number -> when the piece was sent again
         self._pace = Bucket(limits.burst_pieces, limits.pieces_per_s)
         self._repairs = Bucket(limits.repair_burst, limits.repairs_per_s)
         self._serial = 0
@@ -40,7 +40,7 @@ class Sending:
         return self.last - len(self._kept) + 1
 
     def serial(self) -> int:
-        """Of the next datagram that is not a piece."""
+        """The serial of the next datagram that is not a piece."""
         self._serial += 1
         return self._serial
 
@@ -55,14 +55,15 @@ class Sending:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Of what was sent; what was not is in the windows of the links, too, and bounded there."""
+        """Forget the oldest pieces, if they were sent. Pieces not yet sent are bounded by the
+        windows of the links."""
         while len(self._kept) > self._limits.kept_pieces and self.oldest <= self.sent:
             gone = self._kept.popleft()
             self._again.pop(gone.number, None)
             self._answered.pop(gone.number, None)
 
     def asked(self, now: int, holes: tuple[tuple[int, int], ...]) -> None:
-        """Somebody lacks these pieces."""
+        """A site asks for these pieces."""
         left = self._limits.asked_pieces
         for first, count in holes:
             for number in range(max(first, self.oldest), min(first + count, self.sent + 1)):

@@ -7,43 +7,43 @@ from ordercast.model.options import MILLISECOND, SECOND
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    piece_bytes: int = 1_360  # of a packet, in one datagram
+    piece_bytes: int = 1_360  # how much of a packet goes into one datagram
     packet_bytes: int = 2_097_152  # a larger one goes by unicast
-    kept_pieces: int = 4_096  # of our own, to repair from
-    others_pieces: int = 512  # of each other stream, for the same
-    early_pieces: int = 1_024  # ahead of a hole
-    queued_pieces: int = 4_096  # not sent yet: above it the engine is told to wait
-    asked_pieces: int = 256  # in one PieceRequest
-    burst_pieces: int = 64  # at once,
-    pieces_per_s: int = 32_000  # and on average
-    repair_burst: int = 64
-    repairs_per_s: int = 8_000
+    kept_pieces: int = 4_096  # own pieces that are kept for repairs
+    others_pieces: int = 512  # pieces of each other stream that are kept for repairs
+    early_pieces: int = 1_024  # pieces that are kept behind a hole
+    queued_pieces: int = 4_096  # pieces not sent yet; from here on the engine waits
+    asked_pieces: int = 256  # pieces in one PieceRequest
+    burst_pieces: int = 64  # pieces sent at once
+    pieces_per_s: int = 32_000  # pieces sent on average
+    repair_burst: int = 64  # repairs sent at once
+    repairs_per_s: int = 8_000  # repairs sent on average
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTimes:
-    ask_after: int = 2 * MILLISECOND  # a hole is seen: it may only be late
-    ask_spread: int = 6 * MILLISECOND  # by site: the others hear the first who asks
-    ask_again: int = 20 * MILLISECOND  # doubles
+    ask_after: int = 2 * MILLISECOND  # after a hole is seen: the piece may only be late
+    ask_spread: int = 6 * MILLISECOND  # sites wait differently: others hear the first
+    ask_again: int = 20 * MILLISECOND  # doubles, up to `ask_at_most`
     ask_at_most: int = 160 * MILLISECOND
-    asks: int = 20  # without an answer; then it is left to the links
-    answer_after: int = 4 * MILLISECOND  # of who is not the origin, which answers at once
+    asks: int = 20  # so many questions without an answer; then the links must repair
+    answer_after: int = 4 * MILLISECOND  # of other sites; the origin answers at once
     answer_spread: int = 12 * MILLISECOND
-    answer_again: int = 5 * MILLISECOND  # the same piece
-    beat_least: int = 5 * MILLISECOND  # after the last piece; doubles
+    answer_again: int = 5 * MILLISECOND  # not before this the same piece
+    beat_least: int = 5 * MILLISECOND  # after the last piece; doubles, up to `beat_most`
     beat_most: int = 500 * MILLISECOND
-    heard_every: int = 400 * MILLISECOND
-    reached_for: int = 2 * SECOND  # after a peer said that it hears us
+    heard_every: int = 400 * MILLISECOND  # how often a receiver tells that it hears
+    reached_for: int = 2 * SECOND  # after a peer has told that it hears this site
 
 
 class Bucket:
-    """Lets so many pass at once, and so many in a second."""
+    """A rate limit: `burst` at once, and `per_s` in a second."""
 
     __slots__ = ("_at", "_burst", "_left", "_step")
 
     def __init__(self, burst: int, per_s: int) -> None:
         self._burst = self._left = burst
-        self._step = SECOND // per_s  # nanoseconds for one
+        self._step = SECOND // per_s  # nanoseconds for each
         self._at = 0
 
     def take(self, now: int) -> bool:
@@ -60,5 +60,5 @@ class Bucket:
             self._at += gained * self._step
 
     def next_at(self) -> int:
-        """When there is room again, a quarter of a burst at a time: timers are coarse."""
+        """When there is room for a quarter of a burst, not for one alone: timers are coarse."""
         return self._at + self._step * max(1, self._burst // 4 - self._left)

@@ -1,8 +1,9 @@
-"""One packet to many along a tree: each site passes it to a few, whoever it comes from.
+"""One packet to many along a tree: each site passes it on to a few others.
 
-The tree of an origin is laid over the members of the epoch: sorted, turned so that the origin is
-first, each site the parent of the next `WIDTH` places. So every site knows it, a packet takes one
-way to each member, and overtakes nothing of the same origin on it.
+Each origin has a tree over the members of the epoch. The members are sorted, and turned so that the
+origin is at place 0; the children of place i are the `WIDTH` places from `WIDTH` · i + 1 on. So
+every site knows the tree, and a packet takes one way to each member: packets of one origin do not
+overtake each other.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,8 @@ WIDTH: Final = 2
 
 
 def parent_in(origin: Site, members: Sequence[Site], site: Site) -> Site | None:
-    """From whom the site gets the origin's packets; None at the origin, and for a stranger."""
+    """The site from which `site` gets the origin's packets; None for the origin and for a site that
+    is no member."""
     order = _order(origin, members)
     if site not in order or site == origin:
         return None
@@ -23,7 +25,8 @@ def parent_in(origin: Site, members: Sequence[Site], site: Site) -> Site | None:
 
 
 def branches(origin: Site, members: Sequence[Site], site: Site) -> dict[Site, tuple[Site, ...]]:
-    """To whom the site passes the origin's packets, and all that are served through each."""
+    """The sites to which `site` passes the origin's packets, each with all sites that it serves,
+    itself included."""
     order = _order(origin, members)
     if site not in order:
         return {}
@@ -55,7 +58,7 @@ def _below(order: list[Site], place: int) -> list[Site]:
 
 
 class Reach:
-    """Who said lately that what we send gets to it."""
+    """The sites that said lately that this site's packets reach them."""
 
     def __init__(self, times: StreamTimes) -> None:
         self._times = times
@@ -68,7 +71,7 @@ class Reach:
         self._until.pop(peer, None)
 
     def begin(self) -> None:
-        """Another stream: nobody has heard it."""
+        """A new stream begins: no site has heard it."""
         self._until = {}
 
     def reached(self, now: int) -> dict[Site, None]:

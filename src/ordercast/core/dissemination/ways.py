@@ -1,9 +1,9 @@
-"""What a way to many offers its driver, which is the same in the simulator and over the network.
+"""What a way to many offers its driver, the same in the simulator and over the network.
 
-A driver calls with integer nanoseconds: `laid_out` when the epoch of its domain, or who is in it,
-is another; `share` with every burst of the engine's frames, of which it sends on what it gets back;
-`receive` with what came over connections; `connected` and `lost`. Then it `drain`s, sends what is
-in the box, hands the packets to the engine, and rings at the alarm.
+A driver calls, with integer nanoseconds: `laid_out` when the epoch of its domain or the sites in it
+have changed; `share` with every burst of the engine's frames, and sends the frames that it gets
+back; `receive` with frames from connections; `connected` and `lost`. Then it calls `drain`, sends
+what is in the box, hands the packets to the engine, and drains again at the alarm.
 """
 
 from collections import Counter
@@ -21,44 +21,44 @@ from ordercast.wire.epochs import InEpoch
 
 
 class WayBox(msgspec.Struct):
-    frames: list[tuple[Site, DisseminationFrame]]  # over connections
-    datagrams: list[Datagram]  # to everyone
-    packets: list[tuple[Site, list[InEpoch]]]  # for the engine, as if it came from there
-    wrong: list[tuple[Site, str]]  # packets that were refused
+    frames: list[tuple[Site, DisseminationFrame]]  # to send over connections
+    datagrams: list[Datagram]  # to send to all sites
+    packets: list[tuple[Site, list[InEpoch]]]  # for the engine: origin, and its frames
+    wrong: list[tuple[Site, str]]  # packets that were refused: their origin, and why
     alarm: int
 
 
 class Way(Protocol):
     counts: Counter[str]
-    sites: tuple[Site, ...]  # of the domain, as it was laid out last
+    sites: tuple[Site, ...]  # the sites of the domain, as laid out last
 
     def differs(self, epoch: int, sites: tuple[Site, ...]) -> bool:
-        """Whether there is something to be laid out anew."""
+        """Whether the epoch or its sites have changed, so that `laid_out` must be called."""
 
     def laid_out(
         self, now: int, epoch: int, sites: tuple[Site, ...], epochs: Iterable[int], stream: int,
         key: bytes,
     ) -> None:  # fmt: skip
-        """These are the sites of the domain in this epoch; `epochs` are those that still run.
-        `stream` and `key` are drawn for it."""
+        """These are the sites of the domain in this epoch. `epochs` are the epochs that still run.
+        `stream` and `key` are new, drawn by the driver."""
 
     def share(self, now: int, sends: Sends) -> Sends:
-        """Take what is for many; the rest is the caller's to send."""
+        """Take the frames that go to many; the other frames, which the caller sends."""
 
     def receive(self, now: int, peer: Site, frame: WireFrame) -> bool:
-        """Whether the frame was for the way, not for the engine."""
+        """Take a frame; whether it was for the way, not for the engine."""
 
     def take(self, now: int, datagram: Datagram) -> None:
-        """One that is authentic."""
+        """Take an authentic datagram."""
 
     def connected(self, peer: Site) -> None: ...
 
     def lost(self, peer: Site) -> None: ...
 
     def reached(self, now: int) -> dict[Site, None]:
-        """Who says that what we send gets to it."""
+        """The sites that say that this site's packets reach them."""
 
     def full(self, was: bool) -> bool:
-        """Whether the engine should wait; `was`: it does."""
+        """Whether the engine should wait; `was`: whether it waits now."""
 
     def drain(self, now: int) -> WayBox: ...

@@ -1,8 +1,8 @@
 """How a flush changes the layout ([GS] §5.2.1; the argument is in docs/epochs.md).
 
-`Flush` names who goes and who returns; from then on the past of the epochs that it closes is the
-union of the logs of the sites that it leaves. A later one takes its place. `Open` ends it: absent
-sites, frozen groups, and what each closed epoch held become part of the layout.
+`Flush` names the sites that go and those that return. The past of the epochs that it closes is then
+the union of the logs of the sites that are left. A later `Flush` replaces it. `Open` ends it:
+absent sites, frozen groups and the past of each closed epoch become part of the layout.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ from ordercast.model.groups import Group, Site
 
 
 def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
-    """A change names no absent site, but for one that is retired or votes no longer, and leaves it
-    its groups."""
+    """Raise ConfigError if a change names an absent site, or removes its group. An absent site may
+    only be retired, or cease to be a voter."""
     for edit in edits:
         if isinstance(edit, RemoveVoter):
             continue  # a majority of the others decides it; it closes nothing
@@ -63,7 +63,7 @@ def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
 
 
 def _require_nobody_waits(layout: Layout, site: Site, groups: list[Group]) -> None:
-    """A present member has what absent ones of its groups miss: it stays until they are back."""
+    """A present member keeps messages for absent members of its groups: it must stay."""
     for group in groups:
         for away in layout.groups.get(group, ()):
             if away in layout.absent and away not in layout.lapsed:
@@ -88,7 +88,7 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
         known = layout.roster.get(site, incarnation)
         if incarnation > known:
             if site not in layout.absent or site not in absent or incarnation > known + 1:
-                continue  # without its store it has no part in what is closed: first it must go
+                continue  # without its store it cannot take part in closing: first it must go
             fresh[site] = (incarnation, store)
         if site in layout.roster:
             absent.pop(site, None)
@@ -97,14 +97,14 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
         return layout
     _send_away(layout, absent, fresh)
     epochs = _with_changes(layout, _closed(layout, before, absent, touched))
-    if fresh:  # its old store's links may be anywhere, and their numbers are lost
+    if fresh:  # the lost store had the numbers of its links, which may be anywhere
         epochs = tuple(layout.domains)
     members = {site: None for epoch in epochs for site in layout.domains[epoch].sites}
     members |= dict.fromkeys(layout.absent)
     flushing = Flushing(
         layout.count, epochs, tuple(sorted(s for s in members if s not in absent)), absent, fresh
     )
-    closing = {  # who asked for these asks again
+    closing = {  # the other changes are dropped: who asked for them asks again
         change: closing
         for change, closing in layout.closing.items()
         if not any(epoch in epochs for epoch in closing.epochs)
@@ -114,7 +114,7 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
 
 
 def _send_away(layout: Layout, absent: dict[Site, int], fresh: dict[Site, tuple[int, int]]) -> None:
-    """Who would return to a group whose past nobody here can tell stays absent."""
+    """A site stays absent if no site here can tell the past of one of its groups."""
     again = True
     while again:
         again = False
@@ -147,9 +147,9 @@ def _may_return(
             holders = [s for s in layout.counted.get(epoch, ()) if s in nominal and s not in fresh]
             if holders and all(s in absent for s in holders):
                 return False
-            # Those lost it with their stores. If no member that returns was in that epoch, or one
-            # that is away was there later and has fetched it, this site waits: it is lapsed when
-            # they are back.
+            # The holders lost it with their stores. This site waits if no member that returns was
+            # in that epoch, or if one that is away was there later and has fetched it. It lapses
+            # when they are back.
             others = [s for s in nominal if s not in fresh]
             there = [s for s in others if s not in absent and layout.absent.get(s) == epoch]
             later = [s for s in others if absent.get(s, 0) >= max(epoch, layout.absent[site] + 1)]
@@ -177,8 +177,8 @@ def _closed(
 
 
 def _with_changes(layout: Layout, epochs: tuple[int, ...]) -> tuple[int, ...]:
-    """And those that close together with them: a Close may have passed there, which seals, and
-    the change that it was for is off."""
+    """These epochs, and those that close together with them for a change. The change is dropped,
+    and its Close may have sealed them already."""
     found, before = dict.fromkeys(epochs), 0
     while len(found) > before:
         before = len(found)
@@ -242,14 +242,14 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
 def counted_in(
     layout: Layout, counts: Counts
 ) -> dict[tuple[int, Group], tuple[int, tuple[Site, ...]]]:
-    """Of epochs that there have been: what is said of others would be kept for ever."""
+    """The counts of epochs that have existed. Counts of others would be kept for ever."""
     return {(e, g): (n, members) for e, g, n, members in counts if e <= layout.last_epoch}
 
 
 def _frozen(
     layout: Layout, flush: Flushing, old: list[Domain], pasts: Mapping[tuple[int, Group], object]
 ) -> dict[Group, tuple[int, tuple[Site, ...]]]:
-    """Groups whose past nobody has told, and who can."""
+    """The groups whose past nobody has told, each with its epoch and the sites that can tell."""
     frozen = {}
     for group, (epoch, settlers) in layout.frozen.items():
         left = tuple(site for site in settlers if site not in flush.fresh)
@@ -263,7 +263,7 @@ def _frozen(
 
 
 def _counted(layout: Layout, flush: Flushing, old: list[Domain]) -> dict[int, tuple[Site, ...]]:
-    """Whose logs the past of each closed epoch is made of; who returns counts from then on."""
+    """The sites whose logs are the past of each closed epoch. A site that returns is added."""
     counted = dict(layout.counted)
     for domain in old:
         counted[domain.epoch] = tuple(s for s in domain.sites if s in flush.members)
@@ -278,14 +278,14 @@ def _counted(layout: Layout, flush: Flushing, old: list[Domain]) -> dict[int, tu
 
 
 def pruned(layout: Layout) -> Layout:
-    """Without what no absent site will be compared with."""
+    """The layout without the pasts that no absent site will be compared with."""
     away = [site for site in layout.absent if site in layout.roster]
     lapsed = _lapsed(layout, away)
     closed_without = {layout.absent[site] for site in lapsed}
     missing = [site for site in away if site not in lapsed]
     pasts = dict(layout.pasts)
     for group, (epoch, _) in layout.frozen.items():
-        if group not in layout.groups:  # removed: what its members have of it stands
+        if group not in layout.groups:  # it was removed: what its members have of it stands
             pasts[epoch, group] = (ALL, ())
     first = min((layout.absent[site] for site in missing), default=layout.last_epoch + 1)
     concerned = {
@@ -323,11 +323,11 @@ def pruned(layout: Layout) -> Layout:
 
 
 def _lapsed(layout: Layout, away: list[Site]) -> tuple[Site, ...]:
-    """Also who would find nobody that has what it missed: they lost their stores, or are retired.
-    With it all that were left behind by the same epoch (`longest_away`)."""
+    """The lapsed sites. A site also lapses if all that had what it missed lost their stores or are
+    retired. With it lapse all sites that the same epoch left behind (`longest_away`)."""
     known = [
         site
-        for site in away  # who goes from where it joined anew may not have heard that it did
+        for site in away  # a site that joined anew in this epoch may not have heard of it
         if site in layout.lapsed or layout.rejoining.get(site) == layout.absent[site]
     ]
     bereft = {
@@ -347,7 +347,7 @@ def _lapsed(layout: Layout, away: list[Site]) -> tuple[Site, ...]:
 
 
 def fold_lapse(layout: Layout, record: Lapse) -> Layout:
-    """Nothing is kept for these any more, but how many messages the epoch had that was closed
+    """Keep nothing for these sites any more, except how many messages the epoch had that was closed
     without each."""
     if layout.flushing is not None:
         return layout
@@ -356,8 +356,9 @@ def fold_lapse(layout: Layout, record: Lapse) -> Layout:
 
 
 def longest_away(layout: Layout) -> tuple[Site, ...]:
-    """For whom nothing more is to be kept, if too much is: all that were left behind by one epoch,
-    since lists of sites may be known to them alone; not by one whose groups wait for their word."""
+    """The sites that lapse next if too much is kept: all that one epoch left behind, since an
+    implicit group may be known to them alone. Frozen groups wait for the word of their sites: those
+    do not lapse."""
     frozen = [epoch for epoch, _ in layout.frozen.values()]
     kept = {
         site: epoch

@@ -24,7 +24,7 @@ from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Requests, pack_payloads
 from ordercast.model.options import Options
 
-BATCH_BYTES = 65_536  # of payloads that gather
+BATCH_BYTES = 65_536  # the most that a batch of gathered messages has
 
 RequestName: TypeAlias = tuple[bytes, int]
 """A client's id and the number it gave to what it sends: the same one is taken once."""
@@ -51,8 +51,8 @@ class Reservation:
         request: RequestName | None = None,
     ) -> None:
         self.group = group
-        self.members = members  # of an implicit group
-        self.seq = seq  # of the first message
+        self.members = members  # empty for a named group
+        self.seq = seq  # the seq of the first message
         self.payloads = payloads
         self.size = size
         self.request = request
@@ -61,7 +61,7 @@ class Reservation:
         return pack_payloads(self.payloads)
 
     def requests(self) -> Requests | None:
-        """The client's request that the batch is, as the batch tells it."""
+        """The client's request that this batch is, in the form that a batch carries."""
         if self.request is None:
             return None
         client, number = self.request
@@ -101,8 +101,8 @@ class Turn:
 
 
 class _Quick:
-    """Messages that join a reservation without a look at anything else: up to so many bytes and up
-    to this seq. They are counted later, all at once."""
+    """Messages join a reservation without any other check: `left` more bytes, and up to the seq
+    `upto`. They are counted later, all at once."""
 
     __slots__ = ("append", "began", "group", "left", "seq", "upto")
 
@@ -110,7 +110,7 @@ class _Quick:
         self.group = group  # the very string that the caller has
         self.append: Callable[[bytes], None] = batch.payloads.append
         self.left = self.began = left
-        self.seq = seq  # of the last message
+        self.seq = seq  # the seq of the last message
         self.upto = upto
 
 
@@ -123,13 +123,13 @@ class Origin(Protocol):
     window: Window
 
     def require_open(self) -> None:
-        """NotInMajority while the site may accept nothing."""
+        """Raises NotInMajority while the site may accept nothing."""
 
     def domain(self, group: Group, members: Sequence[Site]) -> Domain:
-        """Where a batch goes; an Error says why it goes nowhere."""
+        """The domain of a batch. Raises an Error that says why there is none."""
 
     def accept(self, now: int, batch: Reservation) -> bool:
-        """Make it this site's own batch. False: this site orders it, and has no room for that."""
+        """Make it this site's own batch. False: this site orders the group, and has no room."""
 
 
 class Admission:
@@ -144,18 +144,18 @@ class Admission:
         self._most_bytes = limits.window_bytes
         self._message_bytes = limits.message_bytes
         self._causal = options.causal
-        self.queue: deque[Reservation] = deque()  # in the order in which they were made
-        self._filling: dict[Group, Reservation] = {}  # those that messages may join
+        self.queue: deque[Reservation] = deque()  # the oldest first
+        self._filling: dict[Group, Reservation] = {}  # reservations that messages may join
         self._last: dict[Group, int] = {}  # the last seq reserved, of a named group
-        self._last_listed: dict[Group, int] = {}  # and of an implicit one
-        self._lists: dict[Group, tuple[Site, ...]] = {}  # the members of those
+        self._last_listed: dict[Group, int] = {}  # the same, of an implicit group
+        self._lists: dict[Group, tuple[Site, ...]] = {}  # the members of implicit groups
         self.requested: dict[RequestName, SeqRange] = {}  # clients' requests in the queue
-        self._messages = self._bytes = 0  # reserved
-        self._granted_messages = self._granted_bytes = 0  # to those in line
+        self._messages = self._bytes = 0  # reserved and not accepted
+        self._granted_messages = self._granted_bytes = 0  # room of turns in line
         self._line: deque[Turn] = deque()
         self._quick: _Quick | None = None
-        self._is_quick = limits.message_bytes >= BATCH_BYTES  # else every size is looked at
-        self._followed = origin.layout.lasts  # as `follow` has seen them
+        self._is_quick = limits.message_bytes >= BATCH_BYTES  # else each size is checked
+        self._followed = origin.layout.lasts  # those of the layout that `follow` has seen
         self._frozen: dict[Group, None] = {}  # groups whose members are all absent
 
     # --- reserving --------------------------------------------------------------------------------
@@ -186,15 +186,15 @@ class Admission:
 
     def reserve(self, group: Group, payload: bytes, *, turn: Turn | None = None) -> int:
         """The seq of a message to a named group; 0: there is no room now, or others wait for it.
-        `turn`: the sender was granted this room in line; with 0 it goes on waiting there. Raises
-        why the message goes nowhere."""
+        `turn`: the sender was granted this room in line; with 0 it goes on waiting there. Raises an
+        Error if the message can go nowhere."""
         self.settle()
         if group not in self._last:
             self._begin(self._last, group, ())
         if type(payload) is not bytes or len(payload) > self._message_bytes:
             payload = require_message(payload, self._message_bytes)
         if group in self._frozen:
-            self._origin.domain(group, ())  # says why not
+            self._origin.domain(group, ())  # raises if there is none
         size = len(payload) + PER_MESSAGE
         if not self._admits(1, size, turn):
             return 0
@@ -237,7 +237,7 @@ class Admission:
         if group not in self._last:
             self._begin(self._last, group, ())
         if group in self._frozen:
-            self._origin.domain(group, ())  # says why not
+            self._origin.domain(group, ())  # raises if there is none
         return self._reserve(self._last, group, (), payloads, size, request, turn)
 
     def reserve_listed(
@@ -248,7 +248,7 @@ class Admission:
         *,
         turn: Turn | None = None,
     ) -> tuple[Group, int]:
-        """The same for listed sites: the name of their group, and the last seq."""
+        """As `reserve_batch`, for listed sites: the name of their group, and the last seq."""
         self.settle()
         size = batch_bytes(payloads, self._message_bytes)
         members = self._origin.layout.listed(sites)
@@ -257,13 +257,13 @@ class Admission:
             self._begin(self._last_listed, group, members)
             self._lists[group] = members
         else:
-            self._origin.domain(group, members)  # says why not
+            self._origin.domain(group, members)  # raises if there is none
         last = self._last_listed
         return group, self._reserve(last, group, members, payloads, size, request, turn)
 
     def _begin(self, last: dict[Group, int], group: Group, members: tuple[Site, ...]) -> None:
-        """The first message of this run to a group."""
-        self._origin.domain(group, members)  # says why not
+        """Look up the last seq of the group, before the first message of this run to it."""
+        self._origin.domain(group, members)  # raises if there is none
         last[group] = self._window.next_seq(group) - 1
 
     def _reserve(
@@ -292,8 +292,8 @@ class Admission:
         return last[group]
 
     def _admits(self, messages: int, size: int, turn: Turn | None) -> bool:
-        """Room, and nobody in line before; or room that was granted in line. Nothing is numbered
-        while the site is closed, or before `follow` has looked at a new layout."""
+        """Whether there is room and nobody in line, or the room was granted in line. No seq is
+        given while the site is closed, or before `follow` has looked at a new layout."""
         ready = self._is_current() and self.open()
         if turn is None:
             return ready and not self._line and self._has_room(messages, size)
@@ -353,13 +353,13 @@ class Admission:
             self._granted_bytes -= turn.size
 
     def grant(self) -> list[Turn]:
-        """Those in line that have room from now on, the first ones first."""
+        """Grant room to those in line, the first ones first. Returns those that get it now."""
         granted: list[Turn] = []
         if not self._line or not self._is_current() or not self.open():
             return granted
         for turn in self._line:
             if turn.granted:
-                continue  # and about to leave
+                continue  # its sender is about to leave the line
             if not self._has_room(turn.messages, turn.size):
                 break
             turn.granted = True
@@ -371,15 +371,15 @@ class Admission:
     # --- accepting --------------------------------------------------------------------------------
 
     def hand_over(self, now: int) -> tuple[list[AdmittedRequest], bool]:
-        """Accept what is reserved: the clients' requests in it, and whether nothing is left for
-        which this site has no room to order it (ask again soon)."""
+        """Accept the reservations. Returns the clients' requests among them, and False if this site
+        has no room to order one of them (call this again soon)."""
         self.settle()
         admitted: list[AdmittedRequest] = []
         if not self.queue:
             return admitted, True
         self._filling.clear()
         if not self._is_current() or not self.open():
-            return admitted, True  # asked again when that has changed
+            return admitted, True  # the caller asks again when that has changed
         queue = self.queue
         frozen: deque[Reservation] = deque()
         while queue:
@@ -415,8 +415,8 @@ class Admission:
         payloads: list[bytes],
         request: RequestName | None = None,
     ) -> int:
-        """Reserve and accept at once, for a driver that does not gather: the first seq. The site
-        is open, and there is a domain for the batch. Nothing is changed when this raises."""
+        """Reserve and accept at once, for a driver that does not gather. Returns the first seq. The
+        site is open, and the batch has a domain. Nothing is changed when this raises."""
         batch_bytes(payloads, self._message_bytes)
         batch = _Packed(group, members, self._window.next_seq(group), payloads, request)
         if not self._has_room(len(payloads), batch.size):
@@ -430,8 +430,8 @@ class Admission:
     # --- changes of the layout --------------------------------------------------------------------
 
     def follow(self) -> dict[Group, int]:
-        """The layout has changed: of each group that is gone, or was in between, the first seq that
-        no epoch takes. The reservations of such a group are dropped."""
+        """The layout has changed. Returns the first seq that no epoch takes, for each group that is
+        gone, or was gone in between. The reservations of such a group are dropped."""
         self.settle()
         layout = self._origin.layout
         self._followed = layout.lasts
@@ -449,8 +449,8 @@ class Admission:
         for last in (self._last, self._last_listed):
             for group, seq in list(last.items()):
                 if self._goes_on(group, self._lists.get(group, ())) is None:
-                    continue  # its past, which tells the last that was taken, is yet to come
-                taken = self._window.next_seq(group) - 1  # the last sent that was not refused
+                    continue  # the last seq that was taken is known when its past comes
+                taken = self._window.next_seq(group) - 1  # the last seq that was not refused
                 if group in apart or taken + reserved[group] != seq:
                     refused[group] = taken + 1
                 if group in refused or (last is self._last and group not in groups):
@@ -460,7 +460,7 @@ class Admission:
         return refused
 
     def _goes_on(self, group: Group, members: tuple[Site, ...]) -> bool | None:
-        """Whether there is an epoch for it; None: not while sites, or this one, are absent."""
+        """Whether there is an epoch for the group; None: not while sites or this one are absent."""
         if self._origin.name in self._origin.layout.roster and not self.open():
             return None
         try:
@@ -484,7 +484,7 @@ class Admission:
 
     @property
     def messages(self) -> int:
-        """Reserved and not accepted."""
+        """How many messages are reserved and not accepted."""
         self.settle()
         return self._messages
 
@@ -494,21 +494,21 @@ class Admission:
         return self._bytes
 
     def last_seq(self, group: Group) -> int | None:
-        """Of the last message to the group: later ones were refused, perhaps in an earlier run.
-        None: not known yet."""
+        """The seq of the last message to the group. Later ones were refused, perhaps in an earlier
+        run. None: not known yet."""
         self.settle()
         if self._goes_on(group, self._lists.get(group, ())) is None:
             return None
         return self._last_of(group, self._last.get(group) or self._last_listed.get(group, 0))
 
     def last_seqs(self) -> dict[Group, int]:
-        """Of the last message to each group that was sent to in this run."""
+        """The seq of the last message to each group that was sent to in this run."""
         self.settle()
         last = {**self._last, **self._last_listed}
         return {group: self._last_of(group, seq) for group, seq in last.items()}
 
     def _last_of(self, group: Group, reserved: int) -> int:
-        """While nothing is reserved, seqs up to `reserved` may be nobody's (skipped)."""
+        """While nothing is reserved, seqs up to `reserved` may be skipped ones."""
         if reserved >= self._window.next_seq(group):
             return reserved
         return self._window.last_seq(group)

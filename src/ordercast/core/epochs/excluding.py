@@ -1,9 +1,9 @@
-"""The manager's part of a flush ([GS] §5.2.1): who goes, who returns, what the past is.
+"""The manager's part of a flush ([GS] §5.2.1): which sites go and return, and what the past is.
 
 It proposes `Flush` when a site of a domain has been silent for too long, has restarted, asks to
-return, or waits for an origin that is gone; gathers the reports; tells each site what it must have;
-and proposes `Open` when all have it. Whoever fails meanwhile is the next flush's. All of it is
-asked for again by the next manager.
+return, or waits for an origin that is gone. It gathers the reports, tells each site which messages
+it must have, and proposes `Open` when all have them. A site that fails meanwhile needs another
+flush. The next manager asks for everything again.
 """
 
 from dataclasses import replace
@@ -84,7 +84,7 @@ class Excluding:
         if flush is not None:
             self._carry_on(now, flush)
         if raft.committed != raft.log.last or member.layout.count != raft.committed:
-            return  # what is under way may say the same
+            return  # a record under way may say the same
         out, back = self._gone(now, silent), self._back(now, silent)
         if out or back:
             raft.propose(now, Flush(out, back))
@@ -96,7 +96,7 @@ class Excluding:
             self._store(now)
 
     def _too_much(self) -> bool:
-        """Some site keeps more for absent ones than it may."""
+        """Whether some site keeps more for absent sites than it may."""
         member = self._member
         layout = member.layout
         up_to_date = (
@@ -108,7 +108,7 @@ class Excluding:
         return bool(member.layout.absent) and size > member.options.limits.missed_bytes
 
     def _gone(self, now: int, silent: list[Site]) -> tuple[Site, ...]:
-        """Sites of domains, or of the flush, that are not there, or not as they were."""
+        """Sites to exclude: silent or stalled ones, one that is slow, those with another store."""
         layout = self._member.layout
         flush = layout.flushing
         absent = layout.absent if flush is None else flush.absent
@@ -128,8 +128,8 @@ class Excluding:
         )
 
     def _slowest(self, silent: list[Site]) -> Site | None:
-        """The one for whom most of the others wait; one at a time, since who names whom may be a
-        matter of the link between them."""
+        """The site for which most others wait. Only one at a time: two sites may name each other
+        because the link between them is slow."""
         layout, named = self._member.layout, dict[Site, int]()
         says = {
             site: fed.slow
@@ -144,7 +144,7 @@ class Excluding:
         return max(sorted(named), key=named.__getitem__, default=None)
 
     def _lost(self, site: Site) -> bool:
-        """Its store is another than the one that counts, and it does not return with this one."""
+        """Whether the site has another store than the one that counts, or that it returns with."""
         layout, fed = self._member.layout, self._fed.get(site)
         if fed is None or site not in layout.stores:
             return False
@@ -154,8 +154,8 @@ class Excluding:
         return fed.store != known
 
     def _waits(self, now: int, site: Site, awaited: tuple[Site, ...], silent: list[Site]) -> bool:
-        """For an origin outside its domain that is gone: in the next epoch nobody does. The origin
-        is no part of this one, and sends again when it is back."""
+        """Whether the site waits for an origin outside its domain that is gone. In the next epoch
+        nobody waits for it; it sends again when it is back."""
         layout, since = self._member.layout, self._awaited.get(site, {})
         since = self._awaited[site] = {origin: since.get(origin, now) for origin in awaited}
         return any(
@@ -165,7 +165,7 @@ class Excluding:
         )
 
     def _back(self, now: int, silent: list[Site]) -> tuple[tuple[Site, int, int], ...]:
-        """Who asks to return and can, and who has restarted. One flush after another."""
+        """Sites that ask to return and can, have restarted, or wait; none during a flush."""
         member, layout = self._member, self._member.layout
         if layout.flushing is not None:
             return ()
@@ -189,7 +189,7 @@ class Excluding:
         return tuple(one for one in asking if flush is not None and one[0] not in flush.absent)
 
     def _store(self, now: int) -> None:
-        """A site that comes for the first time: with which store."""
+        """Propose the store of a site that comes for the first time."""
         layout = self._member.layout
         for site, fed in self._fed.items():
             if site in layout.roster and site not in layout.stores and fed.store:
@@ -225,7 +225,7 @@ class Excluding:
         return all(site in self._whole for site in flush.members)
 
     def _is_stalled(self, now: int, site: Site) -> bool:
-        """It answers, but the flush does not get on with it."""
+        """Whether the site answers, but makes no progress in the flush."""
         flush = self._member.layout.flushing
         if flush is None or site not in flush.members or site in self._whole:
             return False

@@ -1,34 +1,34 @@
-"""What clients of a daemon ask for is told to nobody before it is durable (docs/core.md).
+"""Requests of a daemon's clients leave the site only when they are durable (docs/core.md).
 
-Under `exclude` relays leave before the disk has them. A client repeats what a killed daemon has not
-told it of; what nobody stored would then go out again, under another number. So the burst in which
-such a request was accepted relays nothing before it is stored, whatever its frames carry; and what
-later bursts relay stays behind that, so that lanes are in order.
+Under `exclude` relays leave before the disk has them. A client repeats a request that a killed
+daemon has not confirmed. If it was relayed and not stored, it would then go out again, under
+another seq. So a burst that accepts a request relays nothing before it is durable, whatever its
+frames carry. The relays of later bursts wait too, so that lanes are in order.
 """
 
 from ordercast.core.epochs.records import MemberBox
 from ordercast.model.groups import Site
 
 MEMBER: tuple[int, Site] = (0, "")
-"""Stands among what a box has `counted` for the fence; epochs begin at 1."""
+"""The fence's entry among the `counted` of a box. Epochs begin at 1."""
 
 
 class Fence:
-    """State: whether a request was accepted in this burst; earlier bursts that are not stored.
-    `waits`: there is something of either."""
+    """State: whether this burst accepted a request; how many earlier bursts are not durable.
+    `waits`: one of these is the case."""
 
     def __init__(self) -> None:
         self.waits = False
         self._accepted = False
-        self._unstored = 0  # that accepted requests, or whose relays wait
+        self._unstored = 0  # bursts that accepted requests, or whose relays wait
 
     def accepted(self) -> None:
-        """A batch of a client's requests, with this burst's records. It may be relayed later, in
-        another epoch too: also then not before they are durable."""
+        """This burst accepts a client's request. The batch may be relayed later, even in another
+        epoch, but not before the burst is durable."""
         self._accepted = self.waits = True
 
     def end(self, box: MemberBox) -> None:
-        """Of a burst: let what must wait leave when the burst is durable, not at once."""
+        """The burst ends: if its relays must wait, they leave when it is durable."""
         if self._accepted or box.send:
             self._accepted = False
             self._unstored += 1
@@ -36,6 +36,6 @@ class Fence:
             box.send, box.then_send = [], [*box.send, *box.then_send]
 
     def stored(self) -> None:
-        """One more of these bursts is durable, and what waited for that has left."""
+        """One of these bursts is durable, and its relays have left."""
         self._unstored -= 1
         self.waits = self._accepted or self._unstored > 0

@@ -1,11 +1,11 @@
 """A member's part of a flush and of a return ([GS] §5.2.1; the argument is in docs/epochs.md).
 
-A site that has folded `Flush` is sealed: in the epochs that it closes nothing more happens here. It
-reports how far its log reaches, is told what it must have, fetches what it lacks from whom has it,
-and says so when that is durable. Nothing of it is delivered, nor part of its log, before `Open`.
+A site that has folded `Flush` is sealed: it does nothing more in the epochs that the flush closes.
+It reports how far its log reaches, is told which messages it must have, fetches those that it
+lacks, and confirms when they are durable. It delivers and logs no fetched message before `Open`.
 
-What the member has beside its engines lives here: the log of an epoch that was closed without it,
-what was fetched, what absent members of its groups will ask for, and own messages that wait.
+The state of a member beside its engines is here: the log of an epoch that was closed without it,
+fetched messages, messages that absent members will ask for, and own messages that wait.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,19 +69,19 @@ class Flusher:
     def __init__(self, member: _Member, store: int, *, excludes: bool) -> None:
         self._member = member
         self.store, self.excludes, self.attempt = store, excludes, 1
-        self.tail: Tail | None = None  # of the epoch that was closed without this site
-        self.left_behind: int | None = None  # that epoch, if the site was retired then
+        self.tail: Tail | None = None  # the log of the epoch that was closed without this site
+        self.left_behind: int | None = None  # that epoch, if the site is retired
         self.fetched: Shelf = {}
-        self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number of each of it
+        self._fetched_to: dict[tuple[int, Group], int] = {}  # the last number fetched
         self.missed = Missed(member)
         self.slowness = Slowness(member, excludes=excludes)
-        self.parked: list[Batch] = []  # own, to groups that are frozen
+        self.parked: list[Batch] = []  # own batches that wait for absent sites
         self.confirmed: Confirmed | None = None
-        self._past: PastNeeded | None = None  # what the manager last said
-        self._renewing: dict[int, None] = {}  # epochs that were open before this start
-        self.got = 0  # batches fetched since the start
+        self._past: PastNeeded | None = None  # as the manager last told it
+        self._renewing: dict[int, None] = {}  # epochs of before this start: it does not go on there
+        self.got = 0  # how many batches were fetched since the start
         self._replaying = True
-        self._consented = member.boot == 1  # to a flush, since this start
+        self._consented = member.boot == 1  # True also after it has confirmed a flush
 
     # --- taking part, or not ----------------------------------------------------------------------
 
@@ -96,11 +96,12 @@ class Flusher:
         return self.excludes and stores.get(self._member.name, self.store) != self.store
 
     def _is_meant(self, flush: Flushing) -> bool:
-        """A flush that counts on what this site had with a lost store is not for this one."""
+        """Whether the flush counts on this store. One that counts on a lost store is ignored."""
         return not self.stranger() or flush.fresh.get(self._member.name, (0, 0))[1] == self.store
 
     def stopped(self) -> bool:
-        """Restarted: what it relayed before it was durable is not known, so it does not go on."""
+        """Whether this site has restarted in its epoch. It does not go on there: it may have
+        relayed messages that it has not stored."""
         if not self._renewing:
             return False
         home = self._member.layout.home(self._member.name)
@@ -113,21 +114,21 @@ class Flusher:
         if member.name in member.layout.absent:
             raise NotInMajority(f"{member.name} is absent from its groups, and will return")
         if self.stopped():
-            # What it relayed and had not stored may be in others' logs, under the numbers that it
-            # would give now: the next epoch tells the last.
+            # Messages that it relayed and did not store may be in others' logs, under the seqs that
+            # it would give now: the next epoch tells the last seq.
             raise NotInMajority(f"{member.name} has restarted, and waits for the next epoch")
         self.require_nothing_waits()
 
     def require_nothing_waits(self) -> None:
-        """In causal order nothing overtakes a message of this site that waits for absent ones, or
-        for its own return."""
+        """In causal order nothing overtakes a message that waits for absent sites or for the return
+        of this site: raise NotInMajority if there is one."""
         if self._member.options.causal and (self.parked or self.tail is not None):
             first = self.parked[0] if self.parked else None
             to = (self._member.name,) if first is None else first.members or (first.group,)
             raise NotInMajority(f"in causal order: behind what waits for {', '.join(to)}, absent")
 
     def restarted(self) -> None:
-        """All that was open before this start is known now."""
+        """All records are replayed: the epoch that was open before this start is known."""
         self._replaying = False
         self.missed.prune()
         if self.excludes and self._member.boot > 1:
@@ -136,8 +137,8 @@ class Flusher:
                 self._renewing[home.epoch] = None
 
     def entering(self, domain: Domain) -> None:
-        """An epoch opens here. Before this start the site may have opened and relayed in it, and
-        not stored that; not if it has since agreed to what came before."""
+        """An epoch opens here. Before this start the site may have opened it too, and relayed
+        messages that it did not store; but not if it has confirmed a flush since."""
         if self.excludes and not self._consented and self._member.name in domain.sites:
             self._renewing[domain.epoch] = None
 
@@ -152,7 +153,7 @@ class Flusher:
 
     @property
     def delivered(self) -> int:
-        """Of a site in no epoch: of its tail more may be logged than was delivered."""
+        """The last position delivered, of a site in no epoch. Its tail may have more in the log."""
         return self._member.position if self.tail is None else self.tail.delivered
 
     def quiet(self) -> bool:
@@ -183,7 +184,7 @@ class Flusher:
         holds = self.missed.places()
         if self.tail is not None:
             tail = self.tail
-            holds = tuple(place for place in holds if place[0] != tail.epoch)  # not to its end
+            holds = tuple(place for place in holds if place[0] != tail.epoch)  # incomplete
             counts += [(tail.epoch, g, n, sites) for g, (n, sites) in tail.counts.items()]
             lasts += tail.lasts
         return LogReport(flush.number, tuple(counts), tuple(lasts), holds)
@@ -208,7 +209,7 @@ class Flusher:
             self._tell(report)
 
     def _tell(self, frame: FlushFrame) -> None:
-        """The manager; one that is this site itself looks here."""
+        """Tell the manager. A manager at this site looks here itself."""
         member = self._member
         if member.manager_at is not None and not member.manager.leads:
             member.say(member.manager_at, frame)
@@ -242,7 +243,7 @@ class Flusher:
                 self.advance()
 
     def advance(self, only: tuple[int, Group] | None = None) -> None:
-        """Ask for what is lacking (of one group); say so when nothing is."""
+        """Fetch missing messages (`only`: of one epoch and group). Confirm when all are here."""
         past, member = self._past, self._member
         if past is None:
             return
@@ -317,11 +318,11 @@ class Flusher:
                 self._member.persisting.append(filled)
                 having = last_number(placed)
                 self.got += 1
-        if having > before:  # else it is asked for again when the manager tells again
+        if having > before:  # else it asks again when the manager tells it again
             self.advance((frame.epoch, frame.group))
 
     def _asked_of(self, peer: Site, epoch: int, group: Group) -> int:
-        """The last number of the group that the peer is asked for, as the manager has said; 0: it
+        """The last number of the group that the peer is asked for, as the manager told; 0: the peer
         is not asked."""
         needs = () if self._past is None else self._past.needs
         found = (n[2] for n in needs if n[:2] == (epoch, group) and n[4] == peer)
@@ -344,7 +345,7 @@ class Flusher:
     # --- opening ----------------------------------------------------------------------------------
 
     def admitted(self) -> None:
-        """The voters may have let this site in as a new incarnation: without its past."""
+        """If the voters have let this site in as a new incarnation, it begins without a past."""
         member = self._member
         incarnation = member.layout.roster.get(member.name, member.incarnation)
         if self.excludes and incarnation != member.incarnation and self.takes_part():
@@ -355,8 +356,8 @@ class Flusher:
     def leave(
         self, epoch: int, engine: Engine, mine: Mapping[Group, int], unplaced: list[Batch]
     ) -> bool:
-        """This site's epoch is gone. False: it was closed in the planned way. Otherwise the past is
-        delivered; where it was closed without this site, its log is kept for the return."""
+        """This site's epoch is gone. False: it was closed in the planned way. If it was closed
+        without this site, its log is kept for the return; otherwise the past is delivered."""
         member = self._member
         if self.stranger():
             return True
@@ -380,8 +381,8 @@ class Flusher:
         self.missed.keep([(epoch, group) for group in groups], log)
 
     def come_back(self, unplaced: list[Batch], parked: Sequence[Batch]) -> list[Batch]:
-        """All of the old is gone: deliver what was missed, if an epoch was opened for this site
-        again. Own messages that are to be placed now, as they were accepted."""
+        """All old engines are gone. If an epoch was opened for this site again, deliver what it
+        missed. Returns the own batches that must be placed now, in the order of accepting."""
         member, tail, self.left_behind = self._member, self.tail, None
         away_since = member.layout.absent.get(member.name)
         if self.stranger():
@@ -404,7 +405,7 @@ class Flusher:
         return unplaced
 
     def unpark(self) -> list[Batch]:
-        """What waited for absent sites: one of them may have had it, and the past then has."""
+        """The batches that waited for absent sites, without those that the past has by now."""
         waited, self.parked = self.parked, []
         return not_in_the_past(self._member, waited)
 
@@ -428,7 +429,7 @@ class Flusher:
     # --- what must be durable ---------------------------------------------------------------------
 
     def waiting(self) -> list[Batch]:
-        """Own messages that are in no epoch now."""
+        """Own batches that are in no epoch now."""
         if self.tail is None:
             return self.parked
         return [*self.parked, *self.tail.kept]

@@ -54,11 +54,11 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import is_name, nearest
 
-_OUTCOMES = 256  # remembered
+_OUTCOMES = 256  # so many are remembered
 
 
 class Busy(ConfigError):
-    """Possible, but not before another change is done."""
+    """The change is possible, but not before another one is done."""
 
 
 def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
@@ -70,7 +70,7 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         return _finish(layout, record, build)
     if isinstance(record, Admit):
         if record.incarnation != layout.roster.get(record.site, record.incarnation) + 1:
-            return layout  # they go up one by one: none comes to an end of the numbers
+            return layout  # they go up one by one, so that numbers do not run out
         return replace(layout, roster={**layout.roster, record.site: record.incarnation})
     if isinstance(record, Flush):
         return fold_flush(layout, record)
@@ -87,7 +87,7 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         return layout if known else replace(layout, stores=_with_store(layout, record))
     if isinstance(record, Voters):
         if not any(store for _, store in record.voters):
-            return layout  # nobody would be left whose word counts (`voters_log`)
+            return layout  # no voter would have a store (`voters_log`)
         return replace(layout, voters=tuple(sorted(dict(record.voters))))
     return layout
 
@@ -115,7 +115,7 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
 
 
 def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
-    """What must be closed for the edits; ConfigError, in one line, when they are impossible now."""
+    """What must be closed for the edits. Raises ConfigError, in one line, if that is impossible."""
     if not edits:
         raise ConfigError(NO_EDIT)
     require_present(layout, edits)
@@ -155,8 +155,8 @@ def _of_voters(edits: tuple[Edit, ...]) -> bool:
 
 
 def _touched(layout: Layout, edits: Iterable[Edit]) -> set[Group]:
-    """Groups whose members change, also where no site that is there has to do with it: a group that
-    is new, or whose members are absent. In small letters: names differ by more than case."""
+    """The groups whose members change, in lower case, because names differ by more than case. This
+    finds conflicts where no present site is concerned: a new group, or one with absent members."""
     found: set[Group] = set()
     for edit in edits:
         if isinstance(edit, (AddGroup, RemoveGroup, JoinGroup, LeaveGroup)):
@@ -243,7 +243,7 @@ def _require(name: str, known: Iterable[str], what: str) -> None:
 
 
 def _kept(layout: Layout, groups: Groups, edits: tuple[Edit, ...]) -> tuple[int, ...]:
-    """The epochs that go on: the same groups with the same members, and no other builder."""
+    """The epochs that go on, with the same groups, members, builder and protocol."""
     after = layout.parts(groups)
     gone = [edit.site for edit in edits if isinstance(edit, RetireSite)]
     away = [site for site in layout.absent if site not in gone]
@@ -272,15 +272,15 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
         done = _finished(layout, record, closing, closing.edits, build)
         _require_room(done)
     except ConfigError as error:
-        # What it closed is closed: that opens again as it was.
+        # Its epochs are closed already: they open again as they were.
         done = _finished(layout, record, closing, (), build, somehow=True)
         return _with_outcome(done, record.change, f"refused when all had closed: {error}")
     return _with_outcome(done, record.change, "")
 
 
 def _require_room(layout: Layout) -> None:
-    """Epochs that go on are just what the groups make of them, now and after the flush. Changes see
-    to that when they begin; what was begun or decided since may be in the way."""
+    """Raise ConfigError unless the epochs that go on fit the groups, now and after a flush. This
+    was true when the change began, but another decision may be in the way since."""
     flush = layout.flushing
     _require_parts(layout, layout.absent, layout.domains)
     if flush is not None:
@@ -320,7 +320,7 @@ def _finished(
             somehow=somehow,
         )  # fmt: skip
     pasts = {**layout.pasts, **counted_in(layout, record.counts)}
-    for place, (number, members) in pasts.items():  # who joins a group has nothing of its past
+    for place, (number, members) in pasts.items():  # a site that joins has nothing of the past
         before = layout.groups.get(place[1], ())
         if not members and any(s not in before for s in nominal.get(place[1], ())):
             pasts[place] = (number, before)

@@ -18,11 +18,11 @@ class Folds:
         return fold(layout, record, self.build)
 
     def pack(self, layout: Layout) -> bytes:
-        """Asked for at every checkpoint; the layout is mostly the same."""
+        """Called at every checkpoint, mostly with the same layout."""
         if self._packed[0] is not layout:
             self._packed = (layout, pack_layout(layout))
         return self._packed[1]
 
     def unpack(self, data: bytes) -> Layout:
-        """FrameError if these are no layout's bytes."""
+        """Raises FrameError if these bytes are no layout."""
         return unpack_layout(data, self.build)

@@ -1,8 +1,8 @@
 """The layout: everything that the records of the voters' log say, folded ([GS] §5.1).
 
-Roster, voters, groups, the open epoch of each domain with its structure, changes under way. All
-sites that have heard the same records have the same layout: `folding.fold` is a pure function, and
-so is the builder of forests that it is given.
+It has the roster, the voters, the groups, the open epoch of each domain with its structure, and the
+changes under way. All sites that have heard the same records have the same layout: `folding.fold`
+is a pure function, and so is the builder of forests that it is given.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +29,7 @@ from ordercast.model.names import nearest
 Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
 """(the groups of one domain, builder, protocol) -> its forest, the same at every site."""
 
-ALL = 1 << 62  # as a number: above every one
+ALL = 1 << 62  # above the number of every message
 STAR, STAND_IN = "star", "centralized"
 NO_EDIT = "change: there is no edit in it"
 
@@ -47,7 +47,7 @@ class Domain:
     structure: Structure
     sites: tuple[Site, ...]
     after: tuple[int, ...] = ()  # the epochs that were closed for it
-    usual: str = ""  # the protocol when nobody is away, if that is another
+    usual: str = ""  # the protocol that was asked for, if another stands in for it
 
     @property
     def manner(self) -> tuple[str, str]:
@@ -73,7 +73,7 @@ class Closing:
 @dataclass(frozen=True, slots=True)
 class Flushing:
     """A flush under way: the epochs it closes, the sites whose logs are their past and that open
-    the next ones, who is absent then, and who returns without its store."""
+    the next ones, the sites that are absent then, and those that return without their stores."""
 
     number: int  # of its record
     epochs: tuple[int, ...]
@@ -94,15 +94,16 @@ class Layout:
     outcomes: Mapping[str, str] = field(default_factory=dict)  # "": done; else why not
     lasts: Mapping[Stream, int] = field(default_factory=dict)
     addresses: Mapping[Site, str] = field(default_factory=dict)  # of sites added later
-    founding: str = ""  # names what the cluster was founded with
+    founding: str = ""  # identifies what the cluster was founded with
     whole: bool = False  # all groups are one domain
-    open: bool = True  # of a whole one: lists of sites may cross what would else be domains
-    # Under `exclude` only.
-    stores: Mapping[Site, int] = field(default_factory=dict)  # with which sites take part
+    open: bool = True  # if whole: an implicit group may have sites that no groups connect
+    # Under `exclude` only. A frozen group has the epoch that it was in, and the sites that can tell
+    # its past. A past has its last number, and its members if the group has others now.
+    stores: Mapping[Site, int] = field(default_factory=dict)  # the store of each site
     absent: Mapping[Site, int] = field(default_factory=dict)  # the last epoch each was in
     frozen: Mapping[Group, tuple[int, tuple[Site, ...]]] = field(default_factory=dict)
     pasts: Mapping[tuple[int, Group], tuple[int, tuple[Site, ...]]] = field(default_factory=dict)
-    counted: Mapping[int, tuple[Site, ...]] = field(default_factory=dict)  # whose logs are a past
+    counted: Mapping[int, tuple[Site, ...]] = field(default_factory=dict)  # sites of each past
     flushing: Flushing | None = None
     lapsed: tuple[Site, ...] = ()  # absent, and nothing is kept for them
     rejoining: Mapping[Site, int] = field(default_factory=dict)  # the open epoch each joined anew
@@ -118,7 +119,7 @@ class Layout:
         return None
 
     def taking(self, site: Site, group: Group, members: Iterable[Site]) -> Domain:
-        """The domain to which the site's message goes, to a group or to listed sites."""
+        """The domain of a site's message to a group or listed sites. Raises if there is none."""
         if site not in self.roster:
             raise UnknownGroup(f"site {site!r} is retired, or not admitted yet")
         listed = tuple(members)
@@ -145,7 +146,7 @@ class Layout:
         raise CrossDomain(f"{', '.join(listed)}: no one domain has all of these sites")
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
-        """The members of an implicit group, sorted, each once; refused if that makes none."""
+        """The members of an implicit group, sorted, each once. Raises Error if they make none."""
         members = tuple(sorted(dict.fromkeys(sites)))
         if not members:
             raise ConfigError("sites: none is listed")
@@ -190,8 +191,8 @@ def first_layout(
     open_groups: bool = True,
     causal: bool = False,
 ) -> Layout:
-    """What a cluster starts with: its domains open under the numbers 1, 2, … `whole`: all groups
-    are one domain, as causal order needs it (what happened before may be in any group)."""
+    """The layout that a cluster begins with. Its domains open as epochs 1, 2, … `whole`: all groups
+    are one domain. Causal order needs that: what happened before may be in any group."""
     sites = tuple(sorted(roster))
     empty = Layout(
         0, dict.fromkeys(sites, 1), tuple(sorted(voters)), {}, {}, 0,
@@ -206,7 +207,7 @@ def first_layout(
 
 
 def nowhere(voters: Iterable[Site]) -> Layout:
-    """Of a site that is not in the cluster yet: it knows whom to ask, and is told the rest."""
+    """The layout of a site that is not in the cluster yet: it knows only whom to ask."""
     return Layout(-1, {}, tuple(sorted(voters)), {}, {}, 0)
 
 
@@ -215,7 +216,7 @@ def reopened(
     roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
     usual: str = "",
 ) -> Domain:  # fmt: skip
-    # Built without the others: the roster may be another when the layout is unpacked later.
+    # Built without sites outside: the roster may be another when the layout is unpacked later.
     table = GroupTable.of({name: groups[name] for name in names})
     forest = under_one_root(_built(table, builder, protocol, build))
     structure = widened(Structure(epoch, table, forest), roster)
@@ -234,7 +235,7 @@ def _built(table: GroupTable, builder: str, protocol: str, build: Build) -> Fore
     except ConfigError:
         if (builder, protocol) != (STAR, STAND_IN):
             raise
-        return build_star(table)  # the last resort is there for everyone
+        return build_star(table)  # the last resort always works
 
 
 def opened(
@@ -242,8 +243,8 @@ def opened(
     roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
     usual: str = "", *, somehow: bool,
 ) -> Domain:  # fmt: skip
-    """A domain that its sites can work in; ConfigError where the protocol has no forest for it.
-    `somehow`: what it follows has ended, and nobody can refuse it: then one site places all."""
+    """A domain that its sites can work in. Raises ConfigError if the protocol does not fit it.
+    `somehow`: the epochs before it have ended, so it must open. If need be, one site places all."""
     try:
         domain = reopened(epoch, names, groups, roster, builder, protocol, after, build, usual)
         require_fit(protocol, domain.structure, domain.sites)
@@ -255,19 +256,19 @@ def opened(
 
 
 def widened(structure: Structure, sites: Iterable[Site]) -> Structure:
-    """The same for sites outside, which send to it: also one that was added later."""
+    """The structure with these sites added: they are outside, and may send to it."""
     table, forest = structure.table, structure.forest
     outside = [site for site in sites if site not in forest.parent]
     if not outside:
         return structure
-    # Not checked again: one that is retired may be called as another, but for the case of letters.
+    # Not checked again: the name of a retired site may differ from another one by case alone.
     table = replace(table, sites=tuple(sorted((*table.sites, *outside))))
     parent = {**forest.parent, **dict.fromkeys(outside)}
     return Structure(structure.epoch, table, replace(forest, parent=parent))
 
 
 def living(groups: Mapping[Group, tuple[Site, ...]], absent: Mapping[Site, int]) -> Groups:
-    """The groups without their absent members; one that has no others is left out."""
+    """The groups without their absent members. A group that has no others is left out."""
     found = {g: tuple(s for s in members if s not in absent) for g, members in groups.items()}
     return {group: members for group, members in found.items() if members}
 
@@ -276,7 +277,7 @@ def manner(
     layout: Layout, old: list[Domain], names: tuple[Group, ...], groups: Groups,
     edits: tuple[Edit, ...],
 ) -> tuple[str, str]:  # fmt: skip
-    """Builder and protocol: as asked for, else those of the domain it comes from, else any's."""
+    """Builder and protocol: as asked for, else those of the domain before, else of any domain."""
     near = {site for name in names for site in groups[name]}
     before = [d.manner for d in old if not near.isdisjoint(d.sites)]
     before += [layout.manners[name] for name in names if name in layout.manners]
@@ -291,9 +292,9 @@ def manner(
 
 
 def in_force(layout: Layout, absent: Iterable[Site], protocol: str) -> tuple[str, str]:
-    """The protocol of the next epoch, and the one that it stands in for. What is placed apart on a
-    tree has no causal order but for who is there: while others will ask for it, one site places
-    all (docs/epochs.md)."""
+    """The protocol of the next epoch, and the one that it stands in for, if any. Several primaries
+    keep causal order only for the sites that are there. While absent sites will ask for the
+    messages, one site places all (docs/epochs.md)."""
     awaited = [site for site in absent if layout.causal and site not in layout.lapsed]
     in_groups = any(site in members for members in layout.groups.values() for site in awaited)
     if in_groups and protocol != STAND_IN and not protocol_named(protocol).direct:
@@ -302,7 +303,7 @@ def in_force(layout: Layout, absent: Iterable[Site], protocol: str) -> tuple[str
 
 
 def components(groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ...]]:
-    """Groups that share sites, transitively; each sorted, and all of them by their first name."""
+    """The groups that share sites, directly or through others: sorted lists, by first name."""
     home: dict[Site, list[Group]] = {}
     for group in sorted(groups):
         for site in groups[group]:

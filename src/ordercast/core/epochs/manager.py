@@ -32,7 +32,7 @@ from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import ChangeRequest, Fed, Feed, LogReport, SiteFrame, Whole
 from ordercast.wire.voting import fitting
 
-_RECORDS = 64  # in one frame
+_RECORDS = 64  # at most, in one frame
 _LOG = 128  # entries kept before they are folded
 
 
@@ -56,14 +56,14 @@ class Manager:
     def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member
         self._raft = raft
-        self._term = 0  # of which the rest is known
+        self._term = 0  # the term in which all below was learnt
         self._fed: dict[Site, int] = {}
-        self._reports: dict[int, dict[Site, Included]] = {}  # by the number of what was begun
+        self._reports: dict[int, dict[Site, Included]] = {}  # by the number of the change
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[str, None] = {}
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
         self.log_entries = _LOG
-        self._told = 0  # records: everyone was fed so many, once
+        self._told = 0  # so many records were fed to everyone, once
         self._detector = Detector(0)
         self.excluding = Excluding(member, raft)
         self.alarm_at = NEVER
@@ -74,7 +74,7 @@ class Manager:
 
     def ask(self, frame: ChangeRequest) -> None:
         layout = self._member.layout
-        room = len(self._wanted) < RECORDS or frame.change in self._wanted  # who asked asks again
+        room = len(self._wanted) < RECORDS or frame.change in self._wanted  # others ask again
         if self.leads and room and frame.change not in layout.outcomes:
             self._wanted[frame.change] = frame.edits
 
@@ -82,7 +82,7 @@ class Manager:
         layout = self._member.layout
         if not self.leads:
             if frame.count < layout.count:
-                # It may know none of the present voters, and believes none that it does not know.
+                # The peer may not know the present voters, and believes only voters that it knows.
                 self._fed[peer] = frame.count
                 self._feed(peer)
             return
@@ -103,15 +103,16 @@ class Manager:
             self._feed(peer)
 
     def reported(self, peer: Site, frame: LogReport | Whole) -> None:
-        """A site's word on a flush."""
+        """Take a site's report on a flush."""
         self.excluding.receive(peer, frame)
 
     def suspects(self, now: int) -> list[Site]:
-        """Sites that have not answered for longer than is usual: to be reported, no more."""
+        """Sites that have been silent for longer than usual. They are shown to operators."""
         return self._detector.suspects(now) if self.leads else []
 
     def missing(self, change: str) -> list[Site] | None:
-        """Who has yet to close for a change under way, or to vote; only the manager knows."""
+        """The sites that have yet to close for a change, or to become a voter. None: this site is
+        not the manager, or there is no such change."""
         layout = self._member.layout
         closing = layout.closing.get(change)
         if not self.leads or closing is None:
@@ -125,7 +126,7 @@ class Manager:
         return sorted(site for site in sites if site not in reports)
 
     def work(self, now: int) -> None:
-        """Once per burst: whatever can be done now."""
+        """Do whatever can be done now. This is called once per burst."""
         raft, member = self._raft, self._member
         if member.layout.count - raft.log.snapshot.upto > self.log_entries:
             raft.compact(member.layout.count, member.folds.pack(member.layout))
@@ -156,7 +157,7 @@ class Manager:
                 self._feed(site)
 
     def _audience(self) -> list[Site]:
-        """Everyone on the roster, and who has been retired and does not know it."""
+        """All sites of the roster, and retired sites that do not know it yet."""
         layout = self._member.layout
         behind = [s for s, count in self._fed.items() if count < layout.count]
         return list(dict.fromkeys([*layout.roster, *behind]))
@@ -172,11 +173,11 @@ class Manager:
             if site not in self._reports.get(closing.number, {})
         )
         wanted += self.excluding.wanted(site)
-        lacks = not self.leads and raft.committed < layout.count  # what the manager has told it
+        lacks = not self.leads and raft.committed < layout.count  # the layout is ahead of the log
         if known < raft.log.snapshot.upto or lacks:
             feed = Feed(layout.count, (), layout.count, wanted, self._member.folds.pack(layout))
         else:
-            # Not up to the layout's: another manager may have fed this one more than its log has.
+            # At most what the log has: another manager may have fed this site more than that.
             first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)
             records = [raft.log.entry(index).record for index in range(first, last + 1)]
             feed = Feed(known, tuple(records[: fitting(records)]), layout.count, wanted)
@@ -193,12 +194,13 @@ class Manager:
             except Busy:
                 continue
             except ConfigError:
-                pass  # proposed all the same: the records say why not
-            if self._raft.committed == self._raft.log.last:  # what is under way may be in its way
+                pass  # proposed all the same: its outcome says why not
+            if self._raft.committed == self._raft.log.last:  # a record under way may conflict
                 self._raft.propose(now, Begin(change, edits))
 
     def _choose_voters(self, now: int) -> None:
-        """One more comes without a store that counts: it is admitted when it has the log."""
+        """Propose the voters of a change. A new one has no store that counts: it is admitted when
+        it has the log."""
         for closing in self._member.layout.closing.values():
             stores, edit = self._raft.log.stores(), closing.edits[0]
             if isinstance(edit, AddVoter) and edit.site not in stores:
@@ -257,6 +259,6 @@ class Manager:
         roster = layout.roster
         new = [c.edits[0].site for c in layout.closing.values() if type(c.edits[0]) is AddVoter]
         for voter, store in self._raft.waiting_for_admission():
-            # Under `exclude` its return makes it another incarnation, once.
+            # Under `exclude` its return gives it the new incarnation.
             lost = bool(store) and voter not in new and not self._member.flush.excludes
             self._raft.propose(now, Admit(voter, roster.get(voter, 0) + lost, store))

@@ -1,10 +1,10 @@
 """A site through all its epochs: what a driver runs ([GS] §5.1; the argument is docs/epochs.md).
 
-It hands each frame to the object of its epoch (`engine`), folds the records that the manager feeds
-it (`layout`), and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
-reports when that is durable, and when the change is finished old objects are dropped and new ones
-made. A voter also has its part of the voters' log (`raft`), and leads changes if it is the manager.
-The driver's calls and duties are those of `core.engine` and `core.outbox`.
+It hands each frame to the engine of its epoch, folds the records that the manager feeds it into its
+layout, and goes from epoch to epoch: the root of a closing domain orders the Close, everyone
+reports when that is durable, and when the change is finished old engines are dropped and new ones
+made. A voter also has its part of the voters' log, and leads changes if it is the manager. The
+driver's calls and duties are those of an engine.
 """
 
 from collections.abc import Sequence
@@ -35,6 +35,9 @@ from ordercast.core.epochs.records import (
     Noted,
     Shown,
     in_epoch,
+    in_frames,
+    joined,
+    nothing,
 )
 from ordercast.core.epochs.returning import tail_of
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
@@ -45,7 +48,6 @@ from ordercast.core.outbox import (
     Accepted,
     Checkpoint,
     EngineBox,
-    Outbox,
     Record,
     StageReached,
     opening,
@@ -62,8 +64,7 @@ from ordercast.model.epochs import (
     Stored,
 )
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, NEVER, Options
@@ -76,7 +77,6 @@ from ordercast.wire.epochs import (
     SiteFrame,
     check_change,
 )
-from ordercast.wire.frames import Frame
 from ordercast.wire.voting import Install
 
 _LONELY = 1_000 * MILLISECOND
@@ -86,9 +86,18 @@ _MOST_EARLY = 1_024  # frames
 class Member:
     """State: layout, engines by epoch, the last position, changes asked for here."""
 
+    # More than thirty attributes: in a dictionary each would be slower to reach.
+    __slots__ = (
+        "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
+        "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told", "_wishes",
+        "admission", "boot", "delivering", "engines", "flush", "folds", "incarnation",
+        "into_open", "layout", "manager", "manager_at", "name", "now", "options",
+        "persisting", "position", "raft", "receipts", "window",
+    )  # fmt: skip
+
     def __init__(
         self,
-        name: SiteName,
+        name: Site,
         layout: Layout,
         options: Options,
         build: Build | Folds,
@@ -100,7 +109,7 @@ class Member:
         excluding: bool = True,
     ) -> None:
         self.name = name
-        self.layout = layout  # the cluster's first, unless the records know better
+        self.layout = layout  # the cluster's first, before the records are replayed
         self.options = options
         self.folds = build if isinstance(build, Folds) else Folds(build)
         self.boot = boot
@@ -110,31 +119,31 @@ class Member:
         self.window = Window(self)
         self._fence = Fence()
         self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
-        self.manager_at: SiteName | None = None  # who fed this site last
+        self.manager_at: Site | None = None  # the site that fed this one last
         # Frames that this site cannot look at yet: of an epoch that it has not opened, or before
         # the voters know its store. Nobody would send them again soon, so a few are held.
-        self._early: list[tuple[SiteName, InEpoch]] = []
-        self.into_open: dict[int, list[Batch]] = {}  # own, to epochs that were open already
+        self._early: list[tuple[Site, InEpoch]] = []
+        self.into_open: dict[int, list[Batch]] = {}  # own batches for open epochs
         self.persisting: list[MemberRecord] = []
-        self._late: list[tuple[SiteName, SiteFrame]] = []
+        self._late: list[tuple[Site, SiteFrame]] = []
         self.delivering: list[Shown] = []
         self.receipts: list[StageReached] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
-        self._stirred = True  # something beside the epochs' own has happened since `_manage`
-        self._due = 0  # when `_manage` is to look again in any case
+        self._stirred = True  # something has happened, since `_manage`, that is not of one epoch
+        self._due = 0  # when `_manage` must run again in any case
         self._forget_due = self._held = False
-        self._made: dict[int, Checkpoint] = {}  # by engines of themselves, in this burst
+        self._made: dict[int, Checkpoint] = {}  # checkpoints of engines, in this burst
         self._excludes = self.flush.excludes
-        self._congested: dict[SiteName, bool] = {}
+        self._congested: dict[Site, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
-        self._mistakes: dict[SiteName, str] = {}  # of peers, in this burst
+        self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         first_voters = layout.voters
         voter = self._restore(records)
         self.flush.restarted()
         self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
         self.manager = Manager(self, self.raft)
-        self.admission = Admission(self)  # of what was accepted before, the records tell
+        self.admission = Admission(self)  # after the records, which tell the last seqs
 
     # --- starting ---------------------------------------------------------------------------------
 
@@ -163,7 +172,7 @@ class Member:
             inside=self.name in domain.sites,
             excludes=self.flush.excludes,
         )
-        if self.flush.excludes:  # a new incarnation comes with new epochs
+        if self.flush.excludes:  # incarnations change only with epochs
             engine.incarnation_of = self._incarnation_of
         self.window.number_on(engine)
         engine.flow.held = self._held
@@ -172,8 +181,8 @@ class Member:
         self.engines[domain.epoch] = engine
         return engine
 
-    def _incarnation_of(self, site: SiteName) -> int | None:
-        """None: it is retired, or was added later than this site has heard."""
+    def _incarnation_of(self, site: Site) -> int | None:
+        """None: the site is retired, or this one has not heard of it yet."""
         return self.layout.roster.get(site)
 
     # --- the application --------------------------------------------------------------------------
@@ -181,33 +190,33 @@ class Member:
     def submit(
         self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None
     ) -> int:
-        """Accept a batch at once; its first seq. Nothing is changed when this raises."""
+        """Accept a batch at once. Returns its first seq. Nothing is changed when this raises."""
         self._hear(now, group, ())
         return self.admission.submit(now, group, (), payloads, request)
 
     def submit_to(
-        self, now: int, sites: Sequence[SiteName], payloads: list[bytes],
+        self, now: int, sites: Sequence[Site], payloads: list[bytes],
         request: RequestName | None = None,
     ) -> tuple[Group, int]:  # fmt: skip
-        """The same for listed sites: the name of their group, and the first seq."""
+        """As `submit`, for listed sites. Returns the name of their group, and the first seq."""
         group = implicit_group(members := self.layout.listed(sites))
         self._hear(now, group, members)
         return group, self.admission.submit(now, group, members, payloads, request)
 
-    def _hear(self, now: int, group: Group, members: tuple[SiteName, ...]) -> None:
-        """Tell the engine that a batch is for what time it is, also if the batch is refused."""
+    def _hear(self, now: int, group: Group, members: tuple[Site, ...]) -> None:
+        """Tell the time to the engine that will get a batch, even if the batch is refused."""
         self.now = now
         self.require_open()
         engine = self._engine(self.domain(group, members))
         engine.now, engine.stirred = now, True
 
     def require_open(self) -> None:
-        """NotInMajority while this site may accept nothing."""
+        """Raises NotInMajority while this site may accept nothing."""
         self.flush.require_open()
 
     def accept(self, now: int, batch: Reservation) -> bool:
-        """Take a batch that has its room and its seqs. False: this site places it, and has no room
-        for that now."""
+        """Take a batch whose room and seqs are reserved. False: this site orders the group, and has
+        no room for that now."""
         self.now = now
         group, members = batch.group, batch.members
         engine = self._engine(self.domain(group, members))
@@ -219,7 +228,7 @@ class Member:
             self._fence.accepted()
         return True
 
-    def domain(self, group: Group, members: Sequence[SiteName]) -> Domain:
+    def domain(self, group: Group, members: Sequence[Site]) -> Domain:
         return self.layout.taking(self.name, group, members)
 
     def _engine(self, domain: Domain) -> Engine:
@@ -231,7 +240,7 @@ class Member:
 
     @property
     def logged(self) -> int:
-        """The last position of this site's ordered log."""
+        """The last position of this site's log."""
         home = self.layout.home(self.name)
         return self.position if home is None else self.engines[home.epoch].gate.logged
 
@@ -242,7 +251,7 @@ class Member:
         return self.flush.delivered if home is None else self.engines[home.epoch].position
 
     def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
-        """Want a change; its outcome comes in an outbox; after a restart ask again."""
+        """Ask for a change. Its outcome comes in an outbox. After a restart, ask again."""
         self.now = now
         self._stirred = True
         check_change(change, edits)
@@ -250,8 +259,8 @@ class Member:
 
     # --- frames -----------------------------------------------------------------------------------
 
-    def receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
-        """Take a frame. What it gets wrong is in the outbox's `mistakes`, and changes nothing."""
+    def receive(self, now: int, peer: Site, frame: SiteFrame) -> None:
+        """Take a frame. A mistake in it changes nothing, and is in the outbox's `mistakes`."""
         self.now = now
         if type(frame) is InEpoch:
             engine = self.engines.get(frame.epoch)
@@ -266,7 +275,7 @@ class Member:
         except (PeerMistake, FrameError) as mistake:
             self._mistakes.setdefault(peer, str(mistake))
 
-    def _receive(self, now: int, peer: SiteName, frame: SiteFrame) -> None:
+    def _receive(self, now: int, peer: Site, frame: SiteFrame) -> None:
         if isinstance(frame, Feed):
             if self.believes(peer) or self.name not in self.layout.roster:
                 self._take_feed(peer, frame)
@@ -281,17 +290,17 @@ class Member:
                 self._unpacked(frame.snapshot, frame.upto)
             self.raft.receive(now, peer, frame)
 
-    def _hold_early(self, peer: SiteName, frame: InEpoch) -> None:
+    def _hold_early(self, peer: Site, frame: InEpoch) -> None:
         if len(self._early) < _MOST_EARLY:
             self._early.append((peer, frame))
 
-    def believes(self, peer: SiteName) -> bool:
-        """Whether the peer may say what is committed: it is a voter, as far as is known here."""
+    def believes(self, peer: Site) -> bool:
+        """Whether the peer may say what is committed: it is a voter, as far as this site knows."""
         return peer in self.layout.voters
 
-    def _may_vote(self, peer: SiteName) -> bool:
-        """A voter, or one that is becoming one, as far as is known here; or who has this site's
-        vote. Others have no part in the voters' log."""
+    def _may_vote(self, peer: Site) -> bool:
+        """Whether the peer has a part in the voters' log: it is a voter or becomes one, as far as
+        this site knows, or it has this site's vote."""
         raft = self.raft
         if peer in self.layout.voters or peer in raft.log.voters or peer == raft.vote:
             return True
@@ -300,7 +309,7 @@ class Member:
         return any(AddVoter(peer) in edits for edits in (*asked, *(one.edits for one in begun)))
 
     def _unpacked(self, folded: bytes, count: int) -> Layout:
-        """A layout that a peer has sent, of this cluster and of so many records."""
+        """The layout that a peer has sent. It must be of this cluster, and of `count` records."""
         layout = self.folds.unpack(folded)
         if layout.count != count:
             raise PeerMistake(f"a layout of {layout.count} records, not {count}")
@@ -308,12 +317,12 @@ class Member:
             raise PeerMistake("a layout of another cluster")
         return layout
 
-    def connected(self, now: int, peer: SiteName) -> None:
+    def connected(self, now: int, peer: Site) -> None:
         self.now = now
         for engine in self.engines.values():
             engine.connected(now, peer)
 
-    def congest(self, now: int, peer: SiteName, *, congested: bool) -> None:
+    def congest(self, now: int, peer: Site, *, congested: bool) -> None:
         self.now = now
         self._congested[peer] = congested
         for engine in self.engines.values():
@@ -334,17 +343,17 @@ class Member:
             self.tend(now)
 
     def tend(self, now: int) -> None:
-        """The part of `alarm` that is not of one epoch: changes, and the voters' log."""
+        """The part of `alarm` that belongs to no epoch: changes, and the voters' log."""
         self.now = now
         self.raft.alarm(now)
         self._stirred = True
 
-    def say(self, peer: SiteName, frame: SiteFrame) -> None:
+    def say(self, peer: Site, frame: SiteFrame) -> None:
         self._late.append((peer, frame))
 
     # --- records ----------------------------------------------------------------------------------
 
-    def _take_feed(self, peer: SiteName, frame: Feed) -> None:
+    def _take_feed(self, peer: Site, frame: Feed) -> None:
         ahead = frame.count > self.layout.count
         caught = self._unpacked(frame.folded, frame.count) if frame.folded and ahead else None
         self.manager_at = peer
@@ -359,7 +368,7 @@ class Member:
             self.flush.tell_log()
 
     def fold_committed(self, raft: Raft) -> None:
-        """The manager folds what it has committed itself."""
+        """The manager folds the records that it has committed itself."""
         snapshot = raft.log.snapshot
         if snapshot.upto > self.layout.count:
             self._catch_up(snapshot.data, self._unpacked(snapshot.data, snapshot.upto))
@@ -387,7 +396,7 @@ class Member:
         self._wishes.answer(self.layout)
 
     def _end_engines(self, layout: Layout) -> None:
-        """What this burst has asked of epochs that are gone is in the records before the change."""
+        """Freeze engines whose epochs end. Their duties come before the record of the change."""
         flushed = () if layout.flushing is None else layout.flushing.epochs
         for epoch, engine in self.engines.items():
             if epoch not in layout.domains or epoch in flushed:
@@ -408,8 +417,8 @@ class Member:
         return Fed(self.layout.count, told, *self.flush.news())
 
     def closed(self, change: str) -> Included | None:
-        """What this site reports for a change; None: it has yet to pass a Close."""
-        included: list[tuple[SiteName, int, Group, int]] = []
+        """The report of this site for a change; None: some Close has yet to pass here."""
+        included: list[tuple[Site, int, Group, int]] = []
         for epoch in self.layout.closing[change].epochs:
             if self.name in self.layout.domains[epoch].sites:
                 engine = self.engines[epoch]
@@ -440,8 +449,8 @@ class Member:
         self._look_at_early()
 
     def _adopt(self, layout: Layout) -> dict[int, Checkpoint]:
-        """End the engines of epochs that are gone; what those of the new ones start with. A member
-        that restarts comes through here too, so nothing may depend on more than its records say."""
+        """End the engines of epochs that are gone. Returns what the engines of new epochs begin
+        with. A restart calls this too, so nothing here may depend on more than the records."""
         before, self.layout = self.layout, layout
         mine = {
             group: seq
@@ -484,15 +493,15 @@ class Member:
 
     def _is_left_behind(self, before: Layout) -> bool:
         """A site that finds itself retired after a leap over many records does not know whether its
-        epoch was closed with it. It delivers no more of what it has."""
+        epoch was closed with it. It delivers no more of its log."""
         leap = self.layout.count - before.count
         return leap > 1 and self.flush.excludes and self.name not in self.layout.roster
 
     def _opened(self, before: Layout, domain: Domain) -> EpochOpened:
         """What the application is told when an epoch opens. A site that returns without its store,
-        or after too long, joins its groups anew: it lacks some or all of what was before."""
+        or after too long, joins its groups anew: it lacks some or all of their past."""
         structure = domain.structure
-        fresh: tuple[SiteName, ...] = ()
+        fresh: tuple[Site, ...] = ()
         if before.flushing is not None:
             back = [site for site in before.lapsed if site in before.flushing.members]
             fresh = (*before.flushing.fresh, *back)
@@ -516,8 +525,8 @@ class Member:
         )  # fmt: skip
 
     def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
-        """Own batches by the epoch that will take them; the others are refused. In causal order
-        nothing overtakes one that waits for absent sites."""
+        """Own batches by the epoch that will take them. Others wait for absent sites, or are
+        refused. In causal order nothing overtakes a batch that waits."""
         again: dict[int, list[Batch]] = {}
         for batch in unplaced:
             try:
@@ -533,10 +542,10 @@ class Member:
         return again
 
     def _first_checkpoint(self, domain: Domain, unplaced: Sequence[Batch] = ()) -> Checkpoint:
-        """What an engine starts an epoch with. Own batches without a place are sent again."""
+        """The checkpoint that begins an epoch. Own batches without a place are sent again."""
         groups = domain.structure.groups
         position = self.position if self.name in domain.sites else 0
-        lasts: list[tuple[SiteName, int, Group, int]] = []
+        lasts: list[tuple[Site, int, Group, int]] = []
         own: dict[Group, int] = {}
         for (origin, incarnation, group), seq in self.layout.lasts.items():
             if group in groups or group.startswith("@"):
@@ -551,7 +560,7 @@ class Member:
             self.receive(self.now, peer, frame)
 
     def _close_down(self) -> None:
-        """Where this site is the root of a closing domain: order the Close."""
+        """Order the Close where this site is the root of a closing domain."""
         for closing in self.layout.closing.values():
             for epoch in closing.epochs:
                 domain = self.layout.domains[epoch]
@@ -562,28 +571,28 @@ class Member:
     # --- the end of a burst -----------------------------------------------------------------------
 
     def drain(self) -> MemberBox:
-        """Everything asked for since the last drain. A burst has news beside its epochs only if
-        something stirred the member: all else is the work of one engine, as a rule."""
+        """All duties since the last drain. Most bursts are the work of one engine: there is more
+        only if something stirred the member."""
         stirred = self._stirred
         if stirred:
             self._manage(self.now)
         box: MemberBox | None = None
         for epoch, engine in self.engines.items():
-            more: Any = engine.drain() if engine.stirred else _nothing(engine.alarm_at)
-            # What an engine asks for is passed on in the same box, with the epoch on everything.
+            more: Any = engine.drain() if engine.stirred else nothing(engine.alarm_at)
+            # The box of an engine is passed on, with the epoch on everything.
             if more.persist:
                 more.persist = [in_epoch(epoch, record, engine.is_mine) for record in more.persist]
             if more.send:
-                more.send = _in_frames(epoch, more.send)
+                more.send = in_frames(epoch, more.send)
             if more.then_send:
-                more.then_send = _in_frames(epoch, more.then_send)
+                more.then_send = in_frames(epoch, more.then_send)
             if more.counted:
                 more.counted = [(epoch, peer) for peer in more.counted]
-            if more.forget is not None:  # then all is written anew
+            if more.forget is not None:  # then the whole state is written
                 self._made[epoch], more.forget, self._forget_due = more.forget, None, True
-            box = more if box is None else _joined(box, more)
+            box = more if box is None else joined(box, more)
         if box is None:
-            box = _nothing(NEVER)
+            box = nothing(NEVER)
         box.voters_alarm = self._due
         if stirred or self.persisting or self._late or self.delivering or self.receipts:
             self._add_beside(box)
@@ -594,7 +603,7 @@ class Member:
         return box
 
     def _add_beside(self, box: MemberBox) -> None:
-        """What is not of one epoch, or of one that is gone: that came first."""
+        """Add what belongs to no epoch, or to epochs that are gone: that came first."""
         raft = self.raft
         self._report_closed()
         box.persist = [*self.persisting, *box.persist, *raft.persist]
@@ -606,8 +615,8 @@ class Member:
         self.persisting, self._late, self.delivering, self.receipts = [], [], [], []
         self._mistakes, raft.persist, raft.sends = {}, [], []
 
-    def stored(self, counted: Sequence[tuple[int, SiteName]]) -> None:
-        """As of an engine; the epoch may have ended meanwhile."""
+    def stored(self, counted: Sequence[tuple[int, Site]]) -> None:
+        """As `Engine.stored`; the epoch may have ended meanwhile."""
         for epoch, peer in counted:
             if (epoch, peer) == MEMBER:
                 self._fence.stored()
@@ -615,7 +624,7 @@ class Member:
                 self.engines[epoch].stored((peer,))
 
     def _manage(self, now: int) -> None:
-        """What is not of one epoch: changes, the voters' log, this site's place in both."""
+        """Do what belongs to no epoch: changes, the voters' log, this site's part in both."""
         if self.layout.closing:
             self._close_down()
         self.manager.work(now)
@@ -624,7 +633,7 @@ class Member:
         self._due = min(
             self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at
         )
-        self._stirred = bool(self.layout.closing)  # what engines do now is to be reported at once
+        self._stirred = bool(self.layout.closing)  # a Close that passes is reported at once
 
     def _ask_again(self, now: int) -> None:
         """Tell the voters of changes that are wanted here."""
@@ -639,7 +648,7 @@ class Member:
             self.manager.work(now)
 
     def _complain(self, now: int) -> None:
-        """Nobody feeds this site: the manager is new, or does not know that it is behind."""
+        """If nobody feeds this site, tell the voters where it is: the manager may be new."""
         if self.manager.leads:
             self._lonely_at = now + _LONELY
         elif now >= self._lonely_at:
@@ -651,8 +660,8 @@ class Member:
     # --- begun again from its records -------------------------------------------------------------
 
     def _restore(self, records: Sequence[MemberRecord]) -> list[VoterRecord]:
-        """Make the engines; what the voter had. Without records, all begins. A restart takes the
-        last `Anew` and what was persisted after it, changes of epochs included."""
+        """Make the engines. Returns the voter's records. Without records, all begins. A restart
+        takes the last `Anew` and the records after it, changes of epochs included."""
         past = _Past(self)
         voter: list[VoterRecord] = []
         for record in records:
@@ -683,7 +692,7 @@ class Member:
         return voter
 
     def _whole(self) -> Anew:
-        """Everything, as of now: what was persisted before is done with."""
+        """The whole state as of now. It replaces all records before it."""
         made, self._made, self._forget_due = self._made, {}, False
         raft = self.raft
         log = raft.log
@@ -707,11 +716,11 @@ class Member:
         inside = [seen for engine in self.engines.values() for seen in engine.observations()]
         return [("early frames", len(self._early), _MOST_EARLY), *inside]
 
-    def quiet(self, apart_from: Sequence[SiteName] = ()) -> bool:
-        """Nothing is outstanding here, nor a change that was asked for here."""
+    def quiet(self, apart_from: Sequence[Site] = ()) -> bool:
+        """Whether nothing is left to do here, and no change is wanted that was asked for here."""
         layout, engines = self.layout, self.engines.values()
         if self.name not in layout.roster:
-            # Retired: no word of what became stable is owed to it, but of what no epoch takes.
+            # Retired: it is not told what is stable, but all its messages are placed or refused.
             return all(engine.own.all_placed() for engine in engines) and not self.flush.waiting()
         peers = [peer for engine in engines for peer in engine.links]
         gone = [*apart_from, *(peer for peer in peers if peer not in layout.roster)]
@@ -722,34 +731,8 @@ class Member:
         )
 
 
-def _nothing(alarm_at: int) -> MemberBox:
-    return Outbox((), (), (), (), (), None, alarm_at)
-
-
-def _in_frames(epoch: int, sends: list[tuple[SiteName, Frame]]) -> list[tuple[SiteName, SiteFrame]]:
-    if len(sends) == 1:  # the common case
-        ((peer, frame),) = sends
-        return [(peer, InEpoch(epoch, frame))]
-    return [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
-
-
-def _joined(one: MemberBox, other: MemberBox) -> MemberBox:
-    """Of two epochs in one burst."""
-    return Outbox(
-        [*one.persist, *other.persist],
-        [*one.send, *other.send],
-        [*one.then_send, *other.then_send],
-        [*one.deliver, *other.deliver],
-        [*one.receipts, *other.receipts],
-        None,
-        min(one.epochs_alarm, other.epochs_alarm),
-        counted=[*one.counted, *other.counted],
-        mistakes=tuple({**dict(one.mistakes), **dict(other.mistakes)}.items()),
-    )
-
-
 class _Past:
-    """What a member finds in its store, of each open epoch: the state that its engine had, and the
+    """What a member finds in its store: for each open epoch, the state of its engine and the
     records since."""
 
     def __init__(self, member: Member) -> None:
@@ -766,7 +749,7 @@ class _Past:
         self.later = {}
 
     def accepted(self, record: Accepted) -> None:
-        """A change that came in the same burst, and left its epoch open, may stand before it."""
+        """A change of the same burst may come before this record, if it left the epoch open."""
         batch = record.batch
         try:
             epoch = self.member.domain(batch.group, batch.members).epoch
@@ -780,17 +763,17 @@ class _Past:
         home = member.layout.home(member.name)
         for epoch, domain in member.layout.domains.items():
             if epoch in self.states or epoch in self.later or domain is home:
-                if epoch not in self.states:  # kept: positions go on from where it began
+                if epoch not in self.states:  # positions go on from where it began
                     self.states[epoch] = member._first_checkpoint(domain)
                 member.make(domain, self.states[epoch], self.later.get(epoch, []))
         if home is not None:
             member.position = member.engines[home.epoch].gate.logged
 
     def change(self, layout: Layout) -> None:
-        """What was decided then happens again: the same, because it depends on records only."""
+        """The change happens again. It has the same effects, since it depends on records only."""
         self.make_engines()
         openings = self.member._adopt(layout)
-        self.member.engines.clear()  # those that go on have later records too
+        self.member.engines.clear()  # they are made again, with later records
         self.states = {e: s for e, s in self.states.items() if e in layout.domains} | openings
         self.later = {e: r for e, r in self.later.items() if e in layout.domains}
         for epoch, batches in self.member.into_open.items():

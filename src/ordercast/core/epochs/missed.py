@@ -1,4 +1,4 @@
-"""What absent members of this site's groups will ask for when they return: the messages of epochs
+"""Messages that absent members of this site's groups will ask for when they return: those of epochs
 that ended without them, from the one that each was last in."""
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,14 +18,14 @@ Shelf = dict[int, dict[Group, dict[int, Placed]]]
 
 
 class _Member(Protocol):
-    """Whose groups they are."""
+    """The member that keeps the messages."""
 
     name: Site
     layout: Layout
 
 
 class Missed:
-    """A group that is on the shelf for an epoch is there with all that may be asked for."""
+    """If the shelf has a group of an epoch, it has all its messages that may be asked for."""
 
     def __init__(self, member: _Member) -> None:
         self._member = member
@@ -52,7 +52,7 @@ class Missed:
         shelf[placed.number] = placed
 
     def remembering(self, domain: Domain) -> Callable[[Placed], None] | None:
-        """What to do with what an epoch's log forgets."""
+        """A function to call with batches that the epoch's log forgets; None: nobody misses any."""
         member = self._member
         if member.name not in domain.sites:
             return None
@@ -70,7 +70,7 @@ class Missed:
         return any(site in layout.absent and site not in layout.lapsed for site in listed)
 
     def keep(self, places: Iterable[tuple[int, Group]], log: Iterable[tuple[int, Placed]]) -> None:
-        """Of a closed epoch, for groups with absent members."""
+        """Keep the batches of a closed epoch, for groups with absent members."""
         for epoch, group in places:
             if self.is_missed(group):
                 self.shelf.setdefault(epoch, {}).setdefault(group, {})
@@ -79,8 +79,8 @@ class Missed:
                 self.remember(epoch, placed)
 
     def keep_past(self, tail: Tail, counts: Counted, log: Sequence[tuple[int, Placed]]) -> None:
-        """Of all that this site missed itself. What was lost with stores it may not have to the
-        end: of that it keeps nothing, so as not to be asked for the rest."""
+        """Keep the past that this site missed itself. If the end of a group was lost with stores,
+        nothing of it is kept, so that nobody asks for the rest."""
         whole = dict.fromkeys(reached(tail, counts, log))
         self.keep(whole, log)
         for epoch, group in counts:
@@ -89,7 +89,7 @@ class Missed:
         self._weigh()
 
     def drop(self, epoch: int) -> None:
-        """This site was absent for too long: what it has of the epoch does not go to its end."""
+        """Keep nothing of the epoch. This site was absent for too long, and lacks its end."""
         self.shelf.pop(epoch, None)
         self._weigh()
 

@@ -115,7 +115,7 @@ def pack_layout(layout: Layout) -> bytes:
 
 
 def included_in(data: bytes) -> Included:
-    """What the closed epochs include, out of a packed layout."""
+    """The last seqs that closed epochs include, out of a packed layout."""
     return _read(data).lasts
 
 
@@ -132,13 +132,12 @@ def absences_in(data: bytes) -> dict[int, dict[Group, list[Site]]]:
 
 
 def absent_in(data: bytes) -> dict[Site, int]:
-    """Who is absent, and the epoch that was closed without each."""
+    """The absent sites, and the epoch that was closed without each."""
     return _read(data).absent
 
 
 def _read(data: bytes) -> _Layout:
-    """FrameError if it is none, or one in which something is named that it does not have: a peer
-    may have sent it."""
+    """Raises FrameError if it is no layout, or contradicts itself: a peer may have sent it."""
     try:
         packed = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -170,7 +169,7 @@ def _read(data: bytes) -> _Layout:
 
 
 def unpack_layout(data: bytes, build: Build) -> Layout:
-    """FrameError as above, or where a domain's builder or protocol is not to be had here."""
+    """Raises FrameError as `_read`, or if a builder or protocol is not available here."""
     try:
         return _unpacked(_read(data), build)
     except ConfigError as error:

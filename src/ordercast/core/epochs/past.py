@@ -1,9 +1,9 @@
-"""The past of a flush, from the reports ([GS] §5.2.1): what there is, and who has it.
+"""The past of a flush, from the reports ([GS] §5.2.1): which messages it has, and where they are.
 
-Of a group in an epoch that is closed the past has as many messages as the longest log reported: the
-members agree on the first so many, and keys merge groups. A frozen group's is told by those of its
-members that return now. Where a past was chosen before, it stands; but if all who had it whole have
-lost their stores, as much of it as the members that were absent then have themselves.
+For each group in a closed epoch, the past has as many messages as the longest log that is reported:
+members agree on the messages of a group, and keys merge groups. The past of a frozen group is told
+by its members that return now. A past that was chosen before stands. But if all sites that had all
+of it have lost their stores, only as much stands as the members have that were absent then.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
             for site in sorted(reports)
             if (epoch, group) in reports[site].holds and site in (nominal or ever)
         ]
-        holders += [  # of a domain that goes on; who reports would say so
+        holders += [  # sites of a domain that goes on, which do not report
             site
             for site in layout.counted.get(epoch, ())
             if site in nominal and site not in flush.absent and site not in reports
@@ -50,7 +50,7 @@ def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
                 number = left
             holders = [who] if left >= number else []
         found[epoch, group] = (number, members, holders[0] if holders else "")
-    # Who was absent for too long is compared with what was chosen then, and fetches none of it.
+    # A lapsed site is compared with the past that was chosen then, and fetches none of it.
     lost = dict.fromkeys(layout.lapsed, layout.pasts)
     needs = {
         site: tuple(
@@ -76,8 +76,8 @@ def _left(
     place: Place,
     members: Iterable[Site],
 ) -> tuple[int, Site]:
-    """The most that one of the members has of a past which was chosen without it, and which one;
-    "": none of those that return was in that epoch."""
+    """The most that a member has of a past that was chosen without it, and which member; "": no
+    member that returns was in that epoch."""
     having = [
         (next((n for e, g, n, _ in reports[site].counts if (e, g) == place), 0), site)
         for site in sorted(members)
@@ -93,14 +93,14 @@ def _is_asked_for(
     epoch: int,
     members: Iterable[Site],
 ) -> bool:
-    """Whether one that returns would fetch it: who was away for too long does not."""
+    """Whether a site that returns would fetch this past. A lapsed site does not."""
     back = [s for s in members if s in reports and s not in flush.fresh and s not in layout.lapsed]
     return any(layout.absent.get(site, epoch + 1) <= epoch for site in back)
 
 
 def _is_lost(layout: Layout, flush: Flushing, epoch: int, members: Iterable[Site]) -> bool:
-    """Nobody who has the past of the epoch will come back: those that chose it, and those that were
-    there later, which have fetched it."""
+    """Whether no absent member has the past of the epoch. A member has it if its log was counted
+    then, or if it was there later and has fetched it."""
     counted = layout.counted.get(epoch, ())
     away = {site: flush.absent[site] for site in members if site in flush.absent}
     return not any(site in counted or since > epoch for site, since in away.items())
@@ -139,10 +139,10 @@ def _tells(
         domain = layout.domains[epoch]
         return site in domain.sites and site in (members or domain.structure.groups.get(group, ()))
     if (epoch, group) in layout.pasts:
-        return False  # it was told
+        return False  # its past is known
     if group in layout.frozen:
         return layout.frozen[group][0] == epoch and site in layout.frozen[group][1]
-    # A list of sites all of which were absent: nobody else knows of it.
+    # An implicit group whose members were all absent: nobody else knows of it.
     return site in members and not any(s in layout.counted.get(epoch, ()) for s in members)
 
 
@@ -153,7 +153,7 @@ def _concerns(
         return False
     away_since = layout.absent.get(site)
     if site in layout.lapsed and epoch != away_since:
-        return False  # it begins anew; with the one it was in it is compared
+        return False  # it begins anew, and is only compared with the epoch that it was in
     if away_since is not None:
         if epoch == away_since and not members and group not in layout.groups:
             return True  # the group was removed since; what the site has of it stands
@@ -166,7 +166,7 @@ def _concerns(
 def _will_be_missed(
     layout: Layout, flush: Flushing, group: Group, members: tuple[Site, ...]
 ) -> bool:
-    """Whether an absent site will be compared with it; a frozen group is settled by this too."""
+    """Whether an absent site will be compared with this past, or a frozen group waits for it."""
     if group in layout.frozen:
         return True
     return any(site in flush.absent for site in members or layout.groups.get(group, ()))
@@ -182,7 +182,7 @@ def _lasts(layout: Layout, flush: Flushing, reports: Mapping[Site, LogReport]) -
         }
         for origin, incarnation, group, seq in reports[site].lasts:
             if group not in told:
-                continue  # of an epoch whose past was chosen without it
+                continue  # of an epoch whose past was chosen without this site
             stream = (origin, incarnation, group)
             lasts[stream] = max(seq, lasts.get(stream, 0))
     return tuple((*stream, lasts[stream]) for stream in sorted(lasts))

@@ -1,7 +1,7 @@
 """The voters' log: Raft as a pure object, with pre-vote, snapshots and one voter changed at a time.
 
-Its leader is [GS]'s manager. Time, disk and network belong to the driver: what must be durable is
-in `persist`, and what is in `sends` may leave when that is.
+Its leader is [GS]'s manager. Time, disk and network belong to the driver: `persist` must be
+durable before `sends` may leave.
 
 Beyond the usual: a voter without its store must not vote, or a majority could forget what it has
 promised. The log names each voter's store by number, and the word of another store counts for
@@ -29,7 +29,7 @@ from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND, NEVER
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting, fitting
 
-_ENTRIES = 64  # in one frame
+_ENTRIES = 64  # at most, in one frame
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 
@@ -37,7 +37,7 @@ FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 @dataclass(frozen=True, slots=True)
 class VotingTimes:
     beat: int = 50 * MILLISECOND
-    election: int = 400 * MILLISECOND  # the least; up to twice that, by rank and term
+    election: int = 400 * MILLISECOND  # the least timeout; up to twice that, by rank and term
 
 
 class Raft:
@@ -64,10 +64,10 @@ class Raft:
         self.sends: list[tuple[Site, Voting]] = []
         self.alarm_at = NEVER
         self._trial = False
-        self._votes: dict[Site, int] = {}  # granted, by which store
+        self._votes: dict[Site, int] = {}  # votes granted, and by which store
         self._next: dict[Site, int] = {}
         self._match: dict[Site, int] = {}
-        self._stores: dict[Site, int] = {}  # that answered this leader
+        self._stores: dict[Site, int] = {}  # the stores that answered this leader
         self._heard: dict[Site, int] = {}  # when each last answered this leader
         self._beat = 0
         self._led_at = 0  # when a leader was last heard
@@ -104,13 +104,13 @@ class Raft:
         self._wait(now)
 
     def hurry(self, now: int) -> None:
-        """All begins, and voters that start together need not wait for a leader to be silent."""
+        """If the log is empty: voters that start together need not wait for a silent leader."""
         if self.log.last == 0 and self._may_stand():
             rank = sorted(self.log.voters).index(self.name)
             self.alarm_at = now + self.times.beat * (1 + rank) // 2
 
     def _wait(self, now: int) -> None:
-        """Different voters wait differently, and not always in the same order."""
+        """Voters wait for different times before they stand, and not always in the same order."""
         if not self._may_stand():
             self.alarm_at = NEVER
             return
@@ -119,9 +119,9 @@ class Raft:
         self.alarm_at = now + self.times.election * (len(voters) + turn) // len(voters)
 
     def _may_stand(self) -> bool:
-        """With a store that the log names: a new one has no vote until it is admitted. Named by an
-        earlier entry will do, if it is not known that a later one is committed: others may need
-        that one from here. (Who is removed does not count itself.)"""
+        """Whether the log names this store: a new store has no vote until it is admitted. A store
+        that only an uncommitted entry replaces may stand too: others may need that entry from here.
+        (A voter that is removed does not count itself.)"""
         if self.log.last == 0:
             return self.name in self.log.voters
         return self.store in self.log.stores_of(self.name, self.committed)
@@ -131,7 +131,7 @@ class Raft:
             return
         if self.role == LEADER:
             since = now - 2 * self.times.election
-            stores = {**self.log.stores(), **self._stores}  # who has yet to answer: as it was
+            stores = {**self.log.stores(), **self._stores}  # without an answer: as in the log
             heard = {s: stores.get(s, 0) for s, at in self._heard.items() if at > since}
             if not self._enough({**heard, self.name: self.store}):
                 self._follow(now, self.term, None)  # cut off: others may have a leader by now
@@ -160,7 +160,7 @@ class Raft:
         self._count(now)
 
     def _count(self, now: int) -> None:
-        if self.log.last == 0:  # all begins: everybody must be there, and have nothing
+        if self.log.last == 0:  # all begins: all voters must be there, with empty logs
             if not all(voter in self._votes for voter in self.log.voters):
                 return
         elif not self._enough(self._votes):
@@ -171,7 +171,7 @@ class Raft:
             self._lead(now)
 
     def _enough(self, having: Mapping[Site, int]) -> bool:
-        """Whether these stores are those of a majority of the voters that have one."""
+        """Whether these stores are a majority of the stores that the log names."""
         stores = {voter: store for voter, store in self.log.stores().items() if store}
         return 2 * sum(1 for v, s in stores.items() if having.get(v) == s) > len(stores)
 
@@ -182,7 +182,7 @@ class Raft:
         )
         if frame.trial:
             granted = newer and not led and frame.term > self.term
-            term = frame.term if granted else self.term  # who is behind must hear of it
+            term = frame.term if granted else self.term  # a peer that is behind must hear it
             self.sends.append((peer, Voted(term, True, granted, self.store)))
             return
         free = self.vote is None or self.vote == peer
@@ -225,7 +225,7 @@ class Raft:
     # --- replication ------------------------------------------------------------------------------
 
     def propose(self, now: int, record: EpochRecord) -> int | None:
-        """The entry's index, if this voter leads; it counts when it is committed."""
+        """Add a record, if this voter leads. Returns its index; it counts when committed."""
         if self.role != LEADER:
             return None
         if isinstance(record, (Admit, Voters)) and not self._may_change_voters(record):
@@ -362,8 +362,8 @@ class Raft:
         return not any(isinstance(entry.record, (Admit, Voters)) for entry in later)
 
     def waiting_for_admission(self) -> list[tuple[Site, int]]:
-        """Voters with another store than the log says that have all of the log: what to admit
-        now, no store before the new one."""
+        """Voters that have all of the log, with another store than the log names. Each comes with
+        the store to admit now: first none (0), then the new one."""
         return [
             (voter, 0 if store else self._stores[voter])
             for voter, store in self.log.stores().items()
@@ -374,7 +374,7 @@ class Raft:
     # --- frames -----------------------------------------------------------------------------------
 
     def _check(self, frame: Voting) -> None:
-        """PeerMistake for what no voter says; nothing changes."""
+        """Raise PeerMistake for a frame that no voter sends. Nothing changes."""
         check_ahead(frame.term, self.term, "term")
         if isinstance(frame, Appended):
             leads = self.role == LEADER and frame.term == self.term

@@ -1,13 +1,12 @@
-"""What a member asks of its driver beyond `core.outbox`: records of all its epochs, epochs opened.
+"""The outbox of a member (`core.outbox`): records of all its epochs, and epochs that are opened.
 
-Duties are the same. `Anew`, as `forget`, stands for everything persisted up to its outbox, and is
-where a restart then begins. A change of epochs is repeated by a restart from the records before it
-and the record that finished it, until an `Anew` has taken their place: not earlier, because what
-was delivered in between may not have reached the application.
+The duties are the same. `Anew`, as `forget`, replaces everything persisted up to its outbox: a
+restart begins there. Until then a restart repeats a change of epochs, from the records before it
+and the record that finished it: deliveries in between may not have reached the application.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -17,14 +16,15 @@ from ordercast.core.outbox import Accepted, Checkpoint, Note, Outbox, Passed, Re
 from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
-from ordercast.wire.epochs import SiteFrame
+from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.frames import Frame
 
 REFUSED = "refused"
 """The stage of a receipt for messages that no epoch will take: their group is gone."""
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
-    """A batch that passed, in its epoch; `mine`: it is of this site's own ordered log."""
+    """A batch that passed, in its epoch. `mine`: it is in this site's own log."""
 
     epoch: int
     passed: Passed
@@ -32,43 +32,43 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="N"):
-    """What an epoch's ordering object must know after a restart beside what passed."""
+    """A note of an epoch's ordering object."""
 
     epoch: int
     note: Note
 
 
 class Folded(msgspec.Struct, frozen=True, array_like=True, tag="O"):
-    """A record of the voters' log that was fed."""
+    """A record of the voters' log that was folded into the layout."""
 
     record: EpochRecord
 
 
 class Caught(msgspec.Struct, frozen=True, array_like=True, tag="C"):
-    """What the records fold to, fed in one piece to a site that was far behind."""
+    """The layout in one piece, fed to a site that was many records behind."""
 
     layout: bytes
 
 
 class Filled(msgspec.Struct, frozen=True, array_like=True, tag="P"):
-    """A batch of an epoch that is being closed, or is, fetched from another site."""
+    """A batch that was fetched from another site, of an epoch that is closed or closing."""
 
     epoch: int
     placed: Placed
 
 
 class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
-    """All of the past that a flush asks of this site is here."""
+    """This site has all of the past that a flush asks of it."""
 
     flush: int
     epochs: tuple[int, ...]
     counts: Counts
-    lapsed: bool = False  # the site was absent for too long, and has only what it had
+    lapsed: bool = False  # it was absent for too long, and has only its old log
 
 
 def unasked(tail: Tail) -> Confirmed:
-    """Of a site that was let back without its word: it keeps what it has delivered, and delivers
-    no more of what it has."""
+    """The record of a site that was let back without confirming: it keeps what it has delivered,
+    and delivers no more of its log."""
     counts, position = dict[Group, int](), tail.position
     for placed in tail.log:
         position += placed.batch.count
@@ -79,7 +79,7 @@ def unasked(tail: Tail) -> Confirmed:
 
 
 class Aside(msgspec.Struct, frozen=True, array_like=True):
-    """What a member has beside its engines (`flush.Flusher`)."""
+    """The durable state of a member beside its engines (`flush.Flusher`)."""
 
     attempt: int
     tail: Tail | None
@@ -88,7 +88,7 @@ class Aside(msgspec.Struct, frozen=True, array_like=True):
     holds: tuple[tuple[int, Group], ...]
     parked: tuple[Batch, ...]
     confirmed: Confirmed | None
-    given: dict[Group, int] = {}  # numbers of own messages, above those that epochs include
+    given: dict[Group, int] = {}  # as in `window.Window`
 
 
 NOTHING_ASIDE = Aside(1, None, (), (), (), (), None)
@@ -100,7 +100,7 @@ class EngineState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Anew(msgspec.Struct, frozen=True, array_like=True, tag="W"):
-    """`position`: up to there, a restart delivers nothing again."""
+    """The whole state of a member. A restart delivers nothing again up to `position`."""
 
     layout: bytes
     position: int
@@ -126,14 +126,14 @@ MemberRecord: TypeAlias = (
 
 
 def in_epoch(epoch: int, record: Record, is_mine: Callable[[Batch], bool]) -> MemberRecord:
-    """What a member keeps of an epoch's record."""
-    if isinstance(record, Passed):
+    """The member's record for a record of an engine."""
+    if type(record) is Passed:
         return Kept(epoch, record, is_mine(record.placed.batch))
-    return record if isinstance(record, Accepted) else Noted(epoch, record)
+    return record if type(record) is Accepted else Noted(epoch, cast(Note, record))
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
-    """In the stream of deliveries: what follows is of this epoch."""
+    """In the stream of deliveries: the next deliveries are of this epoch."""
 
     epoch: int
     position: int  # of the last delivery before
@@ -147,7 +147,34 @@ class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
 
 
 Shown: TypeAlias = DeliveredBatch | EpochOpened | Rollback
-"""What comes in the stream of deliveries."""
+"""An item of the stream of deliveries."""
 
 MemberBox: TypeAlias = Outbox[MemberRecord, SiteFrame, Shown, Anew, tuple[int, Site]]
-"""What a member asks of its driver; `counted` with the epoch."""
+"""The outbox of a member. Peers in `counted` come with the epoch."""
+
+
+def nothing(alarm_at: int) -> MemberBox:
+    """Of a burst in which an epoch had no part."""
+    return Outbox((), (), (), (), (), None, alarm_at)
+
+
+def in_frames(epoch: int, sends: list[tuple[Site, Frame]]) -> list[tuple[Site, SiteFrame]]:
+    if len(sends) == 1:  # the common case
+        ((peer, frame),) = sends
+        return [(peer, InEpoch(epoch, frame))]
+    return [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
+
+
+def joined(one: MemberBox, other: MemberBox) -> MemberBox:
+    """Of two epochs in one burst."""
+    return Outbox(
+        [*one.persist, *other.persist],
+        [*one.send, *other.send],
+        [*one.then_send, *other.then_send],
+        [*one.deliver, *other.deliver],
+        [*one.receipts, *other.receipts],
+        None,
+        min(one.epochs_alarm, other.epochs_alarm),
+        counted=[*one.counted, *other.counted],
+        mistakes=tuple({**dict(one.mistakes), **dict(other.mistakes)}.items()),
+    )

@@ -1,8 +1,8 @@
 """A site's log of a closed epoch against the past that was chosen ([GS] §5.2.1, the rollback).
 
-Of each group a site has the first messages of the epoch, as every member has: more than the past,
-or fewer. It keeps the longest prefix of its log that is also one of the past for it, in key order;
-what it has delivered beyond that is rolled back, and what it lacks it delivers.
+A site has the first messages of each group in the epoch, as every member has: more than the past,
+or fewer. It keeps the longest prefix of its log that is also a prefix of its past, in key order.
+Deliveries after that prefix are rolled back, and messages that it lacks are delivered.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, MessageId, Placed
 
 Counted: TypeAlias = Mapping[tuple[int, Group], int]
-"""By epoch and group, the number of the last message that the past has."""
+"""By epoch and group, the number of the last message in the past."""
 
 
 class Tail(msgspec.Struct, frozen=True, array_like=True):
@@ -41,8 +41,8 @@ def tail_of(engine: Engine, epoch: int) -> Tail:
 
 
 class Rollback(msgspec.Struct, frozen=True, array_like=True):
-    """In the stream of deliveries: those at higher positions than `position` never happened. What
-    follows is of another `attempt`; one that was seen before is a restart's repetition."""
+    """In the stream of deliveries: those after `position` never happened. The next deliveries are
+    of another `attempt`. A restart may repeat a rollback, with the same attempt."""
 
     position: int
     attempt: int
@@ -51,7 +51,7 @@ class Rollback(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Agreed(msgspec.Struct, frozen=True):
-    """What a site makes of the past."""
+    """The past at a site: its last position and attempt, what to deliver, and the log."""
 
     position: int
     attempt: int
@@ -70,7 +70,7 @@ def in_order(placed: Iterable[Placed]) -> list[Placed]:
 def agree(
     tail: Tail, counts: Counted, fetched: Mapping[int, Sequence[Placed]], attempt: int
 ) -> Agreed:
-    """`fetched`: by epoch, what others had more than this site."""
+    """Compare the site's log with the past. `fetched`: batches of other sites, by epoch."""
     within = [
         placed
         for placed in tail.log
@@ -102,7 +102,7 @@ def agree(
 def reached(
     tail: Tail, counts: Counted, log: Iterable[tuple[int, Placed]]
 ) -> list[tuple[int, Group]]:
-    """Where the past is here to its end: of what was lost with stores it need not be."""
+    """Where the past is here to its end. If it was lost with stores, it may not be."""
     last = {(tail.epoch, group): number for group, (number, _) in tail.counts.items()}
     for epoch, placed in log:
         place = (epoch, placed.batch.group)

@@ -1,8 +1,8 @@
-"""Who is too slow (`slow_member = "exclude"`): for whom a site's own messages wait for too long.
+"""Slow members (`slow_member = "exclude"`): a site's own messages wait for them for too long.
 
-A message that does not become stable waits for somebody (`Engine.holders`). When the oldest one has
-been the same for several times as long as a silent site is waited for, that somebody is named to
-the manager, which excludes one such site at a time.
+A message that is not stable waits for some sites (`holders`). When the oldest one has been the same
+for several times the timeout of a silent site, these sites are named to the manager, which excludes
+one such site at a time.
 """
 
 from typing import Protocol, TypeAlias
@@ -19,7 +19,7 @@ Oldest: TypeAlias = tuple[int, Group, int]
 
 
 class _Member(Protocol):
-    """Whose messages wait."""
+    """The member whose messages wait."""
 
     name: Site
     now: int
@@ -29,7 +29,7 @@ class _Member(Protocol):
 
 
 class Slowness:
-    """State: the oldest own message that is not stable, and since when it has been that."""
+    """State: the oldest own message that is not stable, and since when it is the oldest."""
 
     def __init__(self, member: _Member, *, excludes: bool) -> None:
         self._member = member
@@ -56,7 +56,7 @@ class Slowness:
         return tuple(found)
 
     def awaited(self) -> tuple[Site, ...]:
-        """Origins outside this site's domain for whose word it waits: nobody excludes these."""
+        """Origins outside this site's domain whose word it waits for. They cannot be excluded."""
         home = self._member.layout.home(self._member.name)
         if home is None or not self._excludes:
             return ()

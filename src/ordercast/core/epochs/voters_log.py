@@ -1,4 +1,4 @@
-"""What a voter keeps: its ballot, and the log behind a snapshot. All of it is durable."""
+"""The durable state of a voter: its ballot, and the log after a snapshot."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -10,21 +10,21 @@ from ordercast.model.groups import Site
 
 
 class Ballot(msgspec.Struct, frozen=True, array_like=True, tag="b"):
-    """Durable: the term, and the vote in it."""
+    """The term, and the vote in it."""
 
     term: int
     vote: Site | None
 
 
 class Appendix(msgspec.Struct, frozen=True, array_like=True, tag="x"):
-    """Durable: entries from index `first` on; whatever was there before is gone."""
+    """Entries from index `first` on. They replace all that were there."""
 
     first: int
     entries: tuple[Entry, ...]
 
 
 class LogSnapshot(msgspec.Struct, frozen=True, array_like=True, tag="s"):
-    """Durable: what the entries up to `upto` fold to, and the voters by then."""
+    """The layout that the entries up to `upto` fold to, and the voters by then."""
 
     upto: int
     term: int
@@ -36,7 +36,7 @@ VoterRecord: TypeAlias = Ballot | Appendix | LogSnapshot
 
 
 class VotersLog:
-    """Entries are numbered from 1; those up to the snapshot's are folded into it."""
+    """Entries are numbered from 1. The snapshot replaces the entries up to its number."""
 
     def __init__(self, voters: Sequence[Site]) -> None:
         self.snapshot = LogSnapshot(0, 0, tuple((voter, 0) for voter in sorted(voters)), b"")
@@ -62,8 +62,8 @@ class VotersLog:
         return tuple(self.stores())
 
     def stores(self, upto: int | None = None) -> dict[Site, int]:
-        """The voters by the last entry that names them, committed or not, and whose word counts:
-        a voter's with this store."""
+        """The voters, by the last entry that names them, committed or not. Each has the number of
+        the store with which its word counts; 0: with none."""
         stores = dict(self.snapshot.voters)
         last = len(self.entries) if upto is None else upto - self.snapshot.upto
         for entry in self.entries[:last]:
@@ -71,7 +71,7 @@ class VotersLog:
         return stores
 
     def stores_of(self, site: Site, since: int) -> list[int | None]:
-        """What the log calls the site's store at `since`, and after each later entry."""
+        """The store of the site that the log names at `since`, and after each later entry."""
         stores = self.stores(since)
         named = [stores.get(site)]
         for entry in self.after(since):
@@ -92,7 +92,7 @@ class VotersLog:
         return snapshot
 
     def replace(self, snapshot: LogSnapshot) -> None:
-        """Entries behind the snapshot stay if they follow from it."""
+        """Entries after the snapshot stay if they continue it."""
         kept = self.last - snapshot.upto
         fits = kept > 0 and snapshot.upto >= self.snapshot.upto
         same = fits and self.term_of(snapshot.upto) == snapshot.term
@@ -101,8 +101,8 @@ class VotersLog:
 
 
 def _next_stores(stores: dict[Site, int], entry: Entry) -> dict[Site, int]:
-    """What would leave nobody whose word counts has no effect: nothing could be decided after it.
-    Nor is founded what has been."""
+    """The stores after this entry. An entry that leaves no voter with a store has no effect:
+    nothing could be decided after it. A second founding has none either."""
     record, after = entry.record, stores
     if isinstance(record, Voters) or (isinstance(record, Founded) and not any(stores.values())):
         after = dict(sorted(record.voters))

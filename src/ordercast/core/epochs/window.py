@@ -1,4 +1,4 @@
-"""A member's own messages over all its epochs, as the one who sends them sees it."""
+"""A member's own messages over all its epochs: which are not stable, and which seq is next."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -14,7 +14,7 @@ from ordercast.model.options import Options
 
 
 class _Origin(Protocol):
-    """Whose messages they are."""
+    """The sender of the messages."""
 
     layout: Layout
     receipts: list[StageReached]
@@ -34,24 +34,24 @@ class _Member(_Origin, Protocol):
 
 
 class _Flush(Protocol):
-    """What waits beside the engines."""
+    """Own messages that are in no engine."""
 
     def waiting(self) -> Sequence[Batch]: ...
     def require_open(self) -> None: ...
 
 
 class Window:
-    """Accepted and not stable, wherever it goes: engines come and go, this stays."""
+    """Own messages that are accepted and not stable. Engines come and go, this stays."""
 
     def __init__(self, member: _Member) -> None:
         self._member = member
-        self.given: dict[Group, int] = {}  # to messages that died with all who had them
+        self.given: dict[Group, int] = {}  # the last seq of messages that were lost with stores
         self._skip = _unstored_by(member.options) * (member.boot - 1)
-        self._skipped: dict[Group, tuple[int, int]] = {}  # in this run, after and up to which seq
+        self._skipped: dict[Group, tuple[int, int]] = {}  # in this run: after and up to which seq
 
     def ended(self, engine: Engine, included: Mapping[Group, int]) -> None:
-        """What was stable and no epoch includes: all who had it have lost their stores. Its numbers
-        are not given again."""
+        """The engine's epoch is gone. Messages that were stable and that no epoch includes were
+        lost with all stores that had them. Their seqs are not given again."""
         for group, seq in engine.own.stable_seqs().items():
             if seq > max(included.get(group, 0), self.given.get(group, 0)):
                 self.given[group] = seq
@@ -69,7 +69,7 @@ class Window:
         return self.unstable_both()[1]
 
     def unstable_both(self) -> tuple[int, int]:
-        """Messages and bytes; asked for every batch that is sent."""
+        """Messages and bytes. This is called for every batch that is sent."""
         messages = size = 0
         for engine in self._member.engines.values():
             messages += engine.own.unstable
@@ -80,7 +80,7 @@ class Window:
         return messages, size
 
     def last_seq(self, group: Group) -> int:
-        """Given to this site's last message to the group, in any epoch."""
+        """The seq of this site's last message to the group, in any epoch."""
         member = self._member
         last = member.layout.lasts.get((member.name, member.incarnation, group), 0)
         for engine in member.engines.values():
@@ -91,8 +91,8 @@ class Window:
         return last
 
     def next_seq(self, group: Group) -> int:
-        """Of this site's next message to the group. What an earlier run relayed and did not store
-        may be where nobody asks: its numbers are skipped, once in this run (docs/core.md)."""
+        """The seq of this site's next message to the group. An earlier run may have relayed
+        messages that it did not store: their seqs are skipped, once in this run (docs/core.md)."""
         last = self.last_seq(group)
         return max(last + 1, self._after_skipped(group, last)) if self._skip else last + 1
 
@@ -105,12 +105,12 @@ class Window:
         return skipped[1] + 1
 
     def was_skipped(self, group: Group, seq: int) -> bool:
-        """Whether no message of this site has this number, nor will have."""
+        """Whether no message of this site has this seq, nor will have."""
         after, upto = self._skipped.get(group, (0, 0))
         return after < seq <= upto
 
     def _is_open(self) -> bool:
-        """Before that the next epoch may tell of more."""
+        """Whether the site accepts messages. Before, the next epoch may tell of later seqs."""
         try:
             self._member.flush.require_open()
         except NotInMajority:
@@ -125,7 +125,7 @@ class Window:
         return last
 
     def groups(self) -> list[Group]:
-        """All that this site has sent to."""
+        """All groups that this site has sent to."""
         member = self._member
         found = dict.fromkeys(
             group
@@ -139,7 +139,7 @@ class Window:
 
 
 def not_in_the_past(member: _Origin, kept: Sequence[Batch]) -> list[Batch]:
-    """Own batches that are to be sent again. The others are final."""
+    """The own batches that must be sent again. The others are final, and get their receipts."""
     unplaced: list[Batch] = []
     for batch in kept:
         stream = (batch.origin, batch.incarnation, batch.group)
@@ -152,8 +152,8 @@ def not_in_the_past(member: _Origin, kept: Sequence[Batch]) -> list[Batch]:
 
 
 def _unstored_by(options: Options) -> int:
-    """How many messages to a group a site may have relayed that it has not stored and that are not
-    stable: a window of them, or one batch, which is let in alone."""
+    """How many messages to a group may be relayed, but neither stored nor stable, when a site
+    crashes: a window of them, or one batch that was let in alone."""
     if options.on_failure == "wait" or options.causal_for_good:
         return 0
     return max(options.limits.window_messages, BATCH_MESSAGES)

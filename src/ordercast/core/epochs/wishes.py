@@ -9,7 +9,7 @@ _AGAIN = 200 * MILLISECOND
 
 
 class Wishes:
-    """`outcomes`, of changes by name: "" when done, else why not."""
+    """`outcomes`: the names of changes, each with "" when it is done, else why not."""
 
     def __init__(self) -> None:
         self.asked: dict[str, tuple[Edit, ...]] = {}
@@ -27,7 +27,7 @@ class Wishes:
             self.outcomes.append((change, layout.outcomes[change]))
 
     def due(self, now: int) -> list[ChangeRequest]:
-        """What to tell the voters now."""
+        """The requests that the voters are to be told now."""
         if not self.asked:
             self.alarm_at = NEVER
         elif now >= self.alarm_at:

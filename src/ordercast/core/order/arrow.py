@@ -1,28 +1,36 @@
 """`arrow`: path reversal finds the predecessor ([SWAP] §4, Figures 1–5).
 
-Every site of a tree points to a neighbour, or to itself: then it is a sink, and knows the last
-message that was issued here. A request follows the arrows and turns each round behind it; at a sink
-it has found its predecessor. A tree edge holds one arrow or one request under way, never both, so
-whatever passes a site after it has issued m comes after m: messages of one origin keep their order
-although they are deflected to different sinks.
+Every site of a tree points to a neighbour or to itself. A site that points to itself is a sink: it
+knows the last message that was issued there. A request follows the arrows, and turns each arrow to
+point back to where it came from. At a sink it has found its predecessor. A tree edge holds one
+arrow or one request under way, never both. So whatever passes a site after the site has issued m
+comes after m: messages of one origin keep their order although they reach different sinks.
 
-A sink that issues a request of its own reads the old value first: as printed it would be its own
-predecessor (errata SWAP-1).
+A sink that issues a request reads its old value first. As the paper prints it, the message would be
+its own predecessor (errata SWAP-1).
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Send, Step, SwapObject, Uncounted
+from ordercast.core.order.swaps import Ask, Found, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
 
 
+class ArrowState(Struct, frozen=True, kw_only=True):
+    link: Site
+    value: MessageName
+
+
 class ArrowSwap(Uncounted):
-    """State: `link`, a neighbour or the site itself; `value`, which means something at a sink."""
+    """State: `link`, a neighbour or the site itself; `value`, which matters only at a sink."""
 
     def __init__(self, site: Site, link: Site) -> None:
         self.site = site
@@ -43,9 +51,9 @@ class ArrowSwap(Uncounted):
         return (self._step(ask, to, self.value),)
 
     def _step(self, ask: Ask, to: Site, value: MessageName) -> Step:
-        return Found(ask.batch, value) if to == self.site else Send(to, ask)
+        return Found(ask.batch, value) if to == self.site else SwapSend(to, ask)
 
-    # --- neighbours that come and go (`swap_tree`) ------------------------------------------------
+    # --- neighbours that come and go ([SWAP] §6.2) ------------------------------------------------
 
     def heir(self, neighbours: Sequence[Site]) -> Site:
         return neighbours[0] if self.is_sink else self.link
@@ -57,10 +65,10 @@ class ArrowSwap(Uncounted):
         if self.link != gone:
             return
         self.link = heir
-        if value is not None:  # of a sink, whose heir this site is
+        if value is not None:  # the neighbour was a sink, and this site is its heir
             self.value = value
 
-    # --- nothing gathers here ---------------------------------------------------------------------
+    # --- no request waits here --------------------------------------------------------------------
 
     def waiting(self) -> int:
         return 0
@@ -68,16 +76,18 @@ class ArrowSwap(Uncounted):
     def turn(self) -> Sequence[Step]:
         return ()
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:  # noqa: ARG002
-        return {"link": self.link, "value": self.value}
+    def state(self, kept: Callable[[Batch], Batch]) -> ArrowState:  # noqa: ARG002
+        return ArrowState(link=self.link, value=self.value)
 
-    def load(self, state: dict[str, Any]) -> None:
-        origin, incarnation, group, seq = state["value"]
-        self.link, self.value = state["link"], (origin, incarnation, group, seq)
+    def load(self, fields: dict[str, Any]) -> None:
+        self.take(typed(fields, (ArrowState,)))
+
+    def take(self, state: ArrowState) -> None:
+        self.link, self.value = state.link, state.value
 
 
 class Arrow(Reduction):
-    """All arrows point up the forest's tree at first: its root is the sink."""
+    """At first all arrows point up the tree of the forest: the root is the sink."""
 
     def swap_object(self) -> SwapObject:
         return ArrowSwap(self.site, self.structure.parent(self.site) or self.site)

@@ -1,28 +1,33 @@
 """`arrow_counting`: the counting counterpart of `arrow` ([SWAP] §3, §4), as a baseline.
 
-The same path reversal queues the messages, but what a message waits for is the number of its
-predecessor: at the sink, until the number has come there. It is one more, the sink multicasts both,
-and the count goes on to where the message was issued, which is the next sink of the queue. Among
-concurrent messages each waits for all before it, one hop for each; a lone one waits for nothing.
+The same path reversal queues the messages. A message waits at the sink for the number of its
+predecessor. Its own number is one more. The sink multicasts the message with its number, and sends
+the count on to the site that issued the message, which is the next sink of the queue. A concurrent
+message waits for all messages before it, one hop for each; a lone message waits for nothing.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import convert
 from msgspec.structs import replace
 
-from ordercast.core.order.arrow import ArrowSwap
+from ordercast.core.order.arrow import ArrowState, ArrowSwap
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Numbered, Step, SwapObject, Tell
+from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, SwapObject, Tell
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.tom import MessageName
 
 
+class ArrowCountingState(ArrowState, frozen=True, kw_only=True):
+    numbers: tuple[tuple[MessageName, int], ...]
+    successors: tuple[tuple[MessageName, Ask], ...]
+
+
 class ArrowCounting:
-    """State: the arrow; of messages issued here the numbers that have come and wait for a successor
-    (a sink of the first tree begins with 0, nobody's), and successors that wait for numbers."""
+    """State: the arrow; numbers of messages issued here that wait for a successor (the first sink
+    begins with 0, the number of nobody); successors that wait for the number of such a message."""
 
     def __init__(self, site: Site, link: Site) -> None:
         self.site = site
@@ -53,11 +58,11 @@ class ArrowCounting:
         return self._count(name)
 
     def _count(self, name: MessageName) -> Sequence[Step]:
-        """Go on from the message of this name, as far as numbers and successors are here."""
+        """Count on from this message, while a message has both number and successor here."""
         steps: list[Step] = []
         while name in self._numbers and name in self._successors:
             number, ask = self._numbers.pop(name) + 1, self._successors.pop(name)
-            steps.append(Numbered(ask.batch, number))
+            steps.append(NumberKnown(ask.batch, number))
             name = ask.last
             if ask.issuer == self.site:
                 self._numbers[name] = number
@@ -71,22 +76,21 @@ class ArrowCounting:
     def turn(self) -> Sequence[Step]:
         return ()
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        return {
-            **self.arrow.state(kept),
-            "numbers": list(self._numbers.items()),
-            "successors": [
-                (name, replace(ask, batch=kept(ask.batch)))
-                for name, ask in self._successors.items()
-            ],
-        }
+    def state(self, kept: Callable[[Batch], Batch]) -> ArrowCountingState:
+        successors = [
+            (name, replace(ask, batch=kept(ask.batch))) for name, ask in self._successors.items()
+        ]
+        return ArrowCountingState(
+            link=self.arrow.link,
+            value=self.arrow.value,
+            numbers=tuple(self._numbers.items()),
+            successors=tuple(successors),
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        self.arrow.load(state)
-        self._numbers = {convert(name, MessageName): n for name, n in state["numbers"]}
-        self._successors = {
-            convert(name, MessageName): convert(ask, Ask) for name, ask in state["successors"]
-        }
+    def load(self, fields: dict[str, Any]) -> None:
+        state = typed(fields, (ArrowCountingState,))
+        self.arrow.take(state)
+        self._numbers, self._successors = dict(state.numbers), dict(state.successors)
 
 
 class CountingArrow(Reduction):

@@ -1,7 +1,7 @@
-"""Bodies that came before their final headers: `tom` spreads them straight from the origin.
+"""Bodies that came before their final headers: in `tom` origins send them straight to receivers.
 
-Bounded: what there is no room for is dropped, and fetched from the ordering node when its header
-has come.
+The number of bodies and of bytes is bounded. A body for which there is no room is dropped; the site
+fetches it from the ordering node when its header has come.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class EarlyBodies:
         self.dropped = 0
 
     def add(self, batch: Batch) -> bool:
-        """Keep it, if there is room; a repeat changes nothing."""
+        """Keep the body; whether there was room. A repeat changes nothing."""
         name = name_of(batch)
         if name in self._held:
             return True
@@ -44,7 +44,7 @@ class EarlyBodies:
         return batch
 
     def origins(self) -> Iterable[Site]:
-        """Of each body."""
+        """The origin of each body."""
         return (name[0] for name in self._held)
 
     def __len__(self) -> int:

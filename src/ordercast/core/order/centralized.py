@@ -1,7 +1,7 @@
 """`centralized`: one sequencer per domain, after Chang & Maxemchuk as in [GS] §2 and §4.
 
-It is message passing on a forest of depth 1: the centre places every message of its domain and
-sends it to each member, so a key is one counter and nothing merges further down.
+It is message passing on a forest of depth 1. The centre places every message of its domain and
+sends it to each member. So a key is one counter, and no site below the centre merges anything.
 """
 
 from ordercast.core.order.interface import Environment

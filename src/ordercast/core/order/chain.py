@@ -1,35 +1,40 @@
 """The receivers' part of [SWAP] §3: messages are chained by predecessor, or by number.
 
-Every site of the domain chains every header, whether it is a member or not: who is outside the
-predecessor's group would otherwise wait for ever for what it never sees (errata SWAP-6). So all
-know how many come before a message, which is its order key.
+Every site of the domain chains every header, whether it is a member or not. Otherwise a site
+outside the predecessor's group would wait for ever for a message that it never sees (errata
+SWAP-6). So all sites know the number of a message in the chain, which is its order key.
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from msgspec import convert
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ordercast.core.order.bodies import name_of
-from ordercast.model.groups import Group, Site
+from ordercast.core.outbox import Stream, StreamSeqs, by_stream, stream_seqs
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY, Counted, Follows
 from ordercast.wire.tom import MessageName
 
 Header = Follows | Counted
-_HEADER: Any = Header
+
+
+class ChainState(Struct, frozen=True, kw_only=True):
+    number: int
+    last: MessageName
+    seqs: StreamSeqs
+    waiting: tuple[Follows | Counted, ...]
 
 
 class Chain:
-    """State: the end of the chain (`number`, `last`); headers that wait; the last seq chained of
-    each origin and group, by which a repeat is known (one origin's to one group are chained in
-    order)."""
+    """State: the end of the chain (`number`, `last`); headers that wait; per origin and group, the
+    last seq in the chain. A repeat is known by its seq: messages of one origin to one group are
+    chained in order."""
 
     def __init__(self) -> None:
         self.number = 0
         self.last: MessageName = NOBODY
-        self.seqs: dict[tuple[Site, int, Group], int] = {}
+        self.seqs: dict[Stream, int] = {}
         self._waiting: dict[MessageName | int, Header] = {}
 
     def has(self, batch: Batch) -> bool:
@@ -45,12 +50,12 @@ class Chain:
         return header.after if isinstance(header, Follows) else header.place
 
     def next(self) -> Batch | None:
-        """What comes right after the end, if it is here."""
+        """The batch that comes right after the end, if its header is here."""
         header = self._waiting.get(self.last) or self._waiting.get(self.number + 1)
         return None if header is None else header.batch
 
     def link(self, batch: Batch) -> int:
-        """It is the end now; its number."""
+        """Make the batch the end of the chain; its number."""
         self._waiting.pop(self.last, None)
         self.number += 1
         self._waiting.pop(self.number, None)
@@ -58,7 +63,7 @@ class Chain:
         return self.number
 
     def skip_to(self, number: int, batch: Batch) -> None:
-        """After a restart: it had this number, and all before it were chained."""
+        """After a restart: the batch had this number, and all batches before it were chained."""
         if number > self.number:
             name = name_of(batch)
             self._waiting = {
@@ -74,22 +79,20 @@ class Chain:
         stream = (batch.origin, batch.incarnation, batch.group)
         self.seqs[stream] = batch.seq + batch.count - 1
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        """`kept`: own batches go without bodies, which are kept elsewhere."""
-        headers = self._waiting.values()
-        return {
-            "number": self.number,
-            "last": self.last,
-            "seqs": [(*stream, seq) for stream, seq in self.seqs.items()],
-            "waiting": [replace(header, batch=kept(header.batch)) for header in headers],
-        }
+    def state(self, kept: Callable[[Batch], Batch]) -> ChainState:
+        """`kept` takes the body off an own batch: the site keeps own bodies elsewhere."""
+        return ChainState(
+            number=self.number,
+            last=self.last,
+            seqs=stream_seqs(self.seqs),
+            waiting=tuple(replace(h, batch=kept(h.batch)) for h in self._waiting.values()),
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        origin, incarnation, group, seq = state["last"]
-        self.number, self.last = state["number"], (origin, incarnation, group, seq)
-        self.seqs = {(o, i, g): last for o, i, g, last in state["seqs"]}
-        for packed in state["waiting"]:
-            self.add(convert(packed, _HEADER))
+    def load(self, state: ChainState) -> None:
+        self.number, self.last = state.number, state.last
+        self.seqs = by_stream(state.seqs)
+        for header in state.waiting:
+            self.add(header)
 
     def __len__(self) -> int:
         return len(self._waiting)

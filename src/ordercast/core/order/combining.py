@@ -1,30 +1,31 @@
 """`combining`: requests combine on their way to the root ([SWAP] §5, Figures 6–9).
 
-Requests that meet at a site go on as one, from the first message of the first to the last of the
-last; each of the others has found its predecessor there, the last message of the one before it.
-What reaches the root follows what reached it before. So most messages are placed half way, and
-the root hears of many as of one.
+Requests that meet at a site go on as one request, from the first message of the first request to
+the last message of the last. Every other request has found its predecessor there: the last message
+of the request before it. A request that reaches the root follows the one that came there before.
+So most messages are placed half way, and the root hears of many messages as of one.
 
-The earlier request goes first, or messages of one origin lose their order; and "meet" needs a rule
-for how long a request waits: `hold` from when the first came, 0 for no longer than the burst in
-which it came (errata SWAP-5).
+The earlier request goes first; otherwise messages of one origin would lose their order. "Meet"
+needs a rule for how long a request waits: for `hold` after the first one came. With a `hold` of 0
+it waits only for the end of the burst in which it came (errata SWAP-5).
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import convert
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Send, Step, SwapObject, Uncounted
+from ordercast.core.order.swaps import Ask, Found, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
 
 
-class Gathering:
+class PendingSwaps:
     """Requests that wait at a site, the earliest first."""
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class Gathering:
         return len(self._asks)
 
     def combine(self) -> tuple[Ask, list[Found]]:
-        """All of them as one, and whose predecessors show by it."""
+        """All requests as one, and the predecessors that are found by combining them."""
         first, *rest = self._asks
         self._asks = []
         last, found = first.last, []
@@ -46,21 +47,26 @@ class Gathering:
             last = ask.last
         return replace(first, last=last), found
 
-    def state(self, kept: Callable[[Batch], Batch]) -> list[Ask]:
-        return [replace(ask, batch=kept(ask.batch)) for ask in self._asks]
+    def state(self, kept: Callable[[Batch], Batch]) -> tuple[Ask, ...]:
+        return tuple(replace(ask, batch=kept(ask.batch)) for ask in self._asks)
 
-    def load(self, asks: Sequence[Any]) -> None:
-        self._asks = [convert(ask, Ask) for ask in asks]
+    def load(self, asks: Sequence[Ask]) -> None:
+        self._asks = list(asks)
+
+
+class CombiningState(Struct, frozen=True, kw_only=True):
+    value: MessageName
+    gathered: tuple[Ask, ...]
 
 
 class CombiningSwap(Uncounted):
-    """State: requests that wait; at the root (which has no parent) the object's value."""
+    """State: requests that wait; at the root (which has no parent) the value of the object."""
 
     def __init__(self, site: Site, parent: Site | None) -> None:
         self.site = site
         self.parent = parent
         self.value: MessageName = NOBODY
-        self._gathered = Gathering()
+        self._gathered = PendingSwaps()
 
     def swap(self, ask: Ask) -> Sequence[Step]:
         return self.receive(self.site, ask)
@@ -82,11 +88,11 @@ class CombiningSwap(Uncounted):
         if not self._gathered:
             return ()
         ask, found = self._gathered.combine()
-        if self.parent is None:  # it has become the root meanwhile
+        if self.parent is None:  # this site has become the root meanwhile
             return (self._place(ask), *found)
-        return (*found, Send(self.parent, ask))
+        return (*found, SwapSend(self.parent, ask))
 
-    # --- neighbours that come and go (`swap_tree`) ------------------------------------------------
+    # --- neighbours that come and go ([SWAP] §6.2) ------------------------------------------------
 
     def heir(self, neighbours: Sequence[Site]) -> Site:
         return self.parent or neighbours[0]
@@ -98,16 +104,16 @@ class CombiningSwap(Uncounted):
         if self.parent != gone:
             return
         self.parent = heir
-        if value is not None:  # of the root, whose heir this site is
+        if value is not None:  # the parent was the root, and this site is its heir
             self.parent, self.value = None, value
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        return {"value": self.value, "gathered": self._gathered.state(kept)}
+    def state(self, kept: Callable[[Batch], Batch]) -> CombiningState:
+        return CombiningState(value=self.value, gathered=self._gathered.state(kept))
 
-    def load(self, state: dict[str, Any]) -> None:
-        origin, incarnation, group, seq = state["value"]
-        self.value = (origin, incarnation, group, seq)
-        self._gathered.load(state["gathered"])
+    def load(self, fields: dict[str, Any]) -> None:
+        state = typed(fields, (CombiningState,))
+        self.value = state.value
+        self._gathered.load(state.gathered)
 
 
 class Combining(Reduction):

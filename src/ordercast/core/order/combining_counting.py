@@ -1,38 +1,43 @@
 """`combining_counting`: the counting counterpart of `combining` ([SWAP] §3, §5), as a baseline.
 
-A site asks its parent for as many numbers as requests have met at it; the root gives consecutive
-ones, which are shared out on the way back, the earlier request first. A message has its number
-after the whole way to the root and back, and its origin multicasts it. A site that has asked is
-locked until the answer comes: what comes meanwhile gathers, and goes up next.
+A site asks its parent for as many numbers as requests have met at the site. The root gives
+consecutive numbers. They are shared out on the way back, to the earlier request first. A message
+has its number only after the whole way to the root and back; then its origin multicasts it. A site
+that has asked is locked until the answer comes: later requests wait, and go up together next.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import convert
+from msgspec import Struct
 
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Numbered, SendCount, Step, SwapObject, Tell
+from ordercast.core.order.swaps import Ask, NumberKnown, SendCount, Step, SwapObject, Tell
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
 
 Share = tuple[Site, int, Batch | None]
-"""A child's request for so many; or the site's own, for a batch."""
+"""A request: (child, how many numbers, None), or the site's own (site, 1, its batch)."""
 
-_SHARE: Any = Share
+
+class CombiningCountingState(Struct, frozen=True, kw_only=True):
+    given: int
+    gathered: tuple[Share, ...]
+    asked: tuple[Share, ...]
 
 
 class CombiningCounting:
-    """State: requests that wait; those that the parent was asked for; at the root the count."""
+    """State: requests that wait; requests for which the parent was asked; at the root the count."""
 
     def __init__(self, site: Site, parent: Site | None) -> None:
         self.site = site
         self.parent = parent
         self._given = 0
         self._gathered: list[Share] = []
-        self._asked: list[Share] = []  # not empty: locked
+        self._asked: list[Share] = []  # if not empty, the site is locked
 
     def swap(self, ask: Ask) -> Sequence[Step]:
         return self._take((self.site, 1, ask.batch))
@@ -56,7 +61,7 @@ class CombiningCounting:
             if batch is None:
                 steps.append(Tell(site, NOBODY, first))
             else:
-                steps.append(Numbered(batch, first))
+                steps.append(NumberKnown(batch, first))
             first += count
         return steps
 
@@ -73,20 +78,18 @@ class CombiningCounting:
         self._asked, self._gathered = self._gathered, []
         return (SendCount(self.parent, sum(count for _, count, _ in self._asked)),)
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        def shares(of: Sequence[Share]) -> list[Share]:
-            return [(s, n, None if batch is None else kept(batch)) for s, n, batch in of]
+    def state(self, kept: Callable[[Batch], Batch]) -> CombiningCountingState:
+        def shares(of: Sequence[Share]) -> tuple[Share, ...]:
+            return tuple((s, n, None if batch is None else kept(batch)) for s, n, batch in of)
 
-        return {
-            "given": self._given,
-            "gathered": shares(self._gathered),
-            "asked": shares(self._asked),
-        }
+        return CombiningCountingState(
+            given=self._given, gathered=shares(self._gathered), asked=shares(self._asked)
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        self._given = state["given"]
-        self._gathered = [convert(share, _SHARE) for share in state["gathered"]]
-        self._asked = [convert(share, _SHARE) for share in state["asked"]]
+    def load(self, fields: dict[str, Any]) -> None:
+        state = typed(fields, (CombiningCountingState,))
+        self._given = state.given
+        self._gathered, self._asked = list(state.gathered), list(state.asked)
 
 
 class CountingCombining(Reduction):

@@ -1,13 +1,12 @@
-"""What a site of the swap family owes others until they have it: requests, headers, answers.
+"""What a site of the swap family owes its peers until they have it: requests, headers, answers.
 
-Requests to a peer are numbered through restarts, so a repeat is recognised. What is not
-acknowledged when a site restarts is told again; links do so for a peer that does.
+Requests to a peer are numbered, and the numbers go on through restarts, so a repeat is recognised.
+A site that restarts sends again what was not acknowledged. When a peer restarts, the links do that.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from msgspec import convert
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ordercast.core.order.bodies import name_of
@@ -21,16 +20,23 @@ from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 from ordercast.wire.tom import MessageName
 
 Request = Swap | Count | CountValue
-_HEADER: Any = Follows | Counted
-_REQUEST: Any = Request
 
 
 def without_body(header: Header) -> Header:
     return replace(header, batch=replace(header.batch, body=b""))
 
 
+class DebtsState(Struct, frozen=True, kw_only=True):
+    said: dict[Site, int]
+    got: dict[Site, int]
+    requests: tuple[tuple[Site, Swap | Count | CountValue], ...]
+    headers: tuple[tuple[Follows | Counted, tuple[Site, ...]], ...]
+    answers: tuple[tuple[Site, Final], ...]
+
+
 class Debts:
-    """State: numbers said and got, by peer; what is owed. `silent`: until all is replayed."""
+    """State: per peer, the last number said and the last number got; what is owed. While `silent`
+    (the records are being replayed) nothing is sent."""
 
     def __init__(self, environment: Environment) -> None:
         self.silent = False
@@ -50,8 +56,8 @@ class Debts:
             self._environment.send(peer, UP, request)
 
     def owe(self, header: Header, peers: Sequence[Site], members: Sequence[Site]) -> None:
-        """To each of them, with its body if it is a member. Links repeat it for a peer that has
-        restarted, so it is only kept where this site may."""
+        """Send the header to these peers, to members with the body. Links repeat it for a peer that
+        has restarted; so it is kept only where this site itself may restart in the epoch."""
         if self._environment.resumes:
             self._headers[name_of(header.batch)] = (header, dict.fromkeys(peers))
         if not self.silent:
@@ -67,10 +73,10 @@ class Debts:
         if not self.silent:
             self._environment.send(origin, DOWN, final)
 
-    # --- what others have -------------------------------------------------------------------------
+    # --- what peers have --------------------------------------------------------------------------
 
     def is_news(self, peer: Site, number: int) -> bool:
-        """Whether a request is none that was heard before."""
+        """Whether a request is no repeat."""
         if number <= self._got.get(peer, 0):
             return False
         self._got[peer] = number
@@ -90,7 +96,7 @@ class Debts:
             self._answers.pop((peer, (item.incarnation, item.group, item.seq)), None)
 
     def unheard(self) -> list[Site]:
-        """Who has not acknowledged a request."""
+        """The peers that have not acknowledged a request."""
         return [peer for peer, requests in self._requests.items() if requests]
 
     # --- what survives a restart ------------------------------------------------------------------
@@ -103,43 +109,40 @@ class Debts:
             for number, request in list(requests.items()):
                 if isinstance(request, Swap):
                     request = requests[number] = replace(request, batch=whole(request.batch))
-                    if not request.batch.body:  # an own one that is final: so this was heard
+                    if not request.batch.body:  # an own batch that is final: this was heard
                         del requests[number]
                         continue
                 self._environment.send(peer, UP, request)
         for header, owed in self._headers.values():
             header, to = replace(header, batch=whole(header.batch)), members(header.batch)
-            if not header.batch.body:  # an own one that is final: its members have it
+            if not header.batch.body:  # an own batch that is final: its members have it
                 to, owed = (), {peer: None for peer in owed if peer not in to}
             self._spread(header, list(owed), to)
         for (origin, _), final in self._answers.items():
             self._environment.send(origin, DOWN, final)
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        """`kept`: own batches go without bodies, which are kept elsewhere."""
-        return {
-            "said": dict(self._said),
-            "got": dict(self._got),
-            "requests": [
+    def state(self, kept: Callable[[Batch], Batch]) -> DebtsState:
+        """`kept` takes the body off an own batch: the site keeps own bodies elsewhere."""
+        return DebtsState(
+            said=dict(self._said),
+            got=dict(self._got),
+            requests=tuple(
                 (peer, replace(r, batch=kept(r.batch)) if isinstance(r, Swap) else r)
                 for peer, requests in self._requests.items()
                 for r in requests.values()
-            ],
-            "headers": [
-                (replace(header, batch=kept(header.batch)), list(owed))
+            ),
+            headers=tuple(
+                (replace(header, batch=kept(header.batch)), tuple(owed))
                 for header, owed in self._headers.values()
-            ],
-            "answers": [(origin, final) for (origin, _), final in self._answers.items()],
-        }
+            ),
+            answers=tuple((origin, final) for (origin, _), final in self._answers.items()),
+        )
 
-    def load(self, state: dict[str, Any]) -> None:
-        self._said, self._got = dict(state["said"]), dict(state["got"])
-        for peer, packed in state["requests"]:
-            request: Request = convert(packed, _REQUEST)
+    def load(self, state: DebtsState) -> None:
+        self._said, self._got = dict(state.said), dict(state.got)
+        for peer, request in state.requests:
             self._requests.setdefault(peer, {})[request.number] = request
-        for packed, owed in state["headers"]:
-            header: Header = convert(packed, _HEADER)
+        for header, owed in state.headers:
             self._headers[name_of(header.batch)] = (header, dict.fromkeys(owed))
-        for origin, packed in state["answers"]:
-            final = convert(packed, Final)
+        for origin, final in state.answers:
             self._answers[origin, (final.incarnation, final.group, final.seq)] = final

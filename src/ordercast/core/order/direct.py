@@ -1,15 +1,14 @@
 """What protocols without a tree have in common: the log of a site, and what survives a restart.
 
-A batch passes a site that is its member, in key order; its number is the next of its group, which
-is the same at every member because all of them log all of the group's batches. One member, the
-group's teller, tells origins what is final (`structure.Tellers`).
+Batches pass the members of their group in key order, and a batch takes the next number of its
+group. The number is the same at every member, because each member logs all batches of the group.
+One member, the group's teller, tells origins what is final (`structure.Tellers`).
 """
 
 from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-from msgspec import convert
 from msgspec.structs import replace
 
 from ordercast.core.claims import (
@@ -19,8 +18,15 @@ from ordercast.core.claims import (
     check_origin,
     check_whole,
 )
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Passed
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import (
+    OrderingState,
+    Passed,
+    Stream,
+    StreamSeqs,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.structure import Structure, Tellers
 from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
@@ -29,16 +35,22 @@ from ordercast.model.messages import Batch, Key, Placed
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import Final, Item, Offer
 
-Stream = tuple[Site, int, Group]
 Mine = tuple[int, Group, int]
 """An own batch: incarnation, group, seq."""
 
 NO_KEY = Key((), "")
 
 
-class Direct:
-    """State: the log (`_numbers`, `_seqs`, `last_key`); own batches without a place."""
+class DirectState(OrderingState, frozen=True, kw_only=True):
+    key: Key
+    numbers: dict[Group, int]
+    seqs: StreamSeqs
 
+
+class Direct:
+    """State: the log (`_numbers`, `_seqs`, `last_key`); own batches that have no place yet."""
+
+    states: ClassVar[Sequence[type[OrderingState]]]
     restless: ClassVar[tuple[type, ...]] = ()
 
     def __init__(
@@ -49,14 +61,15 @@ class Direct:
         self.environment = environment
         self.causal = causal
         self.last_key = NO_KEY
-        self._numbers: dict[Group, int] = {}  # last group number logged here
-        self._seqs: dict[Stream, int] = {}  # last seq logged here, per origin
+        self._numbers: dict[Group, int] = {}  # the last number logged here
+        self._seqs: dict[Stream, int] = {}  # the last seq logged here
         self._log: deque[Placed] = deque()
-        # The same, folded from the records that were forgotten.
+        # The same values, folded from the records that were forgotten.
         self._old_key = NO_KEY
         self._old_numbers: dict[Group, int] = {}
         self._old_seqs: dict[Stream, int] = {}
-        self._inherited: dict[Stream, int] = {}  # from the epochs before
+        self._inherited: dict[Stream, int] = {}  # the last seq that earlier epochs include
+        # Own batches, by seq; whether the batch has its place.
         self._unplaced: dict[tuple[int, Group], dict[int, tuple[Batch, bool]]] = {}
 
     # --- the log ----------------------------------------------------------------------------------
@@ -69,7 +82,7 @@ class Direct:
         return batch.seq <= self._seqs.get(stream, 0)
 
     def append(self, key: Key, batch: Batch) -> None:
-        """The batch is the next of this site's log."""
+        """Append the batch to this site's log."""
         placed = Placed(key, self._numbers.get(batch.group, 0) + 1, batch)
         told_elsewhere = self.structure.primary(batch.group, batch.members) != self.site
         entry = Passed(placed, key.site, told_elsewhere)
@@ -97,7 +110,7 @@ class Direct:
     # --- what a peer may say ----------------------------------------------------------------------
 
     def check_sent(self, sender: Site, batch: Batch) -> None:
-        """The batch is of the peer that sends it, to a group of this epoch."""
+        """PeerMistake unless the sender is the batch's origin and its group is of this epoch."""
         check_origin(sender, batch)
         check_addressed(self.structure, batch)
         self.check_incarnation(batch)
@@ -110,7 +123,7 @@ class Direct:
             self.environment.check_incarnation(batch)
 
     def within(self, origin: Site, clock: int, own: int) -> int:
-        """The clock of an origin, as far as it may move this site's own."""
+        """How far the clock of an origin may move this site's clock, which is `own`."""
         roots = self.structure.root_of
         inside = roots.get(origin) == roots[self.site]
         return clock if inside else min(clock, own + FAR_OUTSIDE)
@@ -119,7 +132,7 @@ class Direct:
         if self.site not in self.members(batch):
             raise PeerMistake(f"a batch to {batch.group!r}, of which {self.site} is no member")
 
-    # --- own batches, which get their places in any order: the site hears of them in seq order ----
+    # --- own batches: they get their places in any order, and the site is told in seq order -------
 
     def expect_place(self, batch: Batch) -> None:
         stream = (batch.incarnation, batch.group)
@@ -142,15 +155,15 @@ class Direct:
 
     # --- what survives a restart ------------------------------------------------------------------
 
-    def restore(self, state: State) -> None:
-        self._inherited = {(o, i, g): seq for o, i, g, seq in state["inherited"]}
-        self._old_numbers = dict(state.get("numbers", {}))
+    def restore(self, state: OrderingState) -> None:
+        self._inherited = by_stream(state.inherited)
+        self._old_seqs = dict(self._inherited)
+        if isinstance(state, DirectState):
+            self.last_key = self._old_key = state.key
+            self._old_numbers = dict(state.numbers)
+            self._old_seqs = by_stream(state.seqs)
         self._numbers = dict(self._old_numbers)
-        seqs = state["seqs"] if "seqs" in state else state["inherited"]
-        self._old_seqs = {(o, i, g): seq for o, i, g, seq in seqs}
         self._seqs = dict(self._old_seqs)
-        if "key" in state:
-            self.last_key = self._old_key = convert(state["key"], Key)
 
     def replay(self, record: Passed) -> None:
         self._pass(record)
@@ -164,15 +177,15 @@ class Direct:
         if self._log and self._log[0] is placed:
             self._log.popleft()
 
-    def journal(self) -> State:
-        return {
-            "key": self._old_key,
-            "numbers": dict(self._old_numbers),
-            "seqs": [(*stream, seq) for stream, seq in self._old_seqs.items()],
-            "inherited": [(*stream, seq) for stream, seq in self._inherited.items()],
-        }
+    def journal(self) -> DirectState:
+        return DirectState(
+            key=self._old_key,
+            numbers=dict(self._old_numbers),
+            seqs=stream_seqs(self._old_seqs),
+            inherited=stream_seqs(self._inherited),
+        )
 
-    # --- nothing to do, unless a protocol says otherwise ------------------------------------------
+    # --- defaults: a protocol overrides them where it has something to do -------------------------
 
     def acknowledged(self, peer: Site, items: Sequence[Item]) -> None: ...
 
@@ -189,8 +202,8 @@ class Direct:
 
 
 class Domainwide(Direct):
-    """Of protocols that order all of a domain together. An own batch to another domain is handed to
-    that domain's root, which says when it has its place (`Final`)."""
+    """The base of protocols that order all messages of a domain together. An own batch to another
+    domain is handed to that domain's root, which says when the batch has its place (`Final`)."""
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -199,7 +212,7 @@ class Domainwide(Direct):
         self._handed: dict[Mine, Batch] = {}
 
     def way(self, batch: Batch) -> str:
-        """The site that places it: this one within its domain, else the other domain's root."""
+        """The site that gets the batch placed: this one in its own domain, else the root there."""
         root = self.structure.root_of[self.members(batch)[0]]
         return self.site if root == self.structure.root_of[self.site] else root
 
@@ -207,7 +220,7 @@ class Domainwide(Direct):
         return (batch.incarnation, batch.group, batch.seq) in self._handed
 
     def check_offer(self, peer: Site, item: Offer) -> None:
-        """An origin outside the domain hands its batch to the root."""
+        """PeerMistake unless an origin outside the domain hands its batch to this root."""
         self.check_sent(peer, item.batch)
         root = self.structure.root_of[self.site]
         inside = self.structure.root_of.get(peer) == root
@@ -215,13 +228,13 @@ class Domainwide(Direct):
             raise PeerMistake(f"it hands in a batch to {item.batch.group!r} that is not taken here")
 
     def check_handed(self, peer: Site, item: Final) -> None:
-        """Whoever was handed an own batch says that it has its place."""
+        """PeerMistake unless the peer was handed the own batch of which it says the place."""
         batch = self._handed.get((item.incarnation, item.group, item.seq))
         if batch is not None and self.way(batch) != peer:
             raise PeerMistake(f"it says the place of batch {item.seq} to {item.group!r}")
 
     def check_passed_on(self, peer: Site, batch: Batch) -> None:
-        """A batch to this site: the peer's own, or one from outside that the root took in."""
+        """PeerMistake unless the batch is the peer's own, or the root took it in from outside."""
         root = self.structure.root_of[self.site]
         if self.structure.root_of.get(peer) != root:
             raise PeerMistake("it is of another domain")
@@ -234,6 +247,6 @@ class Domainwide(Direct):
             self.has_place(batch)
 
     def noted(self, batch: Batch) -> Batch:
-        """As a record has it: payloads of own batches are kept elsewhere."""
+        """The batch as records have it: an own batch without its body, which is kept elsewhere."""
         own = batch.origin == self.site and batch.incarnation != CLOSING
         return replace(batch, body=b"") if own else batch

@@ -1,5 +1,5 @@
-"""Whether a protocol runs on a structure: what its objects refuse when they are made, known before
-an epoch is opened with it."""
+"""Whether a protocol runs on a structure. This is asked before an epoch is opened: a protocol's
+objects would refuse the structure only when they are made."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from ordercast.model.groups import Site
 
 
 def require_fit(protocol: str, structure: Structure, sites: Iterable[Site]) -> None:
-    """ConfigError, in one line, unless every one of the sites can take part."""
+    """ConfigError, in one line, unless all these sites can take part."""
     if protocol == "metagroup":
         for site in sites:
             require_managers(structure, site)

@@ -1,35 +1,51 @@
 """`hybrid`: a combining tree whose root is a set of sites that run `arrow` ([SWAP] §6.1).
 
-Below the core requests combine as in `combining`. A site of the core combines what comes from below
-with its own, and issues it as one request of `arrow` among the sites of the core: its value is the
-last message, what travels is the first. The core is the root of the forest's tree and its children,
-a star that has one hop more than a root of its own, and no root that all must pass: while one
-subtree sends, nothing leaves it.
+Below the core requests combine as in `combining`. A site of the core combines the requests from
+below with its own, and issues them as one request of `arrow` among the sites of the core. The value
+of that request is its last message; the request carries its first message.
+
+The core is the root of the forest's tree and the root's children. This star costs one hop more than
+a single root, but there is no root that all requests must pass: while only one subtree sends, its
+requests do not leave it.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ordercast.core.order.arrow import ArrowSwap
-from ordercast.core.order.combining import Gathering
+from msgspec import Struct
+
+from ordercast.core.order.arrow import ArrowState, ArrowSwap
+from ordercast.core.order.combining import PendingSwaps
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Send, Step, SwapObject, Uncounted
+from ordercast.core.order.swaps import Ask, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 
 CORE_DEPTH = 1
-"""Sites of the tree down to this depth are the core."""
+"""The sites down to this depth of the tree are the core."""
+
+
+class HybridState(Struct, frozen=True, kw_only=True):
+    gathered: tuple[Ask, ...]
+
+
+class CoreHybridState(ArrowState, frozen=True, kw_only=True):
+    """At a site of the core, which has an arrow."""
+
+    gathered: tuple[Ask, ...]
 
 
 class HybridSwap(Uncounted):
-    """State: requests that wait; in the core, the arrow. `core`: the sites of it nearby."""
+    """State: requests that wait; in the core, the arrow. `core`: those of this site and its
+    neighbours that are in the core."""
 
     def __init__(self, site: Site, parent: Site | None, core: Sequence[Site]) -> None:
         self.site = site
         self.parent = parent
         self._core = core
         self._arrow = ArrowSwap(site, parent or site) if site in core else None
-        self._gathered = Gathering()
+        self._gathered = PendingSwaps()
 
     @property
     def arrow(self) -> ArrowSwap | None:
@@ -53,16 +69,20 @@ class HybridSwap(Uncounted):
         ask, found = self._gathered.combine()
         if self._arrow is not None:
             return (*found, *self._arrow.swap(ask))
-        return (*found, Send(self.parent or self.site, ask))
+        return (*found, SwapSend(self.parent or self.site, ask))
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        arrow = {} if self._arrow is None else self._arrow.state(kept)
-        return {**arrow, "gathered": self._gathered.state(kept)}
+    def state(self, kept: Callable[[Batch], Batch]) -> HybridState | CoreHybridState:
+        gathered, arrow = self._gathered.state(kept), self._arrow
+        if arrow is None:
+            return HybridState(gathered=gathered)
+        return CoreHybridState(link=arrow.link, value=arrow.value, gathered=gathered)
 
-    def load(self, state: dict[str, Any]) -> None:
-        if self._arrow is not None:
-            self._arrow.load(state)
-        self._gathered.load(state["gathered"])
+    def load(self, fields: dict[str, Any]) -> None:
+        kinds: tuple[type[HybridState | CoreHybridState], ...] = (HybridState, CoreHybridState)
+        state = typed(fields, kinds)
+        if self._arrow is not None and isinstance(state, CoreHybridState):
+            self._arrow.take(state)
+        self._gathered.load(state.gathered)
 
 
 class Hybrid(Reduction):

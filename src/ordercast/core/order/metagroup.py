@@ -1,14 +1,15 @@
 """`metagroup`: message passing between metagroups (Jia, as told in [TOM] §4.2.2; errata OTHER-4).
 
-Sites in exactly the same groups form a metagroup, one node of the tree; one of them is its manager.
-A message goes to the manager of the group's primary metagroup. A manager merges what it places with
-what its parent manager hands it, in one order, passes it on to the child managers at or below which
-there are members, and to its own members if they are concerned: all of them or none are, except
-with listed sites. Only managers receive from managers.
+Sites in exactly the same groups form a metagroup, which is one node of the tree. One of them is its
+manager. A message goes to the manager of the group's primary metagroup. A manager merges what it
+places with what its parent manager hands it into one order. It passes messages on to the child
+managers at or below which there are members, and to the sites of its own metagroup if they are
+members: either all of them are or none, except with listed sites. Only managers receive from
+managers.
 
-On the forest of `forest.metagroups`, where a manager's own members are its children too, that is
-the message passing protocol of [GS]; links are FIFO, so members see their manager's order. A parent
-that sent straight to the members of a child metagroup would let them see another one.
+On the forest of `forest.metagroups` the other sites of a metagroup are children of their manager.
+There this is the message passing protocol of [GS]; links are FIFO, so sites see the order of their
+manager. A parent that sent straight to the sites of a child metagroup would show them another one.
 """
 
 from ordercast.core.order.interface import Environment
@@ -27,7 +28,7 @@ class Metagroup(Propagation):
 
 
 def require_managers(structure: Structure, site: Site) -> None:
-    """The site and those in exactly its groups have one manager, which alone has children."""
+    """ConfigError unless all sites of the site's metagroup but its manager are leaves below it."""
     groups = structure.groups_of[site]
     if not groups:
         return

@@ -1,25 +1,26 @@
 """`propagation`: [GS] §3.2, the message passing protocol on a propagation forest.
 
-A group's primary gives each batch its place, merging it with what comes down from above; every
-site passes on, in that one merged order, to those children at or below which there are members,
-and delivers what is for itself. The forest is a tree per domain (errata GS-11) and links are FIFO,
-so all sites below a site see the batches that pass it in one order.
+A group's primary gives each batch its place: it merges the batch with those that come down from
+above. Every site passes batches on, in that one merged order, to the children at or below which
+there are members, and delivers the batches for itself. The forest has one tree per domain (errata
+GS-11) and links are FIFO, so all sites below a site see the batches that pass it in one order.
 
-Keys (docs/core.md): the path of the last batch relayed from the parent, then this site's level and
-counter. Below any site key order is the merged order; over the domain it is one total order.
+A key (docs/core.md) is the path of the last batch that the parent relayed, then this site's level
+and counter. Below any site key order is the merged order; over the domain it is one total order.
 
-Causal order is enforced here, before placing: a primary holds a batch until everything in its
-causal past that passes this site has passed.
+Causal order is enforced here, before a batch is placed: a primary holds the batch until everything
+in its causal past that passes this site has passed.
 """
 
 from collections import deque
 from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec.structs import replace
 
 from ordercast.core.claims import check_addressed, check_close, check_origin, check_whole
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Passed
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import OrderingState, Passed, StreamSeqs, by_stream, stream_seqs
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
@@ -28,8 +29,17 @@ from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Item, Relay, Submit
 
 
+class PropagationState(OrderingState, frozen=True, kw_only=True):
+    base: tuple[int, ...]
+    counter: int
+    numbers: dict[Group, int]
+    seqs: StreamSeqs
+
+
 class Propagation:
-    """State: what has passed (`_numbers`, `_base`, `_counter`, `_seqs`), what is still held."""
+    """State: what has passed (`_numbers`, `_base`, `_counter`, `_seqs`); batches still held."""
+
+    states: ClassVar[Sequence[type[OrderingState]]] = (OrderingState, PropagationState)
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -41,19 +51,19 @@ class Propagation:
         self._level = -structure.depth(site)
         self._parent = structure.parent(site)
         self._root = structure.root(site)
-        self._base: tuple[int, ...] = ()  # key path of the last batch from the parent
+        self._base: tuple[int, ...] = ()  # the key path of the last batch from the parent
         self._counter = 0
-        self._numbers: dict[Group, int] = {}  # last group number that passed here
-        self._seqs: dict[tuple[Site, int, Group], int] = {}  # last seq placed here, per origin
+        self._numbers: dict[Group, int] = {}  # the last number that passed here
+        self._seqs: dict[tuple[Site, int, Group], int] = {}  # the last seq placed here
         self._routes: dict[Group, tuple[bool, tuple[Site, ...]]] = {}
         self._log: deque[Placed] = deque()
-        # The same, folded from the records that were forgotten.
+        # The same values, folded from the records that were forgotten.
         self._old_base: tuple[int, ...] = ()
         self._old_counter = 0
         self._old_numbers: dict[Group, int] = {}
         self._old_seqs: dict[tuple[Site, int, Group], int] = {}
-        self._inherited: dict[tuple[Site, int, Group], int] = {}  # from the epochs before
-        # Causal order only.
+        self._inherited: dict[tuple[Site, int, Group], int] = {}  # the last seqs of earlier epochs
+        # Causal order only. `_given`: the last number placed here, per origin and group.
         self._waiting: dict[Site, deque[Batch]] = {}  # per origin, in arrival order
         self._given: dict[Site, dict[Group, tuple[int, tuple[Site, ...]]]] = {}
         self._passes: dict[Group, bool] = {}
@@ -87,7 +97,7 @@ class Propagation:
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
 
     def _check_relay(self, placed: Placed) -> None:
-        """It is the next of its group that comes down here, and behind what came before."""
+        """PeerMistake unless it is the next batch of its group here, above all earlier keys."""
         batch = placed.batch
         primary = check_addressed(self.structure, batch)
         if primary == self.site or not self._passes_here(batch.group, batch.members):
@@ -123,7 +133,7 @@ class Propagation:
 
     def _place(self, peer: Site, batch: Batch) -> None:
         stream = (batch.origin, batch.incarnation, batch.group)
-        if batch.seq > self._seqs.get(stream, 0):  # else placed already: a repeated submission
+        if batch.seq > self._seqs.get(stream, 0):  # else it is a repeat, placed before
             self._seqs[stream] = batch.seq + batch.count - 1
             self._counter += 1
             key = Key((*self._base, self._level, self._counter), self.site)
@@ -172,12 +182,12 @@ class Propagation:
         return sum(len(queue) for queue in self._waiting.values())
 
     def restarted(self, peer: Site | None) -> None:
-        """Lanes UP and DOWN go on: nothing is lost."""
+        """Nothing to do: lanes UP and DOWN go on, and nothing is lost."""
 
     # --- causal order -----------------------------------------------------------------------------
 
     def _release(self) -> None:
-        """Place every batch whose past has passed; those of one origin in arrival order."""
+        """Place every batch whose past has passed; batches of one origin in arrival order."""
         room = self.environment.room
         again = self._releasing = True
         while again:
@@ -202,7 +212,7 @@ class Propagation:
         )
 
     def _passes_here(self, group: Group, members: tuple[Site, ...]) -> bool:
-        """Whether the group's messages come through this site: it lies on a path to a member."""
+        """Whether the group's messages pass this site: it lies on the way to a member."""
         known = self._passes.get(group)
         if known is None:
             structure = self.structure
@@ -219,7 +229,7 @@ class Propagation:
         return known
 
     def _place_next(self, origin: Site, batch: Batch) -> None:
-        """Add to the past what this site gave the origin's earlier messages, then place."""
+        """Add to the past the numbers that the origin's earlier messages got here, then place."""
         given = self._given.setdefault(origin, {})
         for group in [
             group for group, (number, _) in given.items() if self.environment.stable(group, number)
@@ -231,19 +241,20 @@ class Propagation:
                 past[group] = (number, members)
         vector = tuple((group, *past[group]) for group in sorted(past))
         self._place(origin, batch if vector == batch.past else replace(batch, past=vector))
-        if batch.group in self._numbers:  # else it is a repeat of what an earlier epoch includes
+        if batch.group in self._numbers:  # else a repeat that an earlier epoch includes
             given[batch.group] = (self._numbers[batch.group], batch.members)
 
     # --- what survives a restart ------------------------------------------------------------------
 
-    def restore(self, state: State) -> None:
-        self._inherited = {(o, i, g): seq for o, i, g, seq in state["inherited"]}
-        self._base = self._old_base = tuple(state.get("base", ()))
-        self._counter = self._old_counter = state.get("counter", 0)
-        self._old_numbers = dict(state.get("numbers", {}))
+    def restore(self, state: OrderingState) -> None:
+        self._inherited = by_stream(state.inherited)
+        self._old_seqs = dict(self._inherited)
+        if isinstance(state, PropagationState):
+            self._base = self._old_base = state.base
+            self._counter = self._old_counter = state.counter
+            self._old_numbers = dict(state.numbers)
+            self._old_seqs = by_stream(state.seqs)
         self._numbers = dict(self._old_numbers)
-        seqs = state["seqs"] if "seqs" in state else state["inherited"]
-        self._old_seqs = {(o, i, g): seq for o, i, g, seq in seqs}
         self._seqs = dict(self._old_seqs)
 
     def replay(self, record: Passed) -> None:
@@ -277,11 +288,11 @@ class Propagation:
             if seq > self._inherited.get(stream, 0)
         )
 
-    def journal(self) -> State:
-        return {
-            "base": self._old_base,
-            "counter": self._old_counter,
-            "numbers": dict(self._old_numbers),
-            "seqs": [(*stream, seq) for stream, seq in self._old_seqs.items()],
-            "inherited": [(*stream, seq) for stream, seq in self._inherited.items()],
-        }
+    def journal(self) -> OrderingState:
+        return PropagationState(
+            base=self._old_base,
+            counter=self._old_counter,
+            numbers=dict(self._old_numbers),
+            seqs=stream_seqs(self._old_seqs),
+            inherited=stream_seqs(self._inherited),
+        )

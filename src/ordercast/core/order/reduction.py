@@ -1,45 +1,57 @@
 """The reduction of [SWAP] §3: any swap object and any reliable FIFO multicast order messages.
 
-A site hands its own batches to its swap object (`swaps`); where a predecessor shows, that site
-multicasts batch and predecessor; receivers chain them (`chain`). One object orders the messages of
-one domain, on the forest's tree: the header goes to every site of the domain, the body to the
+A site hands its own batches to its swap object. The site where a batch's predecessor is found
+multicasts batch and predecessor, and receivers chain them. One swap object orders the messages of
+one domain, on the forest's tree: the header goes to every site of the domain, the body only to the
 group's members (errata SWAP-6). The order key is the number in the chain. A batch has its place
-when its origin has chained it: what is before its predecessor may be open until then, so only that
-is late enough for causal order, which is then free (SWAP-7).
+when its origin has chained it. Before that, batches in front of its predecessor may be unknown to
+the origin, so an earlier moment would be too early for causal order; with this one, causal order
+costs nothing (SWAP-7).
 
-An origin outside the domain submits through one fixed site of it, the root of its tree.
+An origin outside the domain submits through one fixed site of the domain, the root of its tree.
 
-Nobody has more than `ahead` batches on their way that some site of the domain has not chained:
-sites tell how far they are every `every` batches. So the lane to a slow site that is no member is
-bounded.
+A site has at most `ahead` batches on their way that some site of the domain has not chained. Sites
+tell each other how far they are after every `every` batches. So the lane to a slow site that is no
+member is bounded.
 
-What is heard is durable before it is answered (`notes`): a restarted site hears it all again, comes
-to the same state, and tells again what it owes (`debts`).
+What a site hears is durable before it is answered. A restarted site hears it all again, comes to
+the same state, and tells again what it owes.
 """
 
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
-from msgspec import convert
+from msgspec.structs import asdict
 
 from ordercast.core.claims import check_addressed, check_ahead, check_whole
 from ordercast.core.order.bodies import name_of
-from ordercast.core.order.chain import Chain, Header
-from ordercast.core.order.debts import Debts
-from ordercast.core.order.direct import Domainwide, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
+from ordercast.core.order.chain import Chain, ChainState, Header
+from ordercast.core.order.debts import Debts, DebtsState
+from ordercast.core.order.direct import DirectState, Domainwide
+from ordercast.core.order.interface import CLOSING, Environment
 from ordercast.core.order.swaps import (
     Ask,
     Found,
-    Numbered,
-    Send,
+    NumberKnown,
     SendCount,
     Step,
     SwapObject,
+    SwapSend,
     ask_of,
 )
-from ordercast.core.outbox import Heard, Note, Passed, Turned
+from ordercast.core.outbox import (
+    Note,
+    OrderingState,
+    Passed,
+    Stream,
+    StreamSeqs,
+    SwapNote,
+    Turned,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
@@ -50,9 +62,24 @@ from ordercast.wire.swap import Count, Counted, CountValue, Follows, Reached, Sw
 from ordercast.wire.tom import MessageName
 
 
+class ResumedReduction(DirectState, frozen=True, kw_only=True):
+    """Where a restart goes on in the epoch."""
+
+    swaps: Any  # the state of the swap object
+    debts: DebtsState
+    chain: ChainState
+    queue: tuple[Batch, ...]
+    open: tuple[tuple[MessageName, int], ...]
+    through: StreamSeqs
+    closing: bool
+    closed: bool
+
+
 class Reduction(Domainwide, ABC):
-    """State: the swap object; the chain; what is on its way (`_open`) and what waits to be issued;
-    what others are owed; bodies of own batches that are not final."""
+    """State: the swap object; the chain; batches on their way (`_open`); batches that wait to be
+    issued (`_queue`); what peers are owed; bodies of own batches that are not final."""
+
+    states = (OrderingState, DirectState, ResumedReduction)
 
     ahead = 1_024
     every = 256
@@ -71,33 +98,33 @@ class Reduction(Domainwide, ABC):
         self.swaps = self.swap_object()
         self.chain = Chain()
         self.debts = Debts(environment)
-        self._queue: deque[Batch] = deque()  # to be issued: there is no room, or all is replayed
-        self._open: dict[MessageName, int] = {}  # issued here: its number, 0 before it is chained
+        self._queue: deque[Batch] = deque()  # to be issued when there is room
+        self._open: dict[MessageName, int] = {}  # issued here: the number; 0: not chained
         self._reached: dict[Site, int] = dict.fromkeys(self.others, 0)
         self._told_reached = 0
-        self._bodies: dict[tuple[int, Group], dict[int, Batch]] = {}  # own ones, by seq
-        self._through: dict[Stream, int] = {}  # last seq taken of an origin outside
+        self._bodies: dict[tuple[int, Group], dict[int, Batch]] = {}  # own batches, by seq
+        self._through: dict[Stream, int] = {}  # last seq taken from an origin outside
         self._incarnation = 0  # of own batches
-        self._closing = self._closed = False  # the Close is issued here; is chained here
+        self._closing = self._closed = False  # the Close was issued here; was chained here
         self._hold = environment.options.timing.hold
         self._turn_at = NEVER
-        self._silent = False  # until all is replayed
+        self._silent = False  # records are being replayed: send nothing
         self._advancing = self._issuing = False
 
     @abstractmethod
     def swap_object(self) -> SwapObject:
-        """What hands out the predecessors."""
+        """Make the object that finds predecessors."""
 
     # --- issuing ----------------------------------------------------------------------------------
 
     def way(self, batch: Batch) -> str:
-        """All of one domain go one way."""
+        """All batches to one domain go the same way, named by its root."""
         return self.structure.root_of[self.members(batch)[0]]
 
     def submit(self, batch: Batch) -> None:
         if batch.incarnation == CLOSING:
             if self._closing:
-                return  # it is submitted until it has passed
+                return  # the Close is submitted until it has passed
             self._closing = True
         else:
             self._incarnation = batch.incarnation
@@ -110,13 +137,13 @@ class Reduction(Domainwide, ABC):
             return
         self._bodies.setdefault(mine[:2], {})[batch.seq] = batch
         if self.chain.has(batch):
-            self.has_place(batch)  # before a restart
+            self.has_place(batch)  # it was chained before a restart
         elif name_of(batch) not in self._open:
             self._queue.append(batch)
             self._issue()
 
     def _offered(self, batch: Batch) -> None:
-        """An origin outside the domain asks."""
+        """Take a batch that an origin outside the domain has offered."""
         stream = (batch.origin, batch.incarnation, batch.group)
         if batch.seq <= max(self._through.get(stream, 0), self._inherited.get(stream, 0)):
             if self.chain.has(batch) or batch.seq <= self._inherited.get(stream, 0):
@@ -125,16 +152,16 @@ class Reduction(Domainwide, ABC):
         self._through[stream] = batch.seq + batch.count - 1
         self._queue.append(batch)
         if self.environment.resumes and not self._may_issue():
-            self.environment.persist(Heard(batch.origin, Offer(batch, 0)))
+            self.environment.persist(SwapNote(batch.origin, Offer(batch, 0)))
         self._issue()
 
     def _may_issue(self) -> bool:
-        """A Close never waits, nor what is before it here."""
+        """A Close never waits, and neither do the batches before it in the queue."""
         return not self._silent and (self._closing or len(self._open) < self.ahead)
 
     def _issue(self) -> None:
-        """What there is room for. Where nobody else is asked, one that has its place makes room for
-        the next: that is this loop's, not a call within a call."""
+        """Issue batches while there is room. A batch that gets its place at once makes room for the
+        next: this loop goes on with it, and nested calls return."""
         if self._issuing:
             return
         self._issuing = True
@@ -142,7 +169,7 @@ class Reduction(Domainwide, ABC):
             batch = self._queue.popleft()
             if self.environment.resumes:
                 own = Swap(0, self.noted(batch), name_of(batch), self.site)
-                self.environment.persist(Heard(self.site, own))
+                self.environment.persist(SwapNote(self.site, own))
             self._swap(batch)
         self._issuing = False
 
@@ -156,9 +183,9 @@ class Reduction(Domainwide, ABC):
         for step in steps:
             if isinstance(step, Found):
                 self._reveal(Follows(self._whole(step.batch), step.after))
-            elif isinstance(step, Numbered):
+            elif isinstance(step, NumberKnown):
                 self._reveal(Counted(self._whole(step.batch), step.place))
-            elif isinstance(step, Send):
+            elif isinstance(step, SwapSend):
                 ask = step.ask
                 self.debts.say(step.peer, Swap(0, self._whole(ask.batch), ask.last, ask.issuer))
             elif isinstance(step, SendCount):
@@ -167,12 +194,12 @@ class Reduction(Domainwide, ABC):
                 self.debts.say(step.peer, CountValue(0, step.name, step.value))
 
     def _reveal(self, header: Header) -> None:
-        """The multicast: to all of the domain, the body to members."""
+        """Multicast: the header to all sites of the domain, the body to members."""
         self.debts.owe(header, self.others, self.members(header.batch))
         self._take_header(header)
 
     def flush(self, now: int) -> int:
-        """The end of a burst: what has gathered goes on, unless it waits for more (SWAP-5)."""
+        """The burst ends: requests that wait here go on, unless they wait for more (SWAP-5)."""
         if not self.swaps.waiting() or self._silent:
             self._turn_at = NEVER
             return NEVER
@@ -214,7 +241,7 @@ class Reduction(Domainwide, ABC):
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
 
     def _check_header(self, header: Header) -> None:
-        """Members get it with its body, the others without."""
+        """PeerMistake for a wrong header. Members must get it with its body, others need not."""
         batch = header.batch
         self._check_chained(batch)
         if self._is_mine(batch) or batch.body:
@@ -225,7 +252,7 @@ class Reduction(Domainwide, ABC):
             raise PeerMistake(f"{len(self.chain)} headers wait for others before them")
 
     def _check_chained(self, batch: Batch) -> None:
-        """Any site of the domain may pass it on; it goes to a group of this domain."""
+        """PeerMistake unless the batch is to a group of this domain. Any site may pass it on."""
         check_addressed(self.structure, batch)
         self.check_incarnation(batch)
         if self.structure.root_of[self.members(batch)[0]] != self.root:
@@ -243,7 +270,7 @@ class Reduction(Domainwide, ABC):
             self._look_at_open()
         elif isinstance(item, (Swap, Count, CountValue)) and self.debts.is_news(peer, item.number):
             if self.environment.resumes:
-                self.environment.persist(Heard(peer, item))
+                self.environment.persist(SwapNote(peer, item))
             self._request(peer, item)
 
     def _request(self, peer: Site, item: Swap | Count | CountValue) -> None:
@@ -260,7 +287,7 @@ class Reduction(Domainwide, ABC):
             return
         passes = self.chain.is_next(header) and self._is_mine(header.batch)
         if self.environment.resumes and not (passes and self._may_chain(header.batch)):
-            self.environment.persist(Heard(peer, header))  # else it is kept as one that passed
+            self.environment.persist(SwapNote(peer, header))  # else `append` makes it durable
         self._take_header(header)
 
     def _take_header(self, header: Header) -> None:
@@ -273,7 +300,8 @@ class Reduction(Domainwide, ABC):
         return self.site in self.members(batch)
 
     def _may_chain(self, batch: Batch) -> bool:
-        """Nothing is behind a Close. While all is replayed, what passed comes as such."""
+        """Nothing is chained behind a Close. While replaying, a batch for this site is not chained
+        here: its record `Passed` comes."""
         if self._closed:
             return False
         return not self._is_mine(batch) or (not self._silent and self.environment.may_log())
@@ -304,7 +332,7 @@ class Reduction(Domainwide, ABC):
             self._tell_reached(self.others)
 
     def _answer(self, batch: Batch) -> None:
-        """To an origin outside: its batch has its place."""
+        """Tell an origin outside the domain that its batch has its place."""
         mine = (batch.incarnation, batch.group, batch.seq)
         self.debts.answer(batch.origin, Final(*mine, max(self.chain.number, 1), self.site))
 
@@ -315,7 +343,7 @@ class Reduction(Domainwide, ABC):
                 self.environment.send(peer, UP, Reached(self.chain.number))
 
     def _look_at_open(self) -> None:
-        """What all have chained makes room."""
+        """Forget batches that all sites have chained: that makes room for the next."""
         everywhere = min(self._reached.values(), default=self.chain.number)
         while self._open and 0 < next(iter(self._open.values())) <= everywhere:
             del self._open[next(iter(self._open))]
@@ -327,7 +355,7 @@ class Reduction(Domainwide, ABC):
     def held(self) -> int:
         return len(self.chain) + len(self._queue) + self.swaps.waiting()
 
-    # --- what needs no more -----------------------------------------------------------------------
+    # --- what is final or acknowledged ------------------------------------------------------------
 
     def final(self, group: Group, seq: int) -> None:
         bodies = self._bodies.get((self._incarnation, group), {})
@@ -339,7 +367,7 @@ class Reduction(Domainwide, ABC):
             self.debts.acknowledged(peer, item)
 
     def waits_for(self, batch: Batch) -> list[Site]:
-        """Who has not heard the request; else who has not chained what makes room."""
+        """Sites that must chain more to make room for it, or that have not heard a request."""
         if self.is_handed(batch):
             return [self.way(batch)]
         if self._queue:
@@ -348,7 +376,7 @@ class Reduction(Domainwide, ABC):
         return self.debts.unheard()
 
     def most_queued(self, window: int, origins: int) -> int:
-        """Headers and requests of what is on its way; offers, and answers to them."""
+        """Headers and requests of batches on their way; offers and their answers."""
         return 2 * self.ahead * origins + 2 * window * origins
 
     def most_held(self, window: int, origins: int) -> int:
@@ -375,7 +403,7 @@ class Reduction(Domainwide, ABC):
     def note(self, record: Note) -> None:
         if isinstance(record, Turned):
             self._follow(self.swaps.turn())
-        elif isinstance(record, Heard):
+        elif isinstance(record, SwapNote):
             self._hear_again(record.peer, record.item)
 
     def _hear_again(
@@ -392,7 +420,7 @@ class Reduction(Domainwide, ABC):
             self._request(peer, item)
 
     def _issued(self, batch: Batch) -> None:
-        """A request of this site's own went into the swap object."""
+        """Replay: this site issued a request for the batch."""
         self._closing = self._closing or batch.incarnation == CLOSING
         if batch.origin not in self.domain:
             stream = (batch.origin, batch.incarnation, batch.group)
@@ -410,32 +438,36 @@ class Reduction(Domainwide, ABC):
             self._advance()
 
     def _whole(self, batch: Batch) -> Batch:
-        """With its body: own ones are kept as what was accepted, and come back by `submit`."""
+        """The batch with its body. After a restart own bodies come back by `submit`."""
         if batch.body or batch.origin != self.site:
             return batch
         return self._bodies.get((batch.incarnation, batch.group), {}).get(batch.seq, batch)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
         self._silent = self.debts.silent = True
-        if "swaps" not in state:
+        if not isinstance(state, ResumedReduction):
             return
-        self.swaps.load(state["swaps"])
-        self.debts.load(state["debts"])
-        self.chain.load(state["chain"])
-        self._queue.extend(convert(batch, Batch) for batch in state["queue"])
-        self._open = {(o, i, g, s): number for (o, i, g, s), number in state["open"]}
-        self._through = {(o, i, g): seq for o, i, g, seq in state["through"]}
-        self._closing, self._closed = state["closing"], state["closed"]
+        self.swaps.load(state.swaps)
+        self.debts.load(state.debts)
+        self.chain.load(state.chain)
+        self._queue.extend(state.queue)
+        self._open = dict(state.open)
+        self._through = by_stream(state.through)
+        self._closing, self._closed = state.closing, state.closed
 
-    def journal(self) -> State:
+    def journal(self) -> DirectState:
         state = super().journal()
-        if self.environment.resumes:
-            state["swaps"] = self.swaps.state(self.noted)
-            state["debts"] = self.debts.state(self.noted)
-            state["chain"] = self.chain.state(self.noted)
-            state["queue"] = [batch for batch in self._queue if batch.origin != self.site]
-            state["open"] = list(self._open.items())
-            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
-            state["closing"], state["closed"] = self._closing, self._closed
-        return state
+        if not self.environment.resumes:
+            return state
+        return ResumedReduction(
+            **asdict(state),
+            swaps=self.swaps.state(self.noted),
+            debts=self.debts.state(self.noted),
+            chain=self.chain.state(self.noted),
+            queue=tuple(batch for batch in self._queue if batch.origin != self.site),
+            open=tuple(self._open.items()),
+            through=stream_seqs(self._through),
+            closing=self._closing,
+            closed=self._closed,
+        )

@@ -44,7 +44,7 @@ def misfit(
     durability: str = "",
     causal: bool = False,
 ) -> tuple[str, str] | None:
-    """The first setting that does not go with the others, and why. One that is left out does."""
+    """The first setting that does not go with the others, and why. Empty ones are not looked at."""
     info = protocol_named(protocol)
     if builder and builder != builder_for(protocol, builder):
         fit = " or ".join(map(repr, info.builders))
@@ -62,7 +62,7 @@ def misfit(
 
 
 def builder_for(protocol: str, builder: str) -> str:
-    """The builder, or the protocol's first choice where it does not run on that one's forests."""
+    """The builder; or the protocol's first choice, if it does not run on that builder's forests."""
     fit = protocol_named(protocol).builders
     return builder if not fit or builder in fit else fit[0]
 

@@ -1,35 +1,46 @@
-"""`ring`: a token goes round all sites of a domain, and who has it gives numbers: [TOM] §4.2.1.
+"""`ring`: a token goes round all sites of a domain; the site that holds it numbers: [TOM] §4.2.1.
 
-The token has the last number given. Who holds it numbers what waits with it, one batch after the
-other, and sends each to its members, and a header to every other site of the domain: who did not
-hear that a number is not for it would wait for it for ever (errata OTHER-3, SWAP-6). The number is
-the order key; a site lets pass the next one when it has it. One site at a time numbers, so there is
-one order, and it is causal.
+The token carries the last number given. The site that holds it numbers the batches that wait there,
+one after the other. It sends each batch to its members, and a header to every other site of the
+domain: a site that did not learn that a number is not for it would wait for that number for ever
+(errata OTHER-3, SWAP-6). The number is the order key; each site lets the numbers pass one by one,
+without gap. Only one site numbers at a time, so there is one order, and it is causal.
 
-*Repair.* What a site lacks of numbers that it was told of a rotation ago it asks for in the token;
-who gave them sends them again. They are kept until the token has been round and found that all
-sites have let them pass (its `floor`): so nothing but the token, what was numbered and what passed
-need be durable where a restart goes on (`wait`), and no more than `AHEAD` numbers are open.
+*Repair.* A site asks in the token for numbers that it lacks, if it knew of them a rotation ago. The
+site that gave them sends them again. It keeps them until the token has gone round and found that
+they have passed at all sites (the token's `floor`). So only the token, the numbered batches and the
+passed batches must be durable where a restarted site goes on (`wait`), and at most `AHEAD` numbers
+are open.
 
-*Pace.* As long as something was numbered in the last rotation, the token moves on at once; after
-that it rests at each site, longer with every idle rotation. Who has something to send then calls
-it: the call goes backwards round the ring to where the token is, and makes all on its way hurry.
+*Pace.* While something was numbered in the last rotation, the token moves on at once. After that it
+rests at each site, longer with every idle rotation. A site that has something to send then calls
+the token. The call goes backwards round the ring to the token, and the sites that the call has
+passed do not let the token rest.
 
-The token is never made again within an epoch. If it is lost, so is a site; the next epoch has its
-own. An origin outside the domain hands its batches to the root of its tree.
+The token is never made again within an epoch. It is lost only with a site, and then the next epoch
+has a token of its own. An origin outside the domain hands its batches to the root of its tree.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice, pairwise
 
-from msgspec import convert
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import Domainwide, Mine, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Note, Passed, Stamped, Visited
+from ordercast.core.order.direct import DirectState, Domainwide, Mine
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import (
+    Note,
+    OrderingState,
+    Passed,
+    Stamped,
+    Stream,
+    StreamSeqs,
+    Visited,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
@@ -38,19 +49,32 @@ from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.wire.frames import DOWN, UP, Final, Item, Offer
 from ordercast.wire.ring import Call, Header, Numbered, RepairRange, Token
 
-AHEAD = 4_096  # numbers that are given and have not passed everywhere
-FIRST_REST = MILLISECOND  # at each site in the second idle rotation; doubles
+AHEAD = 4_096  # the most numbers that are given and have not passed everywhere
+FIRST_REST = MILLISECOND  # at each site in the second idle rotation; doubles with each more
+# The longest rest while some site lacks numbers, and otherwise.
 REPAIR_REST, LONGEST_REST = 100 * MILLISECOND, 500 * MILLISECOND
+# How long a site waits before it asks for a hole; doubles with each request, up to the second.
 REPAIR_AFTER, REPAIR_AT_MOST = 200 * MILLISECOND, 2 * SECOND
-MOST_HOLES = 16  # that a site asks for at once
+MOST_HOLES = 16  # the most holes that a site asks for at once
 
 Entry = tuple[Site, Batch | None]
-"""Who gave the number, and the batch if it is for this site."""
+"""The site that gave the number, and the batch if it is for this site."""
+
+
+class ResumedRing(DirectState, frozen=True, kw_only=True):
+    """Where a restart goes on in the epoch."""
+
+    token: tuple[Token | None, bool, int]  # as it is or was sent on; whether it is here; passed
+    through: StreamSeqs
+    given: tuple[tuple[Batch, int], ...]
+    waiting: tuple[Batch, ...]
 
 
 class Ring(Domainwide):
-    """State: the token, or as it was sent on; what waits for it; what was given here; numbers that
-    are here and have not passed."""
+    """State: the token, or a copy of it as sent on; batches that wait for it; numbers given here;
+    numbers that have come and have not passed."""
+
+    states = (OrderingState, DirectState, ResumedRing)
 
     restless = (Token, Call)
 
@@ -65,32 +89,33 @@ class Ring(Domainwide):
         self._after = self._ring[(place + 1) % len(self._ring)]
         self._before = self._ring[place - 1]
         self._token: Token | None = Token(1, 0, 0, 0, 0) if self._first else None
-        self._sent: Token | None = None  # as it was last sent on
-        self._unheard = False  # and the next site has not acknowledged it
-        self._turn = int(self._first)  # of the last token that was here
-        self._fresh = self._first  # the token has just come
+        self._sent: Token | None = None  # the token as it was last sent on
+        self._unheard = False  # the next site has not acknowledged `_sent`
+        self._turn = int(self._first)  # the token's turn when it was last here
+        self._fresh = self._first  # the token has just come: `flush` has not seen it
         self._rest_until = 0
-        self._waiting: deque[Batch] = deque()  # for the token; own, and from outside
-        self._given: dict[int, Batch] = {}  # by number, above the floor
+        self._waiting: deque[Batch] = deque()  # own batches and batches from outside
+        self._given: dict[int, Batch] = {}  # by number, above the token's floor
         self._entries: dict[int, Entry] = {}
-        self._passed = 0  # the last number that did
+        self._passed = 0  # the last number that has passed here
         self._advancing = False
-        self._seen = 0  # the number that the token had when it was here
+        self._seen = 0  # the token's number when it was last here
+        # The number before the first hole (-1: none); when to ask for it; how long to wait then.
         self._hole, self._ask_at, self._ask_wait = -1, NEVER, REPAIR_AFTER
-        # Calls: the token was wanted since it was here; by a site further on; it was slow then.
+        # Since the token left: this site has sent a call; a call has come. `_slow`: it left when it
+        # was resting at each site.
         self._calling = self._called = self._slow = False
-        # Origins outside the domain, and own batches that go outside.
-        self._queued: dict[Stream, int] = {}  # last seq that waits or has its number
-        self._through: dict[Stream, int] = {}  # last seq that has its number; own ones too
-        self._numbers_before: dict[Mine, int] = {}  # of own batches, before a restart
-        self._closing = False
+        self._queued: dict[Stream, int] = {}  # from outside: last seq that waits or has its number
+        self._through: dict[Stream, int] = {}  # the last seq that has its number
+        self._numbers_before: dict[Mine, int] = {}  # of own batches
+        self._closing = False  # the Close was submitted here
 
     # --- what waits for the token -----------------------------------------------------------------
 
     def submit(self, batch: Batch) -> None:
         mine = (batch.incarnation, batch.group, batch.seq)
         if batch.incarnation == CLOSING and self._closing:
-            return  # it is submitted until it has passed
+            return  # the Close is submitted until it has passed
         self._closing = self._closing or batch.incarnation == CLOSING
         self.expect_place(batch)
         gateway = self.way(batch)
@@ -107,9 +132,9 @@ class Ring(Domainwide):
             self._waiting.append(batch)
 
     def _offered(self, batch: Batch) -> None:
-        """By an origin outside the domain."""
+        """Take a batch that an origin outside the domain has offered."""
         if self.known(batch) or batch.seq <= self._inherited.get(_stream(batch), 0):
-            self._answer(batch, 1)  # a repeat; the answer was lost, or is under way
+            self._answer(batch, 1)  # a repeat: the answer was lost, or is under way
         elif batch.seq > self._queued.get(_stream(batch), 0):
             if self.environment.resumes:
                 self.environment.persist(Stamped(batch, 0, self.site))
@@ -126,8 +151,9 @@ class Ring(Domainwide):
     # --- numbering --------------------------------------------------------------------------------
 
     def _number_all(self, token: Token) -> Token:
-        """What waits here, as far as there is room."""
-        number = max(token.number, next(reversed(self._given), 0))  # given, and lost in a restart
+        """Number the batches that wait here, while there is room."""
+        # After a restart this site may have given numbers that its record of the token lacks.
+        number = max(token.number, next(reversed(self._given), 0))
         most = token.floor + AHEAD
         while self._waiting and number < most and self._may_number(self._waiting[0]):
             number += 1
@@ -154,7 +180,8 @@ class Ring(Domainwide):
             self._answer(batch, number)
 
     def _tell(self, site: Site, number: int, batch: Batch) -> None:
-        """Without its body a batch is final: all its members have let it pass."""
+        """Send a number to a site. A batch without its body is final: its members have let it pass,
+        and need it no more."""
         if site not in self.members(batch):
             self.environment.send(site, UP, Header(number))
         elif batch.body:
@@ -184,7 +211,7 @@ class Ring(Domainwide):
             raise PeerMistake(f"it sends a {type(item).__name__}")
 
     def _check_token(self, peer: Site, token: Token) -> None:
-        """All sites had passed its floor when it was here last, and its numbers grow."""
+        """PeerMistake unless its floor has passed here, and its turn and number have not shrunk."""
         if peer != self._before:
             raise PeerMistake("it sends the token and is not the site before")
         if token.turn <= self._turn:
@@ -212,7 +239,7 @@ class Ring(Domainwide):
             self._called = True
 
     def _is_on_its_way(self, turn: int) -> bool:
-        """To the next site, which last saw the token at this turn."""
+        """Whether the token is on its way to the next site, which last saw it at this turn."""
         return self._token is None and self._sent is not None and self._sent.turn > turn
 
     def _enter(self, number: int, giver: Site, batch: Batch | None) -> None:
@@ -271,13 +298,13 @@ class Ring(Domainwide):
         return NEVER if len(self._ring) == 1 else self._rest_until
 
     def _rest(self, token: Token) -> int:
-        idle = token.idle // len(self._ring)  # rotations
+        idle = token.idle // len(self._ring)  # in whole rotations
         most = LONGEST_REST if token.floor == token.number else REPAIR_REST
         return min(FIRST_REST << min(idle - 1, 10), most) if idle else 0
 
     def _send_on(self, now: int, token: Token) -> None:
         floor, least = token.floor, min(token.least, self._passed)
-        if self._first:  # all have been visited since it was here
+        if self._first:  # the token has visited all sites since it was here
             floor, least = token.least, self._passed
         others = [one for one in token.missing if one[0] != self.site]
         missing = (*others, *self._missing(now, token.number))
@@ -291,7 +318,7 @@ class Ring(Domainwide):
         self.environment.send(self._after, UP, sent)
 
     def _missing(self, now: int, number: int) -> list[RepairRange]:
-        """What this site asks for: holes that it has had for some time, and for a rotation."""
+        """The holes to ask for: those that have been here for some time, and for a rotation."""
         seen, self._seen = self._seen, number
         if self._passed >= seen or self._passed + 1 in self._entries:
             self._hole = -1
@@ -321,20 +348,21 @@ class Ring(Domainwide):
             self._unheard = False
 
     def waits_for(self, batch: Batch) -> list[Site]:
-        """Who has had the token before, and has not said so."""
+        """The next site, if it has not acknowledged the token that it was sent."""
         if self.is_handed(batch):
             return [self.way(batch)]
         return [self._after] if self._unheard and self._token is None else []
 
     def most_queued(self, window: int, origins: int) -> int:
-        """What was given and has not passed, and may be asked for again; offers and answers."""
+        """Numbers that have not passed, and their repeats; offers or answers; token and call."""
         return 2 * AHEAD + window * origins + 2
 
     # --- what survives a restart ------------------------------------------------------------------
 
     def restarted(self, peer: Site | None) -> None:
-        """A peer asks in the token for what it lacks; it may have forgotten a call, or an answer
-        that it was about to give. This site's token may have been lost on its way."""
+        """A restarted peer asks in the token for numbers that it lacks. It may have forgotten a
+        call, or an answer that it was about to give. If this site has restarted, the token that
+        it sent may be lost."""
         if peer is not None:
             self._calling = self._calling and peer != self._before
             for batch in self._handed.values():
@@ -345,7 +373,7 @@ class Ring(Domainwide):
             self._unheard = True
             self.environment.send(self._after, UP, self._sent)
         self._numbers_before.clear()
-        self._slow = True  # for all that is known here
+        self._slow = True  # it may be: this site does not know
         self._advance()
 
     def known(self, batch: Batch) -> bool:
@@ -365,13 +393,13 @@ class Ring(Domainwide):
         self._turn = token.turn if held else token.turn - 1
 
     def _again(self, batch: Batch, number: int) -> None:
-        """The batch has its number."""
+        """Replay: this site gave the batch its number."""
         own = batch.origin == self.site
         self._closing = self._closing or batch.incarnation == CLOSING
         if own:  # it comes with its payloads when it is submitted again
             self._numbers_before[batch.incarnation, batch.group, batch.seq] = number
         elif self._waiting:
-            batch = self._waiting.popleft()  # as it was noted when it came
+            batch = self._waiting.popleft()  # with its body, as it was noted when it came
         self._through[_stream(batch)] = batch.seq + batch.count - 1
         self._given[number] = batch
         mine = self._for_here(batch)
@@ -379,7 +407,7 @@ class Ring(Domainwide):
             self._entries[number] = (self.site, mine)
 
     def _kept(self, batch: Batch) -> Batch:
-        """As it is noted: its payloads are kept with the origin's own batches, or noted before."""
+        """The batch as a note has it: its body is with the accepted batches, or noted before."""
         return batch if batch.incarnation == CLOSING else replace(batch, body=b"")
 
     def _skip_to(self, passed: int) -> None:
@@ -391,30 +419,32 @@ class Ring(Domainwide):
         self._skip_to(record.placed.key.path[0])
         super().replay(record)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
-        if "token" not in state:
+        if not isinstance(state, ResumedRing):
             return
-        self._through = {(o, i, g): seq for o, i, g, seq in state["through"]}
+        self._through = by_stream(state.through)
         self._queued = dict(self._through)
-        for batch, number in state["given"]:
-            self._again(convert(batch, Batch), number)
-        for batch in state["waiting"]:
-            self._queue(convert(batch, Batch))
-        token, held, passed = state["token"]
+        for batch, number in state.given:
+            self._again(batch, number)
+        for batch in state.waiting:
+            self._queue(batch)
+        token, held, passed = state.token
         self._skip_to(passed)
         if token is not None:
-            self._visited(convert(token, Token), held=held, passed=passed)
+            self._visited(token, held=held, passed=passed)
 
-    def journal(self) -> State:
+    def journal(self) -> DirectState:
         state = super().journal()
-        if self.environment.resumes:
-            token = self._token or self._sent
-            state["token"] = (token, self._token is not None, self._passed)
-            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
-            state["given"] = [(self.noted(b), n) for n, b in self._given.items()]
-            state["waiting"] = [b for b in self._waiting if b.origin != self.site]
-        return state
+        if not self.environment.resumes:
+            return state
+        return ResumedRing(
+            **asdict(state),
+            token=(self._token or self._sent, self._token is not None, self._passed),
+            through=stream_seqs(self._through),
+            given=tuple((self.noted(batch), number) for number, batch in self._given.items()),
+            waiting=tuple(batch for batch in self._waiting if batch.origin != self.site),
+        )
 
 
 def _stream(batch: Batch) -> Stream:

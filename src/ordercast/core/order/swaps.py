@@ -1,9 +1,10 @@
 """A distributed swap object as one site sees it ([SWAP] §3): requests in, steps out, nothing else.
 
-`swap(ask)` changes the object's value and finds, somewhere in its tree, the value before: the name
-of the message right before. What a call leads to at this site are its steps. A request carries the
-body of its first message to the site where the predecessor shows, which multicasts both: the dead
-origin of a message that has its predecessor would otherwise stop everyone (errata SWAP-7).
+`swap(ask)` changes the object's value and finds, somewhere in the tree, the value before it: the
+name of the preceding message. A call returns the steps that this site has to take. A request
+carries the body of its first message to the site where the predecessor is found, and that site
+multicasts both. Otherwise an origin that dies after its predecessor is found would stop everyone
+(errata SWAP-7).
 
 Counting objects ([SWAP] §3) give numbers instead of predecessors.
 """
@@ -21,7 +22,8 @@ from ordercast.wire.tom import MessageName
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A request: the first message, the last of those combined behind it, and who issued it."""
+    """A request: its first message, the last message combined behind it, and the site that issued
+    it."""
 
     batch: Batch
     last: MessageName
@@ -29,8 +31,8 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
-    """The request goes to a neighbour in the tree."""
+class SwapSend:
+    """Send the request to a neighbour in the tree."""
 
     peer: Site
     ask: Ask
@@ -38,7 +40,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendCount:
-    """So many places are asked of the parent."""
+    """Ask the parent for `count` places."""
 
     peer: Site
     count: int
@@ -46,7 +48,7 @@ class SendCount:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """The count goes on at a peer: with the message of this name, or in answer to its request."""
+    """Tell a peer a number: of the message of this name, or the first number it has asked for."""
 
     peer: Site
     name: MessageName
@@ -62,44 +64,44 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberKnown:
     """The message's number is known here: multicast both."""
 
     batch: Batch
     place: int
 
 
-Step = Send | SendCount | Tell | Found | Numbered
+Step = SwapSend | SendCount | Tell | Found | NumberKnown
 
 
 class SwapObject(Protocol):
     def swap(self, ask: Ask) -> Sequence[Step]:
-        """This site's own request."""
+        """Take this site's own request."""
 
     def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
-        """A neighbour's."""
+        """Take a neighbour's request."""
 
     def count(self, peer: Site, count: int) -> Sequence[Step]:
-        """A child asks for so many places."""
+        """A child asks for `count` places."""
 
     def told(self, peer: Site, name: MessageName, value: int) -> Sequence[Step]:
-        """The count goes on here."""
+        """A peer tells a number (`Tell`)."""
 
     def waiting(self) -> int:
-        """Requests that have gathered here, and may go on combined."""
+        """The number of requests that wait here and may go on combined."""
 
     def turn(self) -> Sequence[Step]:
-        """Combine what has gathered and let it go on."""
+        """Combine the requests that wait, and let them go on."""
 
-    def state(self, kept: Callable[[Batch], Batch]) -> dict[str, Any]:
-        """Plain data, for `load`; `kept`: own batches go without bodies, which are kept
-        elsewhere."""
+    def state(self, kept: Callable[[Batch], Batch]) -> msgspec.Struct:
+        """For `load`. `kept` takes the body off an own batch: the site keeps it elsewhere."""
 
-    def load(self, state: dict[str, Any]) -> None: ...
+    def load(self, fields: dict[str, Any]) -> None:
+        """Go on from a state, given by its fields."""
 
 
 class Uncounted:
-    """What a swap object has no use for."""
+    """The methods of a counting object, for swap objects that do not count."""
 
     def count(self, peer: Site, count: int) -> Sequence[Step]:  # noqa: ARG002
         return ()

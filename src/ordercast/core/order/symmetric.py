@@ -1,30 +1,42 @@
-"""`symmetric`: every site stamps its own batches, all merge by stamp: Lamport in [GS] §2, [TOM] §4.
+"""`symmetric`: sites stamp their own batches, and merge all by stamp: Lamport in [GS] §2, [TOM] §4.
 
 A batch gets its sender's next timestamp (clock, name), which is its order key, and goes to the
-members. A member lets the lowest pass when it has heard, without gap, a higher timestamp from
-*every site that may send in the domain*, and from the sender this one. Hearing the members and the
-sender is not enough where anybody may send to any group (errata OTHER-2).
+members. A member lets the batch with the lowest timestamp pass when it has heard, without gap, that
+timestamp from the sender and a higher one from *every other site that may send in the domain*. To
+hear only the members and the sender is not enough where any site may send to any group (errata
+OTHER-2).
 
-Who is silent is asked for a timestamp above the highest that waits here, one question at a time; it
-answers with a null message, unless it has sent a higher one already. Nulls are not answered. A
-timestamp promises that no lower one follows, so none is given twice, restarts included. One silent
-site stops the domain.
+A site asks silent sites for a timestamp above the highest that waits here, one question at a time.
+A site that is asked answers with a null message, unless it has sent a higher timestamp already.
+Nulls are not answered. A timestamp promises that no lower one follows. So no timestamp is given
+twice, not even after a restart. One silent site stops the domain.
 
-An origin outside the domain hands its batches to one fixed site of it (the root of its tree), which
-stamps them. Clocks run ahead of everything received, so key order is causal; batches that others
-stamp take the origin's clock with them, and it waits for their places before it turns elsewhere.
+An origin outside the domain hands its batches to one fixed site of the domain (the root of its
+tree), which stamps them. Clocks run ahead of everything received, so key order is causal. A batch
+that another site stamps carries its origin's clock, and the origin waits until the batch has its
+place before it sends to another domain.
 """
 
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from msgspec import convert
+from msgspec.structs import asdict
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import Domainwide, Mine, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Clocked, Note, Passed, Stamped
+from ordercast.core.order.direct import DirectState, Domainwide, Mine
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import (
+    Clocked,
+    Note,
+    OrderingState,
+    Passed,
+    Stamped,
+    Stream,
+    StreamSeqs,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
@@ -33,20 +45,31 @@ from ordercast.wire.frames import DOWN, UP, Final, Item, Null, Offer, Timed, Wan
 
 Timestamp = tuple[int, Site]
 
-_AHEAD = 1_024  # nulls given for one record of the clock
+_AHEAD = 1_024  # how many clock values one record (`Clocked`) makes safe to give as nulls
 
 
 @dataclass(slots=True)
 class _Given:
-    """A batch stamped here, to be sent again after a restart: an own one until it is stable,
-    another's until those who must hear of it have acknowledged it."""
+    """A batch stamped here, to be sent again after a restart: an own batch until it is final, a
+    batch from outside until all sites in `owed` have acknowledged it."""
 
     batch: Batch
     owed: dict[Site, None] = field(default_factory=dict)
 
 
+class ResumedSymmetric(DirectState, frozen=True, kw_only=True):
+    """Where a restart goes on in the epoch."""
+
+    clock: int
+    through: StreamSeqs
+    stamped: tuple[tuple[Batch, int, Site], ...]
+
+
 class Symmetric(Domainwide):
-    """State: the clock; what was heard of each site of the domain; what waits; what was stamped."""
+    """State: the clock; the clock heard from each site of the domain; batches that wait; batches
+    stamped here."""
+
+    states = (OrderingState, DirectState, ResumedSymmetric)
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -55,19 +78,19 @@ class Symmetric(Domainwide):
         tellers = self.structure
         self._domain = tellers.domains[tellers.root_of[site]]
         self._clock = 0
-        self._durable = 0  # no timestamp up to here is given after a restart
+        self._durable = 0  # after a restart no clock up to this one is given
         self._heard: dict[Site, int] = {peer: 0 for peer in self._domain if peer != site}
-        self._told: dict[Site, int] = {}  # the last timestamp sent to a peer
-        self._asked: dict[Site, Timestamp] = {}  # questions not answered yet
+        self._told: dict[Site, int] = {}  # the last clock sent to a peer
+        self._asked: dict[Site, Timestamp] = {}  # what a peer was asked to exceed, and has not yet
         self._heap: list[tuple[Timestamp, Batch]] = []
-        self._highest: Timestamp = (0, "")  # that has waited here
+        self._highest: Timestamp = (0, "")  # the highest that has waited here
         self._given: dict[int, _Given] = {}  # by clock
-        self._clocks: dict[tuple[int, Group], dict[int, int]] = {}  # of own ones among them, by seq
-        self._through: dict[Stream, int] = {}  # last seq stamped for an origin outside
+        self._clocks: dict[tuple[int, Group], dict[int, int]] = {}  # of own batches, by seq
+        self._through: dict[Stream, int] = {}  # the last seq stamped for an origin outside
         self._incarnation = 0  # of own batches
-        self._before: dict[Mine, int] = {}  # clocks of own batches, before a restart
-        self._was_here = False  # in this epoch, before a restart
-        self._silent = False  # until all is replayed: what was promised first goes first
+        self._before: dict[Mine, int] = {}  # clocks of own batches, from before a restart
+        self._was_here = False  # it was in this epoch before its restart
+        self._silent = False  # records are being replayed: send nothing before old promises
         self._advancing = False
 
     # --- stamping ---------------------------------------------------------------------------------
@@ -100,7 +123,7 @@ class Symmetric(Domainwide):
         return self._clock
 
     def _give(self, batch: Batch, clock: int) -> None:
-        """The batch has its timestamp: to its members, this site among them."""
+        """Send the batch with its timestamp to its members; this site may be one."""
         others = self._others(batch)
         given = self._given[clock] = _Given(batch, dict.fromkeys(others))
         for member in others:
@@ -123,10 +146,10 @@ class Symmetric(Domainwide):
             self.environment.send(batch.origin, DOWN, Final(*mine, clock, self.site))
 
     def _stamp_for(self, batch: Batch, clock: int) -> None:
-        """An origin outside the domain asks."""
+        """Stamp a batch that an origin outside the domain has offered."""
         stream = (batch.origin, batch.incarnation, batch.group)
         if batch.seq <= max(self._through.get(stream, 0), self._inherited.get(stream, 0)):
-            self._answer(batch, self._clock)  # a repeat; the answer was lost, or is under way
+            self._answer(batch, self._clock)  # a repeat: the answer was lost, or is under way
             return
         self._through[stream] = batch.seq + batch.count - 1
         clock = self._tick(self.within(batch.origin, clock, self._clock))
@@ -173,7 +196,7 @@ class Symmetric(Domainwide):
             self.placed_elsewhere(item)
 
     def _hear(self, peer: Site, clock: int) -> bool:
-        """Whether that is later than all before."""
+        """Note a peer's clock; whether it is higher than before."""
         if clock <= self._heard[peer]:
             return False
         self._heard[peer] = clock
@@ -188,7 +211,7 @@ class Symmetric(Domainwide):
             self._ask(peer)
 
     def _ask(self, peer: Site) -> None:
-        """For a timestamp above all that waits here, unless it has been asked for one."""
+        """Ask the peer for a timestamp above all that wait here, unless a question is open."""
         if self._silent or not self._heap or peer in self._asked:
             return
         if (self._heard[peer], peer) < self._highest:
@@ -208,7 +231,7 @@ class Symmetric(Domainwide):
         self._send(peer, Null(clock))
 
     def _advance(self) -> None:
-        """Let pass what is lowest, as long as nothing lower can come."""
+        """Let the lowest batch pass, as long as nothing lower can come."""
         if self._advancing or self._silent or not self._heap:
             return
         self._advancing = True
@@ -218,7 +241,8 @@ class Symmetric(Domainwide):
         self._advancing = False
 
     def _safe_upto(self) -> Timestamp:
-        """Whatever comes later is above this. Of this site itself: its clock has passed all."""
+        """Every timestamp that still comes is above this one. This site's own clock is ahead of all
+        that wait."""
         return min(((clock, peer) for peer, clock in self._heard.items()), default=self._highest)
 
     def resume(self) -> None:
@@ -227,7 +251,7 @@ class Symmetric(Domainwide):
     def held(self) -> int:
         return len(self._heap)
 
-    # --- what needs no more -----------------------------------------------------------------------
+    # --- what is final or acknowledged ------------------------------------------------------------
 
     def final(self, group: Group, seq: int) -> None:
         clocks = self._clocks.get((self._incarnation, group), {})
@@ -253,7 +277,7 @@ class Symmetric(Domainwide):
         return [peer for peer, clock in self._heard.items() if self._heap and clock == least]
 
     def most_queued(self, window: int, origins: int) -> int:
-        """Own batches and those stamped for others; a question and an answer."""
+        """Own batches and batches stamped for others; a question and an answer."""
         return window * origins + 2
 
     # --- what survives a restart ------------------------------------------------------------------
@@ -275,7 +299,7 @@ class Symmetric(Domainwide):
         for batch in self._handed.values():
             self.environment.send(self.way(batch), UP, Offer(batch, self._clock))
         for other in self._heard:
-            if self._was_here:  # they may wait for an answer to what is forgotten here
+            if self._was_here:  # they may wait for an answer to a question that is forgotten
                 self._send_null(other)
             self._ask(other)
         self._before.clear()
@@ -293,7 +317,7 @@ class Symmetric(Domainwide):
             self._again(record.batch, record.clock, record.site)
 
     def _again(self, batch: Batch, clock: int, site: Site) -> None:
-        """A batch was stamped here, or received with its timestamp, and may wait."""
+        """Replay: the batch was stamped here, or received with its timestamp; it may still wait."""
         self._clock = max(self._clock, clock)
         if site != self.site:
             self._heard[site] = max(self._heard[site], clock)
@@ -321,26 +345,29 @@ class Symmetric(Domainwide):
             heapq.heappop(self._heap)
         super().replay(record)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
         self._silent = True
-        self._was_here = "clock" in state
-        self._clock = self._durable = state.get("clock", 0)
-        self._through = {(o, i, g): seq for o, i, g, seq in state.get("through", ())}
-        for batch, clock, site in state.get("stamped", ()):
-            self._again(convert(batch, Batch), clock, site)
+        self._was_here = isinstance(state, ResumedSymmetric)
+        if isinstance(state, ResumedSymmetric):
+            self._clock = self._durable = state.clock
+            self._through = by_stream(state.through)
+            for batch, clock, site in state.stamped:
+                self._again(batch, clock, site)
 
-    def journal(self) -> State:
+    def journal(self) -> DirectState:
         state = super().journal()
-        if self.environment.resumes:
-            state["clock"] = max(self._clock, self._durable)
-            state["through"] = [(*stream, seq) for stream, seq in self._through.items()]
-            state["stamped"] = [
-                (self.noted(given.batch), clock, self.site) for clock, given in self._given.items()
-            ]
-            state["stamped"] += [
-                (batch, *stamp)
-                for stamp, batch in self._heap
-                if stamp[1] != self.site or stamp[0] not in self._given
-            ]
-        return state
+        if not self.environment.resumes:
+            return state
+        stamped = [(self.noted(one.batch), clock, self.site) for clock, one in self._given.items()]
+        stamped += [
+            (batch, *stamp)
+            for stamp, batch in self._heap
+            if stamp[1] != self.site or stamp[0] not in self._given
+        ]
+        return ResumedSymmetric(
+            **asdict(state),
+            clock=max(self._clock, self._durable),
+            through=stream_seqs(self._through),
+            stamped=tuple(stamped),
+        )

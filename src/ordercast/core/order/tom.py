@@ -1,21 +1,22 @@
 """`tom`: tree-based ordered multicast ([TOM] §3), with the repairs of errata TOM-1 to TOM-7.
 
-An origin spreads a batch straight to its receivers, and to the ordering node: the site whose label
-is the longest common prefix of the *receivers'* labels (TOM-2). The header, a bid, goes from hop to
-hop by labels to the ordering node (TOM-1); hops forward it at once, in one frame with whatever else
-of their subtree goes the same way (TOM-7). When the ordering node has the bid and the body it
-places the batch, each origin's in order, and the final header travels down the label tree, FIFO,
-into the subtrees that hold receivers. Each site merges what it places with what comes down, as in
-[GS]: that is what makes the order total (TOM-3; printed, final headers are multicast directly).
+An origin sends a batch straight to its receivers and to the ordering node: the site whose label is
+the longest common prefix of the *receivers'* labels (TOM-2). A bid, which is the batch's header,
+goes from hop to hop by labels to the ordering node (TOM-1). Hops forward it at once, in one frame
+with whatever else goes the same way (TOM-7). When the ordering node has bid and body it places the
+batch, the batches of one origin in order. The final header travels down the label tree, FIFO, into
+the subtrees that hold receivers. Each site merges what it places with what comes down, as in [GS]:
+that makes the order total (TOM-3; as the paper prints it, final headers are multicast directly).
 
-A receiver logs a batch when it has header and body, and never passes a head whose body is missing
-(TOM-4); it forwards headers without waiting for bodies. A body that did not come is fetched from
-the ordering node, which keeps it until it is final. A bid that did not arrive (a hop restarted) is
-sent again by its origin. An origin outside the tree sends to the ordering node: the body is its
-own header.
+A receiver logs a batch when it has header and body, and never logs past a header whose body is
+missing (TOM-4). It forwards headers without waiting for bodies. A site fetches a missing body from
+the ordering node, which keeps it until the batch is final. A bid that did not arrive (a hop has
+restarted) is sent again by its origin. An origin outside the tree sends no bid: the ordering node
+takes the body for its header.
 
-What is durable: a header whose body is missing, and every later one until it comes, is noted
-(`Headed`) before it is acknowledged or forwarded; `Passed` is written in the same order, complete.
+What is durable: a header whose body is missing, and every later header until the body comes, is
+noted (`Headed`) before it is acknowledged or forwarded. `Passed` records are written in the same
+order, with bodies.
 """
 
 from collections import deque
@@ -23,14 +24,21 @@ from collections.abc import Sequence
 from typing import cast
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ordercast.core.claims import check_addressed, check_close, check_whole
 from ordercast.core.heads import HeadEnvironment
 from ordercast.core.order.bodies import EarlyBodies, name_of
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.order.propagation import Propagation
-from ordercast.core.outbox import Headed, Passed
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.order.propagation import Propagation, PropagationState
+from ordercast.core.outbox import (
+    Headed,
+    OrderingState,
+    Passed,
+    StreamSeqs,
+    by_stream,
+    stream_seqs,
+)
 from ordercast.core.retention import Held
 from ordercast.core.structure import Structure
 from ordercast.model.errors import ConfigError, PeerMistake
@@ -42,15 +50,16 @@ from ordercast.wire.tom import Bid, Body, BodyRequest, MessageName
 
 FETCH_AFTER, BID_AFTER = 200 * MILLISECOND, 500 * MILLISECOND
 FETCH_AT_MOST = 4 * SECOND
-MOST_FETCHED = 64  # bodies asked for at once
-MOST_BIDS = 16_384  # that wait for their bodies; what is dropped is bid again
+MOST_FETCHED = 64  # the most bodies that a site asks a peer for at once
+MOST_BIDS = 16_384  # the most that wait for bodies; an origin repeats dropped ones
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Headed).decode
 
 
 class _Head:
-    """A header that has passed here and is not in the log: it, or one before it, lacks a body."""
+    """A header that has passed here and is not in the log: its body, or that of an earlier header,
+    is missing."""
 
     __slots__ = ("entry", "held", "mine")
 
@@ -64,8 +73,15 @@ class _Head:
         return not self.mine or bool(self.entry.placed.batch.body)
 
 
+class TomState(PropagationState, frozen=True, kw_only=True):
+    heard: StreamSeqs
+    heads: tuple[bytes, ...]  # `Headed`, packed
+
+
 class Tom(Propagation):
-    """State beside that of message passing: bids and bodies that came early, heads in order."""
+    """State beside that of message passing: bids and bodies that came early; heads in key order."""
+
+    states = (OrderingState, TomState)
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -74,19 +90,19 @@ class Tom(Propagation):
             require_prefix(structure, group)
         super().__init__(site, structure, environment, causal=causal)
         self._labels = structure.labels
-        self._bids: dict[MessageName, None] = {}  # at the ordering node, before the body
+        self._bids: dict[MessageName, None] = {}  # at the ordering node, until placed
         self._bodies = EarlyBodies()
         self._heads: deque[_Head] = deque()
         self._missing: dict[MessageName, _Head] = {}
-        self._bodies_here: dict[MessageName, Batch] = {}  # placed here and not forgotten
-        self._heard: dict[tuple[Site, int, Group], int] = {}  # last seq whose header is for here
+        self._bodies_here: dict[MessageName, Batch] = {}  # placed here, not forgotten
+        self._heard: dict[tuple[Site, int, Group], int] = {}  # last seq of headers for this site
         self._old_heard: dict[tuple[Site, int, Group], int] = {}
-        self._restored: deque[Headed] = deque()  # of a checkpoint, until the records are replayed
+        self._restored: deque[Headed] = deque()  # of the checkpoint, until its records are replayed
         self._fetch_at, self._fetch_wait = NEVER, FETCH_AFTER
-        self._fetched: dict[MessageName, None] = {}  # asked for, not here yet
+        self._fetched: dict[MessageName, None] = {}  # asked for, and not here yet
         self._bid_at = NEVER
-        self._bidding = False  # own batches may be without a place
-        # Per ordering node: the oldest of them, and how many looks it has been that one.
+        self._bidding = False  # some own batch may have no place yet
+        # Per ordering node: the oldest own batch without a place, and at how many looks in a row.
         self._stuck: dict[Site, tuple[MessageName, int]] = {}
 
     # --- TOM_send: the body to all receivers, the header to the ordering node --------------------
@@ -110,7 +126,7 @@ class Tom(Propagation):
                 self._place(self.site, batch)
 
     def _bid(self, bid: Bid) -> None:
-        """One hop on, if the ordering node is in this site's tree."""
+        """Send the bid one hop on, if the ordering node is in this site's tree."""
         hop = self._labels.next_hop(self.site, bid.to)
         if hop is not None:
             self.environment.send(hop, CONTROL, bid)
@@ -118,12 +134,12 @@ class Tom(Propagation):
     # --- TOM_receive ------------------------------------------------------------------------------
 
     def _check_relayed_body(self, batch: Batch) -> None:
-        """Headers come down without bodies, which come by themselves."""
+        """PeerMistake if a header comes with a body: bodies come by themselves."""
         if batch.body:
             raise PeerMistake("a header comes down with a body")
 
     def check_control(self, peer: Site, item: Item) -> None:
-        """As `check`, on the lane CONTROL."""
+        """The `check` of items on the lane CONTROL."""
         if type(item) is Bid:
             self._check_bid(peer, item)
         elif type(item) is Body:
@@ -142,8 +158,8 @@ class Tom(Propagation):
             raise PeerMistake(f"it fetches {len(item.wanted)} bodies at once")
 
     def _check_bid(self, peer: Site, bid: Bid) -> None:
-        """A bid goes from hop to hop along the tree: it comes from its origin's side, and leaves
-        to another."""
+        """PeerMistake unless the bid comes from the side of the tree where its origin is, and goes
+        on to another side."""
         labels = self._labels
         if bid.origin not in labels.label or bid.to not in labels.label:
             raise PeerMistake(f"a bid of {bid.origin!r} for {bid.to!r}")
@@ -179,7 +195,7 @@ class Tom(Propagation):
                 self._release()
 
     def _arrive(self, peer: Site, batch: Batch) -> None:
-        """A body at the ordering node: it waits for its bid, and for room."""
+        """Take a body at the ordering node. It waits for its bid, and for room."""
         self._waiting.setdefault(peer, deque()).append(batch)
         if not self._releasing:
             self._release()
@@ -193,7 +209,7 @@ class Tom(Propagation):
         return not self.causal or super()._ready(origin, batch)
 
     def _bids_for(self, origin: Site) -> bool:
-        """Whether the origin is in this tree, so that its bids come by way of it."""
+        """Whether the origin is in this site's tree: then it sends bids along the tree."""
         label = self._labels.label
         return origin in label and label[origin][:1] == label[self.site][:1]
 
@@ -238,8 +254,8 @@ class Tom(Propagation):
             self._release()
 
     def _keep(self, batch: Batch) -> None:
-        """A body: it completes a head that waits for it, or waits for its header. One that does not
-        fit its header is dropped: the ordering node has the right one."""
+        """Keep a body: it completes a head, or waits for its header. A body that does not fit its
+        header is dropped: the ordering node has the right one."""
         head = self._missing.get(name_of(batch))
         if head is not None:
             if head.entry.placed.batch.count != batch.count:
@@ -248,7 +264,7 @@ class Tom(Propagation):
             head.entry = _completed(head.entry, batch)
             self._fetch_wait = FETCH_AFTER
             if self._fetched.pop(name_of(batch), 0) is None and not self._fetched:
-                self._fetch_at = 0  # all that was asked for is here: ask for the rest
+                self._fetch_at = 0  # all bodies asked for are here: ask for the rest
             self._advance()
         elif batch.seq > self._heard.get((batch.origin, batch.incarnation, batch.group), 0):
             self._bodies.add(batch)
@@ -265,17 +281,18 @@ class Tom(Propagation):
         cast(HeadEnvironment, self.environment).filled(head.held, head.entry, mine=head.mine)
 
     def held(self) -> int:
-        """But for bodies of origins outside: one that is gone may have sent nothing but these."""
+        """Early bodies of origins outside the tree are not counted: if the origin is gone, their
+        headers may never come."""
         bodies = sum(self._bids_for(origin) for origin in self._bodies.origins())
         return super().held() + len(self._heads) + bodies + len(self._bids)
 
     def early(self) -> int:
         return len(self._bodies)
 
-    # --- what is late is asked for, or told, again -----------------------------------------------
+    # --- what is late is asked for, or sent, again -----------------------------------------------
 
     def flush(self, now: int) -> int:
-        """The end of a burst; when to be called again."""
+        """The burst ends: send what is due; when to be called again."""
         if self._heads:
             self._advance()
         if not self._missing:
@@ -304,8 +321,8 @@ class Tom(Propagation):
             self.environment.send(node, CONTROL, BodyRequest(tuple(names)))
 
     def _bid_again(self) -> None:
-        """Where the oldest own batch without a place is the same as before, bids may be lost: send
-        them again at the second look, the fourth, and every eighth."""
+        """If the oldest own batch without a place at an ordering node is the same as at the last
+        look, bids may be lost: send them again at the second look, the fourth, and every eighth."""
         before, self._stuck = self._stuck, {}
         for node, batches in cast(HeadEnvironment, self.environment).submitted().items():
             oldest = name_of(batches[0])
@@ -318,8 +335,8 @@ class Tom(Propagation):
         self._bidding = bool(self._stuck)
 
     def restarted(self, peer: Site | None) -> None:
-        """Bids that were on their way by this hop are lost: they are sent again at once, all that
-        are without a place of this site's own, and of others those that it had not taken."""
+        """Bids on their way through the restarted peer are lost. Send again, at once, the bids of
+        own batches without a place, and bids of other sites that the peer had not taken."""
         environment = cast(HeadEnvironment, self.environment)
         lost = environment.lost_control(peer) if peer is not None else ()
         for bid in dict.fromkeys(item for item in lost if type(item) is Bid):
@@ -332,12 +349,13 @@ class Tom(Propagation):
 
     # --- what survives a restart ------------------------------------------------------------------
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
-        heard = state["heard"] if "heard" in state else state["inherited"]
-        self._old_heard = {(o, i, g): seq for o, i, g, seq in heard}
+        self._old_heard = by_stream(state.inherited)
+        if isinstance(state, TomState):
+            self._old_heard = by_stream(state.heard)
+            self._restored = deque(map(_decode, state.heads))
         self._heard = dict(self._old_heard)
-        self._restored = deque(_decode(head) for head in state.get("heads", ()))
 
     def replay(self, record: Passed) -> None:
         self._replay_heads(record.placed)
@@ -357,18 +375,18 @@ class Tom(Propagation):
         self._replay_heads(None)
 
     def completes(self, record: Passed) -> bool:
-        """Whether the record's header was noted before: then it came, and was sent, back then."""
+        """Whether the record's header was noted before it: then it was forwarded back then."""
         key = record.placed.key
         if self._heads:
             return self._heads[0].entry.placed.key == key
         return bool(self._restored) and self._restored[0].placed.key == key
 
     def heads(self) -> Sequence[Headed]:
-        """Noted before the checkpoint, and to be replayed behind its records."""
+        """The heads of the checkpoint, which are replayed behind its records."""
         return self._restored
 
     def _replay_heads(self, before: Placed | None) -> None:
-        """The heads of the checkpoint are behind all its records, and before all later ones."""
+        """Replay the heads of the checkpoint: behind all its records, before all later records."""
         if self._restored and (before is None or before.key >= self._restored[0].placed.key):
             restored, self._restored = self._restored, deque()
             for record in restored:
@@ -383,16 +401,16 @@ class Tom(Propagation):
         if stream in self._heard:
             self._old_heard[stream] = batch.seq + batch.count - 1
 
-    def journal(self) -> State:
-        return {
-            **super().journal(),
-            "heard": [(*stream, seq) for stream, seq in self._old_heard.items()],
-            "heads": [_encode(Headed(*_fields(head.entry))) for head in self._heads],
-        }
+    def journal(self) -> OrderingState:
+        return TomState(
+            **asdict(super().journal()),
+            heard=stream_seqs(self._old_heard),
+            heads=tuple(_encode(Headed(*_fields(head.entry))) for head in self._heads),
+        )
 
 
 def require_prefix(structure: Structure, group: Group) -> None:
-    """The primary of a group is the longest common prefix of its members' labels."""
+    """ConfigError unless the primary's label is the longest common prefix of all members'."""
     node = structure.labels.ordering_node(structure.members(group))
     if node != structure.primary(group):
         raise ConfigError(
@@ -410,7 +428,7 @@ def _fields(entry: Passed | Headed) -> tuple[Placed, Site, bool]:
 
 
 def _completed(entry: Passed, body: Batch) -> Passed:
-    """The header's batch (its past is the ordering node's) with the payloads that came."""
+    """The header's batch, whose past the ordering node has completed, with the body that came."""
     placed = entry.placed
     batch = replace(placed.batch, body=body.body)
     return Passed(Placed(placed.key, placed.number, batch), entry.source, entry.from_parent)

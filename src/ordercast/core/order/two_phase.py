@@ -1,28 +1,29 @@
 """`two_phase`: members propose numbers, the origin fixes the highest (Skeen, as in [GS] §2).
 
-An origin sends a batch to all members. Each gives it a number (clock, its own name), above every
-number it has proposed or seen fixed, in the order of the origin's seqs, and keeps the batch on a
-heap. When the origin has all proposals it fixes the highest, which is the order key, and tells the
-members. What is lowest on a member's heap passes when its number is fixed.
+An origin sends a batch to all members. Each member proposes a number (clock, its own name) for it,
+above every number that it has proposed or seen fixed, in the order of the origin's seqs. It keeps
+the batch on a heap. When the origin has all proposals it fixes the highest, which is the order key,
+and tells the members. The lowest batch on a member's heap passes when its number is fixed.
 
-[GS] lets a proposal exceed only those given before; it must exceed every fixed number seen as well,
-or two members deliver two batches in different orders (errata OTHER-1). A number once told is kept
-through a restart: the promise that nothing above it passes while it is open would be broken.
+In [GS] a proposal exceeds only earlier proposals. It must also exceed every fixed number seen;
+otherwise two members may deliver two batches in different orders (errata OTHER-1). A member keeps a
+number that it has told through a restart: the number promises that nothing above it passes here
+while it is open.
 
-Causal order: an offer carries the origin's clock, which is at least every number it has logged or
-fixed, and proposals exceed it; an origin turns to another group when its earlier batches have their
-numbers. So a batch has a higher key than all that happened before it.
+Causal order: an offer carries the origin's clock, which is at least every number that the origin
+has logged or fixed, and proposals exceed it. An origin sends to another group only when its earlier
+batches have their numbers. So a batch has a higher key than all that happened before it.
 """
 
 import heapq
 from dataclasses import dataclass, field
 
-from msgspec import convert
+from msgspec.structs import asdict
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import Direct, Mine, Stream
-from ordercast.core.order.interface import CLOSING, Environment, State
-from ordercast.core.outbox import Decided, Note, Passed, Promised
+from ordercast.core.order.direct import Direct, DirectState, Mine
+from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.outbox import Decided, Note, OrderingState, Passed, Promised, Stream
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
@@ -34,7 +35,7 @@ Number = tuple[int, Site]
 
 @dataclass(slots=True)
 class _Waiting:
-    """On the heap under `number`: a proposal of this site's, or what the origin has fixed."""
+    """A batch on the heap. `number`: this site has proposed it, or the origin has fixed it."""
 
     batch: Batch
     number: Number
@@ -43,7 +44,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Own:
-    """This site's own batch: what its members have proposed, until its number is fixed."""
+    """This site's own batch, and the proposals of its members until its number is fixed."""
 
     batch: Batch
     members: tuple[Site, ...]
@@ -51,8 +52,21 @@ class _Own:
     number: Number | None = None
 
 
+class TwoPhaseState(DirectState, frozen=True, kw_only=True):
+    clock: int
+
+
+class ResumedTwoPhase(TwoPhaseState, frozen=True, kw_only=True):
+    """The same where a restart goes on in the epoch."""
+
+    waiting: tuple[tuple[Batch, int, Site, bool], ...]
+    fixed: tuple[tuple[int, Group, int, int, Site], ...]
+
+
 class TwoPhase(Direct):
-    """State: the clock; what waits here for its number; own batches that are not stable."""
+    """State: the clock; batches that wait for their numbers here; own batches not yet final."""
+
+    states = (OrderingState, TwoPhaseState, ResumedTwoPhase)
 
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
@@ -60,9 +74,9 @@ class TwoPhase(Direct):
         super().__init__(site, structure, environment, causal=causal)
         self._clock = 0
         self._waiting: dict[tuple[Stream, int], _Waiting] = {}
-        self._heap: list[tuple[Number, Stream, int]] = []  # also what has another number since
+        self._heap: list[tuple[Number, Stream, int]] = []  # outdated numbers stay, and are skipped
         self._own: dict[tuple[int, Group], dict[int, _Own]] = {}
-        self._fixed: dict[Mine, Number] = {}  # before a restart
+        self._fixed: dict[Mine, Number] = {}  # of own batches, from before a restart
         self._incarnation = 0  # of own batches
         self._close: Batch | None = None
         self._advancing = False
@@ -149,7 +163,7 @@ class TwoPhase(Direct):
 
     def _offered(self, origin: Site, batch: Batch, clock: int) -> None:
         if self.is_logged(batch):
-            return  # a repeat, which its origin has fixed
+            return  # a repeat: its origin has fixed the number
         stream = (batch.origin, batch.incarnation, batch.group)
         waiting = self._waiting.get((stream, batch.seq))
         if waiting is None:
@@ -175,7 +189,7 @@ class TwoPhase(Direct):
         return waiting
 
     def _decide(self, stream: Stream, seq: int, number: Number) -> bool:
-        """Whether that was news; who calls lets pass what can."""
+        """Note a fixed number; whether it was news. The caller then lets pass what can."""
         self._clock = max(self._clock, number[0])
         waiting = self._waiting.get((stream, seq))
         if waiting is None or waiting.fixed:
@@ -187,7 +201,7 @@ class TwoPhase(Direct):
         return True
 
     def _advance(self) -> None:
-        """Let pass what is lowest, as long as its number is fixed."""
+        """Let the lowest batch pass, as long as its number is fixed."""
         if self._advancing:
             return
         self._advancing = True
@@ -230,13 +244,14 @@ class TwoPhase(Direct):
         return list(dict.fromkeys(open_ones))
 
     def most_queued(self, window: int, origins: int) -> int:  # noqa: ARG002
-        """One for each own batch, one for each of the peer's."""
+        """One item for each own batch, and one for each batch of the peer."""
         return 2 * window
 
     # --- what survives a restart ------------------------------------------------------------------
 
     def restarted(self, peer: Site | None) -> None:
-        """A peer asks again by itself; this site proposes again what is open here."""
+        """A restarted peer offers its batches again by itself. This site, restarted, proposes again
+        for all batches that are open here."""
         if peer is not None:
             return
         for waiting in list(self._waiting.values()):
@@ -272,25 +287,25 @@ class TwoPhase(Direct):
             self._fixed[batch.incarnation, batch.group, batch.seq] = (key.path[0], key.site)
         super().replay(record)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: OrderingState) -> None:
         super().restore(state)
-        self._clock = state.get("clock", 0)
-        for batch, clock, site, fixed in state.get("waiting", ()):
-            self._wait(convert(batch, Batch), (clock, site)).fixed = fixed
-        for incarnation, group, seq, clock, site in state.get("fixed", ()):
-            self._fixed[incarnation, group, seq] = (clock, site)
+        if isinstance(state, TwoPhaseState):
+            self._clock = state.clock
+        if isinstance(state, ResumedTwoPhase):
+            for batch, clock, site, fixed in state.waiting:
+                self._wait(batch, (clock, site)).fixed = fixed
+            for incarnation, group, seq, clock, site in state.fixed:
+                self._fixed[incarnation, group, seq] = (clock, site)
 
-    def journal(self) -> State:
-        state = {**super().journal(), "clock": self._clock}
-        if self.environment.resumes:
-            state["waiting"] = [
-                (waiting.batch, *waiting.number, waiting.fixed)
-                for waiting in self._waiting.values()
-            ]
-            state["fixed"] = [
-                (*stream, seq, *own.number)
-                for stream, mine in self._own.items()
-                for seq, own in mine.items()
-                if own.number is not None
-            ]
-        return state
+    def journal(self) -> TwoPhaseState:
+        state = TwoPhaseState(**asdict(super().journal()), clock=self._clock)
+        if not self.environment.resumes:
+            return state
+        waiting = [(one.batch, *one.number, one.fixed) for one in self._waiting.values()]
+        fixed = [
+            (*stream, seq, *own.number)
+            for stream, mine in self._own.items()
+            for seq, own in mine.items()
+            if own.number is not None
+        ]
+        return ResumedTwoPhase(**asdict(state), waiting=tuple(waiting), fixed=tuple(fixed))

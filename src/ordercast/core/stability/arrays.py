@@ -1,8 +1,8 @@
-"""The arrays that stability protocols pass around, as far as the protocols know them.
+"""The arrays that stability protocols pass around, and the few operations that protocols need.
 
-[STAB] §3.1 indexes them by sender: R_i[j] is the last message that member i has from member j. That
-form lives in the simulator, as NumPy vectors. Where groups overlap such an array means nothing, and
-it is indexed by group instead: `GroupCounts`. The protocols only take least arrays.
+[STAB] §3.1 indexes an array by sender: R_i[j] is the last message that member i has from member j.
+The studies use that form, as NumPy vectors. Where groups overlap it has no meaning; there arrays
+are indexed by group (`GroupCounts`).
 """
 
 from collections.abc import Iterable
@@ -12,35 +12,35 @@ from ordercast.model.groups import Group, Site
 
 A = TypeVar("A")
 
-COUNT_BYTES = 4  # [STAB] §2.1: of one sequence number
+COUNT_BYTES = 4  # [STAB] §2.1: the size of one sequence number
 
 
 class Arrays(Protocol[A]):
-    """What can be done with arrays. None of it changes an array that it is given."""
+    """The operations on arrays. None of them changes its arguments."""
 
     def least(self, arrays: Iterable[A], /) -> A:
-        """`ArrayMin`: entry by entry the least of all; of one or more."""
+        """`ArrayMin`: entry by entry the least of one or more arrays."""
         ...
 
     def difference(self, new: A, old: A, /) -> A:
-        """What of `new` a peer must be told that has `old`: `changed` gives it back."""
+        """What a peer that has `old` must be told to know `new`: `changed` is the inverse."""
         ...
 
     def changed(self, old: A, difference: A, /) -> A: ...
 
     def size(self, array: A, /) -> int:
-        """Its bytes in a message."""
+        """The bytes of the array in a message."""
         ...
 
 
 GroupArray: TypeAlias = dict[Group, tuple[int, int]]
-"""Of each group: a count, and how many members of the group it is the least of."""
+"""Per group: the least count, and the number of members that it is the least of."""
 
 
 class GroupCounts:
-    """Arrays by group. A group that an array does not name holds nobody up: the site that the array
-    comes from is no member. Since every member adds itself once, an entry shows whether all of them
-    have been asked; until then it counts for nothing."""
+    """Arrays by group. A site's array does not name groups that the site is no member of, so the
+    site holds up nobody there. Every member adds itself once, so an entry shows whether all members
+    are in it; an entry without all of them counts for nothing."""
 
     def least(self, arrays: Iterable[GroupArray]) -> GroupArray:
         found: GroupArray = {}
@@ -61,18 +61,19 @@ class GroupCounts:
 
     @staticmethod
     def stable(array: GroupArray, group: Group, members: int) -> int:
-        """How many messages of the group are stable by a finished round's array."""
+        """How many messages of the group are stable, according to the array of a finished round."""
         count, asked = array.get(group, (0, 0))
         return count if asked == members else 0
 
 
 LogArray: TypeAlias = dict[Group, tuple[int, int, int, Site]]
-"""Of each group: the least of the members' logs and of their settled prefixes, of how many members,
-and one whose log is the shortest of them."""
+"""Per group: the least count of the members' logs, the least count of their settled prefixes, how
+many members are in it, and one member whose log is the shortest."""
 
 
 class LogCounts:
-    """`GroupCounts` with both counts of a site (`interface`), and a name for who is behind."""
+    """As `GroupCounts`, with both counts of a site (log and settled prefix), and the name of the
+    member that is furthest behind."""
 
     def least(self, arrays: Iterable[LogArray]) -> LogArray:
         found: LogArray = {}
@@ -83,7 +84,7 @@ class LogCounts:
         return found
 
     def difference(self, new: LogArray, old: LogArray) -> LogArray:
-        """Another name alone, of those that are equally far, need not be told."""
+        """An entry in which only the name differs is left out: those members are equally far."""
         nothing = (-1, -1, -1)
         return {g: entry for g, entry in new.items() if entry[:3] != old.get(g, nothing)[:3]}
 

@@ -1,13 +1,13 @@
 """A protocol of [STAB] as the tracker of a running site (docs/stability.md says why).
 
-All sites of the domain in this epoch take part, whoever lives. Each puts in how far its durable
-ordered log and its settled prefix reach, by group; who is no member of a group puts in nothing for
-it. Counts only grow while the epoch lasts, so what a round has found stays true.
+All sites of the domain in this epoch take part, alive or not. Each site puts in how far its durable
+log and its settled prefix reach, for each group that it is a member of. Counts only grow while the
+epoch lasts, so the result of a round stays true.
 
-Whoever has something that is not final asks for a round, towards the first site: at once if
-somebody waits (`safe`, causal order), else by the trigger of §6, or after `report_delay` (twice
-that at others than the first, so that it can begin by itself). After a round that brought nothing
-it waits longer.
+A site that has something that is not final asks the first site for a round: at once if an
+application waits (`safe`, causal order), else by the trigger of §6, or after `report_delay`. Other
+sites than the first wait twice as long, so that the first can begin by itself. After a round that
+brought nothing a site waits longer.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,26 +25,27 @@ from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import Item
 from ordercast.wire.stability import ROUNDS, RoundAsk, RoundMissing
 
-_ANY = NEVER  # a round later than any is wanted: one more, in any case
-_LONG = 10  # times `report_delay`, until a round is said to wait for somebody
-_LONGEST = 64  # times `report_delay`, between rounds that bring nothing
+_ANY = NEVER  # in a RoundAsk: one more round, whatever the last one was
+_LONG = 10  # after so many `report_delay` sites tell for whom a round waits
+_LONGEST = 64  # at most so many `report_delay` between rounds that bring nothing
 _UNHEARD = (0, 0, 0, "")
 
 
 class RoundWaits:
-    """Whom a round waits for, when it lasts too long: so that every site can name them.
+    """The sites that a round waits for, when it lasts too long, so that every site can name them.
 
-    Who waits for answers says so towards the first site, which tells all. On the way each leaves
-    out those that have said so themselves: they wait for somebody, too. Nothing depends on it.
+    A site that waits for answers names the missing sites towards the first site, which tells all.
+    On the way each site leaves out those that have reported themselves: they are waiting, too.
+    This is for operators; no protocol depends on it.
     """
 
     def __init__(self, seat: Seat, send: Callable[[Site, Item], None], patience: int) -> None:
-        self.sites: tuple[Site, ...] = ()  # as the first site says
+        self.sites: tuple[Site, ...] = ()  # as the first site has told
         self._seat = seat
         self._send = send
         self._patience = patience
         self._look_at = NEVER
-        self._said: dict[Site, tuple[Site, ...]] = {}  # by those below
+        self._said: dict[Site, tuple[Site, ...]] = {}  # by the sites below
         self._told: tuple[Site, ...] = ()
 
     def begun(self, now: int) -> None:
@@ -57,7 +58,7 @@ class RoundWaits:
         self._look_at = NEVER
 
     def flush(self, now: int) -> int:
-        """While a round is under way: when to look again."""
+        """Called while a round is under way; when to call again."""
         if now >= self._look_at:
             self._look_at = now + self._patience
             self._tell()
@@ -96,7 +97,7 @@ class RoundWaits:
 
 
 class TimeToFinal:
-    """One message at a time is looked at, from the log to where it is final everywhere."""
+    """Measures the time from log to final, of one message at a time."""
 
     def __init__(self) -> None:
         self.last = self.slowest = self.count = self.total = 0
@@ -140,28 +141,27 @@ class ByRounds:
         self._linger = options.timing.ack_delay
         self.trigger = Trigger(buffer, delay if self.is_first else 2 * delay)
         self.waits = RoundWaits(self.seat, send, _LONG * delay)
-        # By group.
         self._members: dict[Group, tuple[Site, ...]] = {}
-        self._logs: LogArray = {}  # this site's own
+        self._logs: LogArray = {}  # this site's own counts
         self._known: LogArray = {}  # what the last round found
         self._stable: dict[Group, int] = {}
         self._final: dict[Group, int] = {}
-        self._news: dict[Group, None] = {}
+        self._news: dict[Group, None] = {}  # more is stable or final than was told
         self._not_final: dict[Group, None] = {}
-        self._at_once: dict[Group, None] = {}  # the application waits for some of these
+        self._at_once: dict[Group, None] = {}  # an application waits for messages of these
         self._time = TimeToFinal()
-        self.rounds = 0  # that have ended
+        self.rounds = 0  # how many have ended
         # When to have a round.
         self.held = 0  # messages in the log that are not final
-        self._finals = 0  # that are
-        self._oldest = self._newest = 0  # when messages that are held came, the first and the last
-        self._since = NEVER  # from when on a round has been worth asking for
-        self._times = 1  # the delay
-        self._wanted = False  # somebody has asked
-        self._asked = False  # this site has, and no round has begun since
+        self._finals = 0  # messages in the log that became final
+        self._oldest = self._newest = 0  # when the first and the last of the held messages came
+        self._since = NEVER  # since when a round has been worth asking for
+        self._times = 1  # how often the patience; doubles after a round without news
+        self._wanted = False  # some site has asked for a round
+        self._asked = False  # this site has asked, and no round has begun since
         self._part = self.seat.part
-        self._begun = self._part.round  # the last one known, and
-        self._begun_at = self._begun_held = self._begun_finals = 0  # how things stood then
+        self._begun = self._part.round  # the last round that is known here to have begun, and then:
+        self._begun_at = self._begun_held = self._begun_finals = 0  # the time, `held`, `_finals`
         for group in structure.groups_of[site]:
             self.concerns(group, structure.members(group))
         for group, primary in structure.forest.primary.items():
@@ -205,11 +205,11 @@ class ByRounds:
             self._become_final(group, number)
             if self._primary(group) == self.site:
                 self._not_final.pop(group, None)
-                return  # nobody else is to hear of it
+                return  # no other site needs to know
         self._is_open(group, self.clock())
 
     def _is_open(self, group: Group, now: int) -> None:
-        """Something of the group is not final, or the primary has not heard that it is."""
+        """Note that a message of the group is not final, or is not known to be at the primary."""
         if self._since == NEVER or not self._not_final:
             self._since = now
         self._not_final[group] = None
@@ -219,8 +219,8 @@ class ByRounds:
         return self.structure.primary(group, members)
 
     def _asks_for(self, group: Group) -> bool:
-        """One member asks at once: the first site if it is one, else who is the first to have a
-        message, as a rule."""
+        """Whether this is the one member that asks at once: the first site if it is a member, else
+        the member that as a rule has a message first."""
         members = self._members[group]
         if self.paths.first in members:
             return self.is_first
@@ -228,7 +228,7 @@ class ByRounds:
         return self.site == (primary if primary in members else members[0])
 
     def _was_behind(self, group: Group) -> bool:
-        """The last round found least here, and now there is more."""
+        """Whether the last round found this site furthest behind, and it has logged more since."""
         entry = self._known.get(group, _UNHEARD)
         return entry[3] == self.site and self._logs[group][0] > entry[0]
 
@@ -253,7 +253,7 @@ class ByRounds:
         return dict(self._logs)
 
     def _take_note(self) -> None:
-        """Of a new round: what is here now will be in it, and what was asked for is answered."""
+        """A new round has begun. It counts all that is logged here, and answers all requests."""
         now = self.clock()
         self._begun, self._begun_at = self.seat.round, now
         self._begun_held, self._begun_finals = self.held, self._finals
@@ -274,17 +274,17 @@ class ByRounds:
         self._times = 1 if moved else min(2 * self._times, _LONGEST)
         now = self.clock()
         self.trigger.ended(min(self._finals - self._begun_finals, self._begun_held), now)
-        self._oldest = self._begun_at  # nothing that came before is held, as a rule
+        self._oldest = self._begun_at  # as a rule, all older messages are final now
         if self._not_final and self._since == NEVER:
             self._since = now
-        if self.seat.under_way:  # a later one: `full_dist` may be behind
+        if self.seat.under_way:  # a later round: in `full_dist` one may end late
             self.waits.begun(now)
         else:
             self.waits.ended()
 
     def _learn(self, group: Group) -> bool:
-        """What the last round says of a group; whether that is news. An entry counts when every
-        member of the group in this epoch is in it."""
+        """Take from the last round what it says of a group; whether that is news. An entry counts
+        only if all members of the group in this epoch are in it."""
         members = self._members[group]
         entry = self._known.get(group)
         if entry is None or entry[2] != len(members):
@@ -292,7 +292,7 @@ class ByRounds:
         logged, settled = entry[:2]
         mine = self._logs.get(group)
         if mine is not None and logged > mine[0]:
-            return False  # nobody's round has more of this log than there is
+            return False  # wrong: no round can find more than this site has logged
         if mine is not None and mine[:2] == (logged, settled):
             self._not_final.pop(group, None)
         elif self.eager and mine is not None and self._was_behind(group):
@@ -316,14 +316,14 @@ class ByRounds:
     def restarted(self, peer: Site | None) -> None:
         if peer is None:
             self._asked = self._wanted = True
-            for neighbour in self.seat.neighbours:  # they see that this site has started anew
+            for neighbour in self.seat.neighbours:  # so they learn that this site has started anew
                 self.send(neighbour, RoundAsk(_ANY))
             return
         self.seat.restarted(peer)
         if peer == self.seat.above and self._asked:
             self.send(peer, RoundAsk(_ANY))
 
-    # --- when -------------------------------------------------------------------------------------
+    # --- when to have a round ---------------------------------------------------------------------
 
     def flush(self, now: int) -> int:
         under_way = self._part.round > self._part.told
@@ -334,7 +334,7 @@ class ByRounds:
                 self._begin() if self.is_first else self._ask()
                 patient_until = self._patient_until()
             at = min(at, patient_until)
-        return at if at > now else now + self._linger  # whatever others say, time goes on
+        return at if at > now else now + self._linger  # a later time, whatever peers say
 
     def _is_crowded(self) -> bool:
         return bool(self._not_final) and self._times == 1 and self.held >= self.trigger.limit
@@ -350,7 +350,7 @@ class ByRounds:
         self.send(self.seat.above, RoundAsk(self.seat.round))
 
     def _patient_until(self) -> int:
-        """When a round is asked for at the latest; never, if it is or one is under way."""
+        """When to ask for a round at the latest; NEVER, if it was asked for or is under way."""
         if self._since == NEVER or not self._not_final or self._asked:
             return NEVER
         if self.is_first and self._part.round > self._part.told:
@@ -358,11 +358,11 @@ class ByRounds:
         return self._since + self._times * self.trigger.patience
 
     def patience(self) -> int:
-        """Of rounds that nobody waits for: neither an application nor a buffer."""
+        """0 if an application, or a buffer that fills up, waits for the round."""
         return 0 if self.eager or 2 * self.held >= self.trigger.limit else self._linger
 
     def deadline(self) -> int:
-        """Not when, but whether: nothing is left to do when all is final here."""
+        """NEVER if nothing is left to do here: all is final. Otherwise 0, which is no real time."""
         busy = self._not_final or self._wanted or self._asked or self.seat.under_way
         return 0 if busy else NEVER
 
@@ -385,8 +385,8 @@ class ByRounds:
         return [group for group in self._not_final if group in self._logs]
 
     def behind(self, group: Group) -> list[Site]:
-        """Those whose answers a round waits for; else, of those that the last round found furthest
-        behind, one."""
+        """The sites whose answers a round waits for; else one of the sites that the last round
+        found furthest behind."""
         if self.waits.sites:
             return list(self.waits.sites)
         entry, mine = self._known.get(group, _UNHEARD), self._logs.get(group)
@@ -396,5 +396,5 @@ class ByRounds:
 
 
 def by_rounds(manner: Manner) -> MakeStability:
-    """The tracker that a site makes."""
+    """What makes a site's tracker: `ByRounds` in this manner."""
     return partial(ByRounds, manner)

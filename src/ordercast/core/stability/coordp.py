@@ -1,8 +1,8 @@
 """`coordp` ([STAB] §3.1): one member, the coordinator, asks everyone and tells everyone.
 
-Round 1: the coordinator multicasts START. Round 2: each other member answers with its array. Round
-3: with all of them the coordinator multicasts their least as INFO. Two multicasts and n − 1 ACKs,
-all of which the coordinator takes: at thousands of members they bury it.
+Round 1: the coordinator multicasts START. Round 2: each other member answers with its array (ACK).
+Round 3: when it has all arrays, the coordinator multicasts the least of them as INFO. That is two
+multicasts and n − 1 ACKs. The coordinator takes all ACKs: thousands of members overload it.
 """
 
 from ordercast.core.stability.arrays import A, Arrays
@@ -46,7 +46,7 @@ class CoordP(Part[N, A]):
 
     def _started(self, message: StartMessage) -> None:
         if self.name == self.paths.first:
-            self._conclude()  # nobody else may be there to answer
+            self._conclude()  # it may be the only member
         elif message.round > self.round:
             self.round = message.round
             self.member.send(self.paths.first, AckMessage(self.round, self.member.received()))

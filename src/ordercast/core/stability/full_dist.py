@@ -1,13 +1,13 @@
 """`full_dist` ([STAB] §3.2): every member tells every member.
 
 Each member keeps the stability matrix M: row i is the newest array of member i. Round 1: the first
-member multicasts its row. Round 2: on hearing of the round, every other member multicasts its own.
-Who has all rows of a round knows what is stable: the least of each column. No coordinator, and n
-multicasts.
+member multicasts its row. Round 2: on hearing of the round, every other member multicasts its row.
+A member that has all rows of a round knows what is stable: the least of each column. There is no
+coordinator, and there are n multicasts.
 
-A row of a later round serves as well, for counts only grow. It has to: rounds go on when the first
-member has all rows, and one whose rows from somebody come late would never have those of one round
-together.
+A row of a later round serves as well, because counts only grow. This is necessary: the next round
+begins when the first member has all rows. A member to which some rows come late would otherwise
+never have all rows of one round together.
 """
 
 from ordercast.core.stability.arrays import A, Arrays
@@ -29,8 +29,8 @@ class FullDist(Part[N, A]):
     ) -> None:
         super().__init__(name, paths, arrays, member)
         self._rows: dict[N, InfoMessage[A]] = {}  # the matrix
-        self._newest = 0  # round of which there is a row
-        self._answered = 0  # how many rows are of rounds whose end is not known here
+        self._newest = 0  # the newest round of which there is a row
+        self._answered = 0  # how many rows are of rounds after `told`
 
     def begin(self) -> None:
         self._take_part(self.round + 1)
@@ -43,7 +43,7 @@ class FullDist(Part[N, A]):
         before = self._rows.get(peer)
         last = 0 if before is None else before.round
         if message.round <= last:
-            return  # it has told us more already
+            return  # a newer row of this peer is here
         self._rows[peer] = message
         self._newest = max(message.round, self._newest)
         if last <= self.told < message.round:

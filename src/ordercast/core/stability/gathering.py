@@ -1,6 +1,6 @@
 """What the protocols on a spanning tree share ([STAB] §4).
 
-When all the arrays that a member waits for have come, the least of them and its own leaves it; at
+When a member has all the arrays that it waits for, it sends on the least of them and its own. At
 the root that ends the round.
 """
 
@@ -29,15 +29,15 @@ class Gathering(Part[N, A]):
         super().__init__(name, paths, arrays, member)
         self._awaited = self._sources()
         self._heard: dict[N, A] = {}
-        self._open = False  # this round has not left here yet
+        self._open = False  # this member has not sent on its array of this round
 
     @abstractmethod
     def _sources(self) -> Sequence[N]:
-        """Whose ACKs come here in every round."""
+        """The members whose ACKs come here in every round."""
 
     @abstractmethod
     def _next(self) -> N:
-        """Who gets what has gathered here; not asked of the root."""
+        """The member that gets the least array from here. Not called at the root."""
 
     def begin(self) -> None:
         self._take_part(self.round + 1)

@@ -1,13 +1,13 @@
-"""What a stability tracker offers .
+"""What a stability tracker offers.
 
 Counts are per group: members agree on the order of a group's messages, so "the first n" means the
-same everywhere. A message is stable when it is in the durable ordered log of *every* member; since
-a log holds everything for its site up to its last key, so is then all that was ordered before it
-for that site. A member's *settled* prefix is the longest prefix of its log in which everything is
-stable; a message is final when it is in every member's settled prefix.
+same everywhere. A message is stable when it is in the durable log of *every* member. A log holds
+everything for its site up to its last key, so all messages before a stable one are in the logs too.
+A member's *settled* prefix is the longest prefix of its log in which everything is stable. A
+message is final when it is in the settled prefix of every member.
 
-What a tracker sends is sent after the burst's records are durable, so a count of the log counts
-only what will be durable by then.
+A tracker's items leave after the burst's records are durable. So a count may include messages of
+this burst: they are durable when the count is sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,20 +25,20 @@ class TrackingProgress:
     """How tracking gets on at a site, for operators."""
 
     unstable: int  # messages in the log here that are not final
-    rounds: int  # that have ended since the site started in this epoch
-    round_ns: int  # how long they take, as seen from here
-    limit: int  # so many unstable messages call for a round; 0 where there are none
-    to_final_ns: int  # from the log to final: the last message that was looked at
-    slowest_to_final_ns: int  # the slowest of them
-    measured: int  # how many were looked at,
-    all_to_final_ns: int  # and how long they took together
-    waits_for: tuple[Site, ...]  # the sites that a round has waited for, for long
+    rounds: int  # rounds that have ended since the site started in this epoch
+    round_ns: int  # how long a round takes, as seen from here
+    limit: int  # so many unstable messages call for a round; 0: there are no rounds
+    to_final_ns: int  # from log to final: the last message that was measured
+    slowest_to_final_ns: int  # the slowest message that was measured
+    measured: int  # how many messages were measured
+    all_to_final_ns: int  # how long they took together
+    waits_for: tuple[Site, ...]  # sites that a round has waited for too long
 
 
 class Stability(Protocol):
     def logged(self, group: Group, number: int, members: Sequence[Site]) -> bool:
-        """This site's log holds the group's messages up to `number`; whether that made news.
-        `members`: of an implicit group, which may be new."""
+        """This site's log holds the group's messages up to `number`; whether more is stable or
+        final now. `members`: the members of an implicit group, which may be new here."""
 
     def settled(self, group: Group, number: int) -> None:
         """This site's settled prefix holds the group's messages up to `number`."""
@@ -47,29 +47,30 @@ class Stability(Protocol):
         """This site is the primary of the group and must learn what is final."""
 
     def receive(self, peer: Site, item: Item) -> list[Group]:
-        """Take a peer's item; the groups of which more is stable or final than before."""
+        """Take a peer's item; the groups of which more is stable or final now."""
 
     def stable(self, group: Group) -> int:
-        """The group's messages up to here are stable, as far as this site knows."""
+        """The last number of the group that this site knows to be stable."""
 
     def final(self, group: Group) -> int: ...
 
     def open(self) -> list[Group]:
-        """The groups of which this site has logged what is not known to be final."""
+        """The groups of which this site has logged messages that it does not know to be final."""
 
     def behind(self, group: Group) -> list[Site]:
         """The members that keep the group's next message from being final, as known here."""
 
     def restarted(self, peer: Site | None) -> None:
-        """The peer (None: this site itself) has started anew and must hear, or tell, everything."""
+        """The peer has started anew and must be told everything. None: this site has started anew,
+        and must tell and ask for everything."""
 
     def flush(self, now: int) -> int:
         """The burst ends: send what is due; when to be called again at the latest."""
 
     def patience(self) -> int:
-        """For so many nanoseconds, what is sent now may wait for data to the same site."""
+        """How many nanoseconds an item that is sent now may wait for data to the same site."""
 
-    def deadline(self) -> int: ...
+    def deadline(self) -> int: ...  # when something is due; NEVER if nothing is left to do
 
     def progress(self) -> TrackingProgress: ...
 
@@ -85,7 +86,7 @@ class MakeStability(Protocol):
         clock: Callable[[], int],
         /,
     ) -> Stability:
-        """`boot`: how often this site has started on its store; `clock`: the time by it, now."""
+        """`boot`: how often this site has started on its store. `clock` gives the current time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How each protocol of [STAB] lies over the sites of a domain: who sends to whom."""
+"""The manner of each protocol of [STAB] on the sites of a domain: who sends to whom."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ Speaks: TypeAlias = Callable[[RoundPaths[Site], Site, Site, RoundMessage[Any]], 
 @dataclass(frozen=True, slots=True)
 class Manner:
     name: str
-    structured: bool  # START and INFO travel down the tree, requests for rounds up
-    neighbours: Neighbours  # of a site: whom it may hear from, or tell something
+    structured: bool  # START and INFO go down the tree, requests for rounds up
+    neighbours: Neighbours  # of a site: the sites that it may hear from or send to
 
-    speaks: Speaks  # who may say which message of a round to whom
+    speaks: Speaks  # which site may send which message of a round to which site
 
     @property
     def part(self) -> type[Part[Any, Any]]:
@@ -50,12 +50,12 @@ def _on_the_tree(paths: RoundPaths[Site], site: Site) -> tuple[Site, ...]:
 def _first_asks(
     paths: RoundPaths[Site], site: Site, peer: Site, message: RoundMessage[Any]
 ) -> bool:
-    """The first site begins and ends rounds; the others answer it."""
+    """Only the first site begins and ends rounds, and only the others answer, to it."""
     return paths.first == (site if isinstance(message, AckMessage) else peer)
 
 
 def _anyone(_: RoundPaths[Site], __: Site, ___: Site, message: RoundMessage[Any]) -> bool:
-    """Everybody tells its own array."""
+    """Every site may tell its own array."""
     return isinstance(message, InfoMessage)
 
 
@@ -64,7 +64,7 @@ def _one_before(paths: RoundPaths[Site], site: Site, peer: Site, _: RoundMessage
 
 
 def _kin(paths: RoundPaths[Site], site: Site, peer: Site, message: RoundMessage[Any]) -> bool:
-    """Down the tree the parent speaks; up it children, and among siblings the elder."""
+    """Messages down the tree come from the parent; ACKs from a child or the elder sibling."""
     if not isinstance(message, AckMessage):
         return paths.parent.get(site) == peer
     return paths.parent.get(peer) == site or paths.elder.get(site) == peer

@@ -1,9 +1,9 @@
-"""Who stands where in the rounds of a domain: all sites of its tree, members and relays alike.
+"""The place of each site in the rounds of a domain. All sites of its tree take part, relays too.
 
-The circle is the tree in preorder, so its first is the root. The structured protocols run on the
-forest itself, whose links exist anyway. Where that would bury a site (a star) or take too long (a
-chain) they run on a tree of `BRANCHING` children over the same circle. All sites of an epoch have
-the same structure, so they agree.
+The circle is the tree in preorder, so its first site is the root. The structured protocols run on
+the tree of the forest, whose links exist anyway. Where that would overload a site (a star) or take
+too long (a chain) they run on another tree over the same circle, with `BRANCHING` children for each
+site. All sites of an epoch have the same structure, so they agree on the places.
 """
 
 from ordercast.core.stability.rounds import RoundPaths

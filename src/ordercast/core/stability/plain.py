@@ -1,11 +1,11 @@
 """`plain`: members tell each other, and the group's primary, how far their logs reach.
 
-The plainest tracker that is right: n² reports per round of a group of n. It needs no coordinator
-and no tree, and is what the five protocols of [STAB] are measured against.
+It is the simplest tracker that is right: a group of n members exchanges n² reports. It needs no
+coordinator and no tree. The five protocols of [STAB] are measured against it.
 
-With `eager` (`safe`, causal order: somebody waits) a grown log is reported at the end of the burst;
-otherwise, and for settled prefixes, reports wait `report_delay` and go out together, or until
-`report_every` messages are unreported: the windows of the origins wait for them.
+With `eager` (`safe`, causal order: an application waits) a site reports a grown log at the end of
+the burst. Otherwise, and for settled prefixes, reports wait for `report_delay` and go out together;
+but not when `report_every` messages are unreported, because origins' windows wait for them.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ class Plain:
         structure: Structure,
         send: Callable[[Site, Item], None],
         options: Options,
-        boot: int,  # noqa: ARG002 nothing here outlives a start
-        clock: Callable[[], int],  # noqa: ARG002 and nothing is measured
+        boot: int,  # noqa: ARG002 no state here outlives a start
+        clock: Callable[[], int],  # noqa: ARG002 nothing is measured here
     ) -> None:
         self.site = site
         self.structure = structure
@@ -38,16 +38,16 @@ class Plain:
         self.held = 0  # messages in the log that are not final
         self._members: dict[Group, tuple[Site, ...]] = {}
         self._listeners: dict[Group, tuple[Site, ...]] = {}
-        # What others have said, by site: how far they have logged, and how far that is settled.
+        # The counts that other sites have reported: of their logs, and of their settled prefixes.
         self._heard: dict[Group, tuple[dict[Site, int], dict[Site, int]]] = {}
-        self._others: dict[Group, tuple[int, int]] = {}  # the least of them
+        self._others: dict[Group, tuple[int, int]] = {}  # the least counts of the other members
         self._mine: dict[Group, tuple[int, int]] = {}
         self._stable: dict[Group, int] = {}
         self._final: dict[Group, int] = {}
-        self._urgent: dict[Group, None] = {}
-        self._lazy: dict[Group, None] = {}
+        self._urgent: dict[Group, None] = {}  # to be reported at the end of the burst
+        self._lazy: dict[Group, None] = {}  # to be reported at `_lazy_at`
         self._lazy_at = NEVER
-        self._told: dict[Group, tuple[int, int]] = {}  # what was last reported
+        self._told: dict[Group, tuple[int, int]] = {}  # the counts that were last reported
         for group in structure.groups_of[site]:
             self.concerns(group, structure.members(group))
         for group, primary in structure.forest.primary.items():
@@ -65,7 +65,7 @@ class Plain:
         listeners.pop(self.site, None)
         self._listeners[group] = tuple(listeners)
         self._stable[group] = self._final[group] = 0
-        for counts in self._heard.get(group, ()):  # of a list that was new here
+        for counts in self._heard.get(group, ()):  # heard before the members were known
             for peer in [peer for peer in counts if peer not in members]:
                 del counts[peer]
         if self.site not in members:
@@ -110,13 +110,13 @@ class Plain:
                     settles[peer] = settled
                 least = self._others.get(group)
                 if least is not None and before[0] > least[0] and before[1] > least[1]:
-                    continue  # others hold this group up, not this peer
+                    continue  # this peer was not the one furthest behind
                 if self._recount(group):
                     news.append(group)
         return news
 
     def _check(self, peer: Site, group: Group) -> None:
-        """Members report, to each other and to the primary. A list of sites may be new here."""
+        """PeerMistake unless the peer is a member. An implicit group may be unknown here so far."""
         members = self._members.get(group)
         if members is None and group in self.structure.groups:
             raise PeerMistake(f"it reports of {group!r}, which is no concern of {self.site}")
@@ -124,10 +124,10 @@ class Plain:
             raise PeerMistake(f"it reports of {group!r} and is no member")
 
     def _recount(self, group: Group) -> bool:
-        """The least that other members have said; an absent entry of a member is 0."""
+        """Count anew the least of the other members' reports; a member without a report has 0."""
         members = self._members.get(group)
         if members is None:
-            return False  # an implicit group that we have yet to see a batch of
+            return False  # an implicit group of which no batch has come yet
         heard = self._heard.get(group)
         others = len(members) - (self.site in members)
         if heard is not None and 0 < others == len(heard[0]):  # the common case
@@ -137,7 +137,7 @@ class Plain:
         return self._update(group)
 
     def _update(self, group: Group) -> bool:
-        """Whether more is stable or final than before."""
+        """Count anew what is stable and final; whether it is more than before."""
         logged, settled = self._others[group]
         mine = self._mine.get(group, _NOTHING)
         stable = min(logged, mine[0])
@@ -165,7 +165,7 @@ class Plain:
         ]
 
     def behind(self, group: Group) -> list[Site]:
-        """Those whose log is the shortest; where all logs are equal, whose settled prefix is."""
+        """The members with the shortest log; if logs are equal, the shortest settled prefix."""
         logs, settles = self._heard.get(group, ({}, {}))
         counts = {
             member: self._mine.get(group, _NOTHING)
@@ -184,7 +184,7 @@ class Plain:
         mine = [group for group, counts in self._mine.items() if counts[0] != NEVER]
         if peer is None:
             self._urgent.update(dict.fromkeys(mine))
-            # Where this site orders and is no member, it has nothing to tell: it asks instead.
+            # A primary that is no member of its group has nothing to tell: it asks.
             asked = dict.fromkeys(
                 member
                 for group in self._members
@@ -234,7 +234,7 @@ class Plain:
         return DurableCounts(tuple((group, *self._mine[group]) for group in groups))
 
     def patience(self) -> int:
-        return 0  # what may wait has waited here
+        return 0  # items that may wait have waited here
 
     def deadline(self) -> int:
         return self._lazy_at

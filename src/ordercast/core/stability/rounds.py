@@ -1,12 +1,12 @@
 """Rounds of a stability protocol: messages, who stands where, a member's part ([STAB] §2 to §4).
 
-A round takes the arrays of all members together and tells everyone their least: what is stable.
-Every message bears its round's number. A member takes part in the newest round it has heard of;
-what comes late from an older one counts for nothing, so a round that cannot finish is simply
-followed by another, and none is ever completed with another's answers. An array may be read at any
-time after its round has begun: counts only grow.
+A round collects the arrays of all members and tells every member the least: what is stable. Every
+message has the number of its round. A member takes part in the newest round that it has heard of,
+and ignores messages of older rounds. So a round that cannot finish is simply followed by another,
+and no round is completed with the answers of another. A member may read its array at any time after
+the round has begun: counts only grow.
 
-When to begin a round is not decided here, but by a trigger (`trigger`).
+When to begin a round is not decided here, but by a trigger.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ import msgspec
 from ordercast.core.stability.arrays import A, Arrays
 
 N = TypeVar("N", bound=Hashable)
-"""How members are named: sites have names, nodes of the simulator's trees have numbers."""
+"""The type of members' names: sites have names, nodes of the studies' trees have numbers."""
 
 
 class StartMessage(msgspec.Struct, frozen=True, gc=False):
@@ -29,28 +29,28 @@ class StartMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 class AckMessage(msgspec.Struct, Generic[A], frozen=True):
-    """On its way in: the least of the arrays of those it speaks for."""
+    """On its way in: the least array of the members that have contributed so far."""
 
     round: int
     array: A
 
 
 class InfoMessage(msgspec.Struct, Generic[A], frozen=True):
-    """On its way out: the least of all arrays (in `full_dist` the array of its sender)."""
+    """On its way out: the least of all arrays (in `full_dist` the sender's array)."""
 
     round: int
     array: A
 
 
 class RoundDue(msgspec.Struct, frozen=True, gc=False):
-    """To the first member: a round is due. It is the trigger's, and no part of a round."""
+    """To the first member: a round is due. Triggers send it; it is no part of a round."""
 
 
 RoundMessage: TypeAlias = StartMessage | AckMessage[A] | InfoMessage[A]
 
 
 class RoundPaths(Generic[N]):
-    """Who is next to whom: the circle of all members, and the tree that spans them.
+    """The neighbours of each member: on the circle of all members, and in the tree that spans them.
 
     The first of the circle is the coordinator and the root. Children stand in the order in which
     [STAB] §4.2 passes arrays among them.
@@ -63,7 +63,7 @@ class RoundPaths(Generic[N]):
         self.after = dict(zip(self.ring, (*self.ring[1:], self.first), strict=True))
         self.children = {name: tuple(children.get(name, ())) for name in self.ring}
         self.parent: dict[N, N] = {}
-        self.elder: dict[N, N] = {}  # the sibling before
+        self.elder: dict[N, N] = {}  # the sibling before a member
         self.younger: dict[N, N] = {}
         for name, below in self.children.items():
             for child in below:
@@ -78,23 +78,23 @@ class RoundPaths(Generic[N]):
 
 
 class RoundHost(ABC, Generic[N, A]):
-    """What a member does for its part in the protocol."""
+    """What a member does for its `Part` in the protocol."""
 
     @abstractmethod
     def received(self) -> A:
-        """How far this member has received, now: R_i."""
+        """R_i: how far this member has received by now."""
 
     @abstractmethod
     def send(self, peer: N, message: RoundMessage[A]) -> None:
-        """To one member, in order."""
+        """Send to one member, in order."""
 
     @abstractmethod
     def multicast(self, message: RoundMessage[A]) -> None:
-        """To all members, this one among them."""
+        """Send to all members, this one included."""
 
     @abstractmethod
     def stable(self, array: A) -> None:
-        """All members have everything up to here."""
+        """A round has ended: all members have everything up to the counts of this array."""
 
 
 class Part(ABC, Generic[N, A]):
@@ -109,8 +109,8 @@ class Part(ABC, Generic[N, A]):
         self.paths = paths
         self.arrays = arrays
         self.member = member
-        self.round = 0  # the one it takes part in
-        self.told = 0  # the last one whose end it knows
+        self.round = 0  # the round that it takes part in
+        self.told = 0  # the last round whose end it knows
 
     @abstractmethod
     def begin(self) -> None:
@@ -121,10 +121,10 @@ class Part(ABC, Generic[N, A]):
 
     @abstractmethod
     def awaited(self) -> Sequence[N]:
-        """Whose word this member waits for, if the round lasts too long."""
+        """The members whose messages this member waits for."""
 
     def _finish(self, message: InfoMessage[A]) -> None:
-        """The array of a finished round is here: it holds for good, once is enough."""
+        """Hand up the array of a finished round, once."""
         if message.round > self.told:
             self.told = message.round
             self.member.stable(message.array)

@@ -1,12 +1,13 @@
 """`s_train` ([STAB] §4.2, mended by errata STAB-3): `train` on a spanning tree.
 
-A train runs among the children of every inner member. Round 1: the root multicasts START. The first
-child of a leaf group sends its array to the second (ACK1), each in turn adds its own, and the last
-one sends the least to their parent (ACK2). An inner member adds what came from its last child and
-from the sibling before it to its own, and passes that on in the same way. The root, when it has
-heard from its last child, multicasts INFO: b rounds for each level, bp + 2 in all.
+A train runs among the children of every inner member. Round 1: the root multicasts START. Among
+sibling leaves, the first sends its array to the second (ACK1), each in turn adds its own, and the
+last sends the least to their parent (ACK2). An inner member takes the least of its own array and
+the arrays from its last child and from the sibling before it, and passes that on in the same way.
+When the root has heard from its last child it multicasts INFO. That is b rounds for each level,
+bp + 2 in all.
 
-ACK1 and ACK2 differ in whom they come from only.
+ACK1 and ACK2 differ only in their senders.
 """
 
 from collections.abc import Sequence

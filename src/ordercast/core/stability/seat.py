@@ -1,11 +1,11 @@
 """A site's seat in the rounds of its domain: it carries the messages of its part to other sites.
 
-What was on its way to a site that crashed is said again when it is seen to have started anew, so
-the round goes on. Only the first site's own restart ends one: its rounds have numbers above those
-of every earlier start.
+Messages on their way to a site that crashed are sent again when the site has started anew, so the
+round goes on. Only a restart of the first site ends a round: its new rounds have numbers above
+those of all its earlier starts.
 
-In the structured protocols START and INFO travel down the tree, and nobody sends more than it has
-children; otherwise a multicast is a message to each site.
+In the structured protocols START and INFO travel down the tree, and a site sends them to its
+children only. In the others a multicast is one message to each site.
 """
 
 from collections import deque
@@ -28,20 +28,19 @@ from ordercast.wire.frames import Item
 from ordercast.wire.stability import RoundAck, RoundInfo, RoundItem, RoundStart
 
 Kind: TypeAlias = type[Any]
-"""`RoundStart`, `RoundAck` or `RoundInfo`: as it is on the wire."""
+"""The type of an item on the wire: `RoundStart`, `RoundAck` or `RoundInfo`."""
 
 _ARRAYS = LogCounts()
-_OF_ONE_START = 1 << 32  # rounds
+_OF_ONE_START = 1 << 32  # the most rounds that the first site begins in one start
 
 
 class Differences:
     """Messages of rounds as items of a link, with arrays as differences.
 
-    To each peer, and of each kind, the last message is remembered: the next array goes as what has
-    changed in it since. The lane CONTROL hands items over once and in order, until either side
-    starts anew: then both forget what they had of each other, and the sender says its last message
-    again, with the whole array. Of older ones nothing is lost: a message of a later round takes
-    their place.
+    The last message of each kind to each peer is remembered; of the next array only the changed
+    entries are sent. The lane CONTROL hands items over once and in order, until either side starts
+    anew. Then both forget what they had from each other, and the sender sends its last messages
+    again, with whole arrays. Older messages are not needed: a later round replaces them.
     """
 
     def __init__(self) -> None:
@@ -73,7 +72,7 @@ class Differences:
         return items
 
     def taken(self, peer: Site, item: RoundItem) -> RoundMessage[LogArray] | None:
-        """The message that an item ends; None: there is more to come, or it is of no use."""
+        """The message that this item completes. None: more items follow, or it is of no use."""
         if isinstance(item, RoundStart):
             return StartMessage(item.round)
         if not isinstance(item, (RoundAck, RoundInfo)):
@@ -81,7 +80,7 @@ class Differences:
         heard = self._heard.setdefault(peer, {})
         number, before = heard.get(type(item), (0, {}))
         if item.base not in (0, number):
-            return None  # it was made for one who had heard something else
+            return None  # a difference to an array that this site does not have
         changes: LogArray = {entry[0]: entry[1:] for entry in item.counts}
         array = _ARRAYS.changed(before, changes) if item.base else changes
         heard[type(item)] = (item.base + 1, array)
@@ -94,7 +93,7 @@ class Differences:
         )
 
     def again(self, peer: Site) -> list[RoundMessage[LogArray]]:
-        """Either side has started anew: what must be told again."""
+        """Either side has started anew: the messages that must be sent again."""
         self._heard.pop(peer, None)
         return [message for _, message in self._sent.pop(peer, {}).values()]
 
@@ -110,7 +109,8 @@ class Seat(RoundHost[Site, LogArray]):
         ended: Callable[[LogArray], None],
         boot: int,
     ) -> None:
-        """`logs`: how far this site's go now. `ended`: a round has, with this."""
+        """`logs` gives this site's counts now. `ended` is called with the array of each round that
+        has ended."""
         self.site = site
         self.paths = paths
         self._manner = manner
@@ -119,13 +119,13 @@ class Seat(RoundHost[Site, LogArray]):
         self._logs = logs
         self._ended = ended
         self._differences = Differences()
-        self._here: deque[RoundMessage[LogArray]] = deque()  # sent to this site itself
-        self._passed_on: dict[type, int] = {}  # of START and INFO: the last round
+        self._here: deque[RoundMessage[LogArray]] = deque()  # messages of this site to itself
+        self._passed_on: dict[type, int] = {}  # per kind, START or INFO: the last round
         self.neighbours = dict.fromkeys(manner.neighbours(paths, site))
-        self.above: Site | None = None  # towards the first
+        self.above: Site | None = None  # the next site towards the first one
         if site != paths.first:
             self.above = paths.parent[site] if manner.structured else paths.first
-        self.below: dict[Site, None] = {}  # those for whom this site is that
+        self.below: dict[Site, None] = {}  # the sites for which this site is `above`
         if manner.structured:
             self.below = dict.fromkeys(paths.children[site])
         elif self.above is None:
@@ -136,13 +136,13 @@ class Seat(RoundHost[Site, LogArray]):
 
     @property
     def round(self) -> int:
-        """The newest that this site has heard of since it started."""
+        """The newest round that this site has heard of since it started."""
         newest = max(self.part.round, self.part.told)
         return newest if newest > self._earlier else 0
 
     @property
     def under_way(self) -> bool:
-        """Whether its end is not known here."""
+        """Whether this site is in a round whose end it does not know."""
         return self.part.round > self.part.told
 
     def begin(self) -> None:
@@ -170,11 +170,11 @@ class Seat(RoundHost[Site, LogArray]):
                 self.send(child, message)
 
     def _hear(self) -> None:
-        """What this site sends to itself it hears after what led to it."""
+        """Take this site's messages to itself, after the message that caused them."""
         while self._here:
             self.part.receive(self.site, self._here.popleft())
 
-    # --- what the part asks -----------------------------------------------------------------------
+    # --- what the part asks for -------------------------------------------------------------------
 
     def received(self) -> LogArray:
         return self._logs()

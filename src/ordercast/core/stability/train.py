@@ -1,8 +1,8 @@
 """`train` ([STAB] §3.3): a train passes through all members in a circle, twice.
 
-The first member puts its array on the train, and each member in turn the least of what is there and
-its own: S_i = ArrayMin(S_{i−1}, R_i), as ACK. When it is back, S_n is the least of all, and goes
-round once more as INFO, back to the first member. 2n rounds of one message each.
+The first member puts its array on the train (an ACK). Each member in turn replaces the array by the
+least of it and its own: S_i = ArrayMin(S_{i−1}, R_i). When the train is back at the first member,
+S_n is the least of all. It goes round once more as INFO. That is 2n rounds of one message each.
 """
 
 from ordercast.core.stability.arrays import A
@@ -16,7 +16,7 @@ class Train(Part[N, A]):
         self.round += 1
         self._pass_on(AckMessage(self.round, self.member.received()))
 
-    def receive(self, peer: N, message: RoundMessage[A]) -> None:  # noqa: ARG002 only one sends to us
+    def receive(self, peer: N, message: RoundMessage[A]) -> None:  # noqa: ARG002 one sender only
         if isinstance(message, AckMessage):
             if self.name == self.paths.first:
                 self._came_round(message)
@@ -26,7 +26,7 @@ class Train(Part[N, A]):
                 self._pass_on(AckMessage(self.round, least))
         elif isinstance(message, InfoMessage) and message.round > self.told:
             if self.name == self.paths.first and message.round > self.round:
-                return  # nobody else begins rounds
+                return  # wrong: only this member begins rounds
             self._finish(message)
             self._pass_on(message)
 
@@ -40,5 +40,5 @@ class Train(Part[N, A]):
         self.member.send(self.paths.after[self.name], message)
 
     def awaited(self) -> list[N]:
-        """The next member; whether it is that one which keeps the train, it says itself."""
+        """The next member. If the train is further on, that member says so itself."""
         return [self.paths.after[self.name]] if self.round > self.told else []

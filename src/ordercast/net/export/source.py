@@ -279,7 +279,7 @@ class StoreSource:
             return {}
         last: dict[Group, int] = {}
         for engine in anew.engines:
-            _raise_to(last, dict(engine.checkpoint.state["own_seqs"]))  # type: ignore[call-overload]
+            _raise_to(last, engine.checkpoint.state.own_seqs)
         for origin, incarnation, group, seq in included_in(anew.layout):
             if (origin, incarnation) == (self.site, anew.incarnation):
                 _raise_to(last, {group: seq})

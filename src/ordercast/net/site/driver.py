@@ -22,7 +22,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
@@ -41,9 +41,9 @@ _TRY_AGAIN_S = 0.02  # after a batch that the site had no room to place
 class Carrier(Protocol):
     """What a driver needs of a transport."""
 
-    def send(self, peer: SiteName, frames: Sequence[WireFrame]) -> None: ...
+    def send(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
 
-    def refuse(self, peer: SiteName, why: str) -> None:
+    def refuse(self, peer: Site, why: str) -> None:
         """The peer has said what it may not: drop the connection, say so in one line, count it."""
 
 
@@ -52,8 +52,8 @@ class Sharing(Carrier, Protocol):
     """A transport that sends to many at once what is for many, and leaves the rest."""
 
     def share(
-        self, sends: Sequence[tuple[SiteName, SiteFrame]]
-    ) -> Sequence[tuple[SiteName, SiteFrame]]: ...
+        self, sends: Sequence[tuple[Site, SiteFrame]]
+    ) -> Sequence[tuple[Site, SiteFrame]]: ...
 
 
 class Keeper(Protocol):
@@ -78,7 +78,7 @@ class Application(Protocol):
     def laid_out(self) -> None:
         """The member's layout has changed."""
 
-    def handed(self, peer: SiteName, frame: HandoverFrame) -> None:
+    def handed(self, peer: Site, frame: HandoverFrame) -> None:
         """A frame that is for the application's state, not for the member."""
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
@@ -176,7 +176,7 @@ class NodeDriver:
             self._woken = True
             self._loop.call_soon(self._turn)
 
-    def frames(self, peer: SiteName, frames: Sequence[WireFrame]) -> None:
+    def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         if self.closed:
             return
         now = time.monotonic_ns()
@@ -199,12 +199,12 @@ class NodeDriver:
             self.wake()
 
     @_or_break
-    def connected(self, peer: SiteName) -> None:
+    def connected(self, peer: Site) -> None:
         self.member.connected(time.monotonic_ns(), peer)
         self.wake()
 
     @_or_break
-    def congested(self, peer: SiteName, congested: bool) -> None:
+    def congested(self, peer: Site, congested: bool) -> None:
         self.member.congest(time.monotonic_ns(), peer, congested=congested)
         self.wake()
 
@@ -337,14 +337,14 @@ class NodeDriver:
         if box.outcomes:
             self.application.decided(box.outcomes)
 
-    def _send(self, sends: Sequence[tuple[SiteName, SiteFrame]]) -> None:
+    def _send(self, sends: Sequence[tuple[Site, SiteFrame]]) -> None:
         if self._share is not None:
             sends = self._share(sends)
         if len(sends) == 1:  # the common case
             peer, frame = sends[0]
             self.carrier.send(peer, [frame])
             return
-        by_peer: dict[SiteName, list[SiteFrame]] = {}
+        by_peer: dict[Site, list[SiteFrame]] = {}
         for peer, frame in sends:
             frames = by_peer.get(peer)
             if frames is None:

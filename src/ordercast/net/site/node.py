@@ -17,8 +17,7 @@ from typing import Any
 
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.site.assembly import open_store, over_tcp
@@ -51,7 +50,7 @@ class Node(ClusterChanges):
     def open(
         cls,
         cluster: "str | Path | Cluster",
-        site: SiteName,
+        site: Site,
         *,
         dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
         embedded: bool = True,
@@ -132,7 +131,7 @@ class Node(ClusterChanges):
         return await self._sender.multicast_many(group, payloads)
 
     async def multicast_to(
-        self, sites: Iterable[SiteName], payload: bytes | Sequence[bytes]
+        self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
     ) -> Receipt:
         """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
         `multicast`; ConfigError also for a site that there is not."""
@@ -197,7 +196,7 @@ class _Opening:
         self,
         kind: type[Node],
         cluster: str | Path | Cluster,
-        site: SiteName,
+        site: Site,
         directory: str | Path | None,
         embedded: bool,
         address: str,
@@ -244,7 +243,7 @@ class _Opening:
 
 async def open_site(
     cluster: Cluster,
-    site: SiteName,
+    site: Site,
     directory: Path,
     *,
     embedded: bool,

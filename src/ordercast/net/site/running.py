@@ -16,7 +16,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.assembly import AnyStore, MakeTransport
 from ordercast.net.site.changes import ChangeRequests, new_change_name
@@ -43,7 +43,7 @@ class RunningSite:
     def __init__(
         self,
         cluster: Cluster,
-        site: SiteName,
+        site: Site,
         store: AnyStore,
         make_transport: MakeTransport,
         *,
@@ -165,7 +165,7 @@ class RunningSite:
         """What other sites must agree on."""
         return {**self.cluster.terms(), "founding": self.core.layout.founding}
 
-    def members(self) -> tuple[int, tuple[SiteName, ...]]:
+    def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of the site's domain, and all sites of that domain."""
         home = self.core.layout.home(self.site)
         return (0, ()) if home is None else (home.epoch, tuple(sorted(home.sites)))
@@ -286,7 +286,7 @@ class RunningSite:
 
     # --- what the transport tells -----------------------------------------------------------------
 
-    def lost(self, peer: SiteName) -> None:
+    def lost(self, peer: Site) -> None:
         """What was under way is repeated when there is a connection again."""
 
     # --- the driver's Application -----------------------------------------------------------------
@@ -317,7 +317,7 @@ class RunningSite:
         for call in list(self.on_layout):
             call()
 
-    def handed(self, peer: SiteName, frame: HandoverFrame) -> None:
+    def handed(self, peer: Site, frame: HandoverFrame) -> None:
         self.handover.handed(peer, frame)
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:

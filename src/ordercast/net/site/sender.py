@@ -13,8 +13,7 @@ from ordercast.core.batches import PER_MESSAGE, as_bytes
 from ordercast.core.epochs.admission import BATCH_BYTES, RequestName, Turn
 from ordercast.core.epochs.member import Member
 from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
-from ordercast.model.groups import Group
-from ordercast.model.groups import Site as SiteName
+from ordercast.model.groups import Group, Site
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, refusal
 
@@ -86,7 +85,7 @@ class SiteSender:
 
     async def multicast_to(
         self,
-        sites: Iterable[SiteName],
+        sites: Iterable[Site],
         payload: bytes | Sequence[bytes],
         request: RequestName | None = None,
     ) -> Receipt:
@@ -103,8 +102,8 @@ class SiteSender:
         self._wake()
         return Receipt(self.receipts, group, seq)
 
-    def _union(self, groups: Sequence[Group]) -> tuple[SiteName, ...]:
-        members: dict[SiteName, None] = {}
+    def _union(self, groups: Sequence[Group]) -> tuple[Site, ...]:
+        members: dict[Site, None] = {}
         for group in _names(groups, "group"):
             self._core.domain(group, ())  # refuses what there is not
             members.update(dict.fromkeys(self._core.layout.groups[group]))

@@ -199,8 +199,7 @@ class Ledger:
         replacing = None if box.logged is None else DeliveryQueue(box.caught)
         oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
         after = not_rolled_back(box.after_position, box.after_attempt, self._floors)
-        at, add = box.at_ns, commit.batches.append
-        records = box.records
+        records, at, add = box.records, box.at_ns, commit.batches.append
         n, logged = self.last, self.logged
         size = skip = 0
         epoch, rows = self._open  # the epoch of the last batch that passed, and its rows

@@ -26,7 +26,7 @@ from ordercast.pipeline.audits.requests import Clients, read_requests, unasked
 from ordercast.pipeline.audits.rows import DELIVERED, SENT
 
 StreamName = tuple[Run, str, str, int]  # run, group, origin, incarnation
-SiteName = tuple[Run, str]
+Site = tuple[Run, str]
 GLOSSARY, SAMPLE = -1, -2  # instead of a share
 _PLACED = ("stream", "seq", "site", "position", "attempt", "epoch")
 _PACKED = (*_PLACED, "ns", "digest", "has_digest")
@@ -57,7 +57,7 @@ class Glossary(msgspec.Struct):
 
     digest: int
     kind: int
-    sites: list[SiteName]
+    sites: list[Site]
     rows: list[int]
     streams: list[StreamName]
     first: list[int]
@@ -216,7 +216,7 @@ class Contents:
     """What the big tables hold, by name: sites with their rows, streams with their seqs."""
 
     def __init__(self, glossaries: Iterable[Glossary]) -> None:
-        self.site_rows: dict[SiteName, int] = {}
+        self.site_rows: dict[Site, int] = {}
         self.seqs: dict[StreamName, tuple[int, int]] = {}
         self.asked = 0  # rows that name a client
         for glossary in glossaries:

@@ -1,0 +1,96 @@
+"""The house as a whole: no circle of imports, one meaning per name, rooms that can be surveyed."""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.stability.registry import TRACKERS
+from ordercast.plan.candidates import BUILDERS
+from tools.rooms import PICTURE, ROOT, cycles, imports, modules, picture
+
+LONGEST_FUNCTION = 70
+MOST_FILES = 25  # in a package
+VERBS = "ordercast.cli"  # one file each, however many there are
+KNOWN = {*PROTOCOLS, *TRACKERS, *BUILDERS, "partition", "tree", "wan"}
+
+
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules().items()}
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Also for type checking: a class and its pieces are one file, or really two objects."""
+    assert cycles(imports(modules())) == []
+
+
+def test_a_circle_is_found() -> None:
+    edges = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()}
+    assert cycles(edges) == [["a", "b", "c"]]
+
+
+def test_functions_have_at_most_70_lines() -> None:
+    long = [
+        f"{name}.{function.name}"
+        for name, tree in trees().items()
+        for function in functions(tree)
+        if (function.end_lineno or 0) - function.lineno + 1 > LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def test_no_package_has_more_than_25_files() -> None:
+    counts = Counter(path.parent for path in modules().values())
+    crowded = {
+        ".".join(folder.relative_to(ROOT / "src").parts): count
+        for folder, count in counts.items()
+        if count > MOST_FILES
+    }
+    crowded.pop(VERBS, None)
+    assert crowded == {}
+
+
+def test_every_package_says_who_lives_there() -> None:
+    packages = [path for path in modules().values() if path.name == "__init__.py"]
+    assert [path for path in packages if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+def test_a_public_class_shares_its_name_with_no_other() -> None:
+    homes = defaultdict(list)
+    for name, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_a_module_says_what_it_is_without_naming_its_neighbours() -> None:
+    """A neighbour is a module of the same package, named in backquotes. The names of protocols,
+    trackers, builders and options are words that users know, and name no module."""
+    paths = modules()
+    named = {}
+    for name, tree in trees().items():
+        if paths[name].name == "__init__.py":
+            continue
+        package, _, own = name.rpartition(".")
+        beside = {
+            other.rpartition(".")[2]
+            for other in paths
+            if other.rpartition(".")[0] == package and other != name
+        }
+        words = set(re.findall(r"`(\w+)`", ast.get_docstring(tree) or "")) - KNOWN
+        if found := sorted(words & beside - {own}):
+            named[name] = found
+    assert named == {}
+
+
+def test_the_picture_of_the_rooms_is_that_of_today() -> None:
+    """`python -m tools.rooms` draws it anew."""
+    assert PICTURE.read_text(encoding="utf-8") == picture()
