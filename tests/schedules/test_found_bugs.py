@@ -237,9 +237,8 @@ PROTOCOLS = (
         "after a restart a batch went another way than one before it that had no place yet",
         simulated(schedule, "combining_counting", 2_853),
         OwnMessages.resume,
-        "elif self.direct is not None and self.direct.known(batch):\n            self._released += 1\n",
-        "elif self.direct is not None and self.direct.known(batch):\n"
-        "            self._released += 1; self.submit(batch); continue\n",
+        "self.direct.known(batch):\n            self._released += 1\n",
+        "self.direct.known(batch):\n            self._released += 1; self.submit(batch); continue\n",
     ),
 )
 
