@@ -16,9 +16,3 @@ WITH_VOTERS = 60  # beyond those
 def test_changing_epochs_keep_the_guarantees(first: int) -> None:
     for seed in range(first, first + CHUNK):
         assert schedule(seed).judge() == [], f"seed {seed}"
-
-
-@pytest.mark.usefixtures("apart")
-def test_a_retired_site_is_not_quiet_before_it_is_told_what_no_epoch_takes() -> None:
-    """A new manager did not know of it, and the run was judged as if it owed nothing."""
-    assert schedule(20_129).judge() == []

@@ -140,10 +140,9 @@ def drawn(seed: int) -> World:
     return world
 
 
-CAUGHT = {another_group_overtakes: 8, others_overtake_what_waits: 5}
+CAUGHT = {another_group_overtakes: 8, others_overtake_what_waits: 6}
 
 
-@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("mutant", CAUGHT)
 def test_schedules_catch_what_overtakes(mutant: type[Patches]) -> None:
     assert drawn(CAUGHT[mutant]).judge() == []

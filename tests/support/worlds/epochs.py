@@ -451,3 +451,12 @@ class World:
 
     def judge(self) -> list[tuple[Any, ...]]:
         return judge(self)
+
+
+def by_chance(chance: int | None) -> Callable[..., World]:
+    """Worlds as they are drawn, but `chance` decides what is lost and where a site crashes."""
+
+    def make(*given: Any, **drawn: Any) -> World:
+        return World(*given, **drawn if chance is None else {**drawn, "seed": chance})
+
+    return make
