@@ -41,6 +41,7 @@ from ordercast.wire.epochs import (
     Feed,
     Fetch,
     InEpoch,
+    Knock,
     LogReport,
     Pages,
     PastNeeded,
@@ -97,6 +98,7 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         st.builds(Feed, COUNTS, few(records), COUNTS, few(CHANGES)),
         st.builds(Feed, COUNTS, st.just(()), COUNTS, few(CHANGES), st.binary(max_size=300)),
     ),
+    "Knock": st.builds(Knock, st.booleans()),
     "Fed": st.builds(
         Fed,
         st.one_of(st.just(-1), COUNTS),
@@ -229,6 +231,7 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
         number(rng, -1), (("change 1", random_included(rng)),), rng.getrandbits(63), True,
         number(rng), random_counts(rng),
     ),
+    "Knock": lambda rng: Knock(back=rng.random() < 0.5),
     "LogReport": lambda rng: LogReport(
         number(rng, 1), random_counts(rng), random_included(rng), ((number(rng, 1), "alpha"),)
     ),

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, complain, print_json
 from ordercast.cli.requests import request_arguments, site_to_ask, status_of, with_managers_view
-from ordercast.cli.runtime import absences, cluster_arguments, cluster_of, table_lines
+from ordercast.cli.runtime import (
+    absences,
+    broken_links,
+    cluster_arguments,
+    cluster_of,
+    table_lines,
+)
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -49,8 +55,8 @@ async def _ask(cluster: "Cluster", directory: Path, via: str, patience_s: float)
         status = await status_of(cluster, via, directory)
         status = await with_managers_view(cluster, directory, status)
     fields = (
-        "sites", "records", "manager", "voters", "epochs", "changes", "suspects", "standing",
-        "excluded", "frozen", "flush",
+        "sites", "records", "manager", "voters", "epochs", "changes", "suspects", "apart",
+        "standing", "excluded", "frozen", "flush",
     )  # fmt: skip
     return {"cluster": cluster.name, "via": via, **{name: status[name] for name in fields}}
 
@@ -68,6 +74,7 @@ def as_text(view: dict[str, Any]) -> str:
         lines.append(f"in no group: {', '.join(idle)}")
     if view["suspects"]:
         lines.append(f"silent for longer than usual: {', '.join(view['suspects'])}")
+    lines.extend(broken_links(view["apart"]))
     if view["standing"] not in ("present", "flushing", "outside"):
         lines.append(f"site {view['via']}: {view['standing']}; what it says may be old")
     if away:

@@ -97,8 +97,8 @@ async def status_of(cluster: "Cluster", site: str, directory: Path) -> dict[str,
 async def with_managers_view(
     cluster: "Cluster", directory: Path, status: dict[str, Any]
 ) -> dict[str, Any]:
-    """The status with what only the manager knows: who has not closed an epoch, who is suspected.
-    Unchanged where the manager runs elsewhere."""
+    """The status with what only the manager knows: who has not closed an epoch, who is suspected,
+    which sites do not hear each other. Unchanged where the manager runs elsewhere."""
     manager = status["manager"]
     if manager is None or manager == status["site"]:
         return status
@@ -111,7 +111,8 @@ async def with_managers_view(
         {**change, "waits_for": known.get(change["change"], change["waits_for"])}
         for change in status["changes"]
     ]
-    return {**status, "changes": changes, "suspects": view["suspects"]}
+    heard = {name: view[name] for name in ("suspects", "apart")}
+    return {**status, "changes": changes, **heard}
 
 
 # --- a change -------------------------------------------------------------------------------------

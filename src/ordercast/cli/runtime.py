@@ -84,6 +84,11 @@ def absences(excluded: Iterable[str], frozen: Mapping[str, Sequence[str]]) -> li
     return lines + [f"frozen: {g}, until {' or '.join(who)} returns" for g, who in frozen.items()]
 
 
+def broken_links(apart: Iterable[Sequence[str]]) -> list[str]:
+    """A line for each two sites that do not hear each other."""
+    return [f"{a} and {b} do not hear each other, nor through another site" for a, b in apart]
+
+
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of cells as lines, each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

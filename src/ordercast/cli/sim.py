@@ -20,7 +20,7 @@ from ordercast.model.notation import require_known
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.options import OPTIONS, SCHEDULED, TABLE, configure
 from ordercast.sim.result import SimResult
-from ordercast.sim.schedules import changing, excluding, schedule
+from ordercast.sim.schedules import changing, cutting, excluding, schedule
 from ordercast.sim.simulate import simulate
 
 DESCRIPTION = """\
@@ -40,8 +40,8 @@ example:
 
 networks: lan, p2p:P=1ms,L=5ms, broadcast:T=2ms, wan[:FILE], tree:b=3,p=4
 faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, lose,
-          partition, oneway, clog, pause, slow, join, leave, switch (counts);
-          or a TOML file: docs/simulator.md"""
+          partition, oneway, clog, cut, cut_one_way, pause, slow, lag, join, leave,
+          switch (counts); or a TOML file: docs/simulator.md"""
 
 PROPAGATION = "propagation"
 _NOTHING_SENT = """\
@@ -55,6 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, TABLE, at_once=False)
 
 
+_DRAWN = {"changing": changing, "excluding": excluding, "cutting": cutting}
 _WITH_SCHEDULE = ("json", "protocol", "seed", "history", *SCHEDULED)
 
 
@@ -63,8 +64,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--changing goes with --schedule; otherwise see 'join' in --faults")
     if args.excluding and not args.schedule:
         raise UsageError("--excluding goes with --schedule; otherwise see 'crash' in --faults")
-    if args.changing and args.excluding:
-        raise UsageError("--changing and --excluding are two kinds of schedules: take one")
+    if args.cutting and not args.schedule:
+        raise UsageError("--cutting goes with --schedule; otherwise see 'cut' in --faults")
+    kinds = [name for name in _DRAWN if getattr(args, name)]
+    if len(kinds) > 1:
+        one, other = kinds[:2]
+        raise UsageError(f"--{one} and --{other} are two kinds of schedules: take one")
     config = _scheduled(args) if args.schedule else _configured(args)
     check_config(config)
     if args.history is not None:
@@ -92,7 +97,7 @@ def _scheduled(args: argparse.Namespace) -> SimConfig:
             raise UsageError(f"--schedule draws it all from the seed: leave out {name!r}")
     protocol = args.protocol or PROPAGATION
     require_known(protocol, PROTOCOLS, "protocol")
-    draw = excluding if args.excluding else changing if args.changing else schedule
+    draw = next((draw for name, draw in _DRAWN.items() if getattr(args, name)), schedule)
     return draw(protocol, args.seed)
 
 

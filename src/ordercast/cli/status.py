@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
-from ordercast.cli.runtime import absences, cluster_arguments, cluster_of, print_line, table_lines
+from ordercast.cli.runtime import (
+    absences,
+    broken_links,
+    cluster_arguments,
+    cluster_of,
+    print_line,
+    table_lines,
+)
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -108,7 +115,13 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
     lines = table_lines([_COLUMNS, *(_row(site, status) for site, status in found.items())])
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
-    return "\n".join([*lines, *_absences(found)])
+    return "\n".join([*lines, *_broken(found), *_absences(found)])
+
+
+def _broken(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Which sites do not hear each other: the manager says it, if it runs here."""
+    pairs = {tuple(pair): None for status in found.values() for pair in status.get("apart", ())}
+    return broken_links(pairs)
 
 
 def _absences(found: dict[str, dict[str, Any]]) -> list[str]:

@@ -82,9 +82,12 @@ class Detector:
 
     def suspects(self, now: int, at_least: int = 0) -> list[Site]:
         """The peers that are silent for longer than they may be, and than `at_least`."""
+        silent = self.silences(now)
+        return [p for p, since in silent.items() if since > max(at_least, self.patience(p))]
+
+    def silences(self, now: int) -> dict[Site, int]:
+        """How long each peer has been silent."""
         late = max(0, now - self.alarm_at - self.times.interval)  # a pause that `tick` has not seen
-        return [
-            peer
-            for peer, known in self._peers.items()
-            if now - known.heard_at - known.spared - late > max(at_least, self.patience(peer))
-        ]
+        return {
+            peer: now - known.heard_at - known.spared - late for peer, known in self._peers.items()
+        }

@@ -1,16 +1,21 @@
 """What the faults in force do to frames: lose, double, hold back, replay, cut links.
 
+A link that is cut for good has a way round, as the transport makes one: some time after the cut its
+frames go through a third site, the first by name to which both links are up in both directions.
+They take two hops, and stay in their order. If there is no such site they are lost; if that site
+fails, another is found after the same time.
+
 `fates` is asked for every frame while faults are on and answers with its arrival times: none when
-it is lost, several when it is doubled. `calm` ends everything.
+it is lost, several when it is doubled. `calm` ends everything but cuts for good.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND, NEVER
 from ordercast.sim.chance import Chance, threshold
-from ordercast.sim.faults import PROBABILITIES, Faults
+from ordercast.sim.faults import CUTS, PROBABILITIES, Faults
 from ordercast.sim.injections import Injection
 
 _DOUBLED = 5 * MILLISECOND  # a doubled frame's copy comes within this
@@ -26,7 +31,24 @@ class _Piece(NamedTuple):
 
 
 class Conditions:
-    def __init__(self, faults: Faults, seed: int, purpose: str = "fate") -> None:
+    def __init__(
+        self,
+        faults: Faults,
+        seed: int,
+        purpose: str = "fate",
+        *,
+        sites: Sequence[Site] = (),
+        notice: int = 0,
+    ) -> None:
+        """`notice`: from the cut of a link until its frames take another way."""
+        self._sites = tuple(sorted(sites))
+        self._notice = notice
+        self._severed: dict[tuple[Site, Site], None] = {}  # links that are cut for good
+        # Of severed links: the third site, when frames begin to go through it, and when the last
+        # frame arrives.
+        self._ways: dict[tuple[Site, Site], tuple[Site, int]] = {}
+        self._last: dict[tuple[Site, Site], int] = {}
+        self.is_up: Callable[[Site], bool] = lambda _site: True
         self.injected: dict[str, int] = {}
         self._bits: dict[str, Callable[[int], int]] = {
             kind: Chance(seed, f"{purpose} {kind}").bits
@@ -54,8 +76,14 @@ class Conditions:
 
     def fates(self, now: int, source: Site, peer: Site, at: int) -> list[int]:
         if self._cuts and self._cuts.get((source, peer)):
-            self.count("cut")
+            self.count("blocked")
             return []
+        if self._severed and (source, peer) in self._severed:
+            round_about = self._round_about(now, source, peer, at)
+            if round_about is None:
+                self.count("blocked")
+                return []
+            at = round_about
         if self._hits("loss", now, source, peer):
             return []
         if self.slow:
@@ -73,6 +101,41 @@ class Conditions:
             least, most = _REPLAYED
             times.append(at + least + ((self._bits["replay"](32) * (most - least)) >> 32))
         return times
+
+    def _round_about(self, now: int, source: Site, peer: Site, at: int) -> int | None:
+        """When a frame arrives that must not take its own link."""
+        link = (source, peer)
+        third, begins = self._ways.get(link, ("", 0))
+        if not third or not self._joins(third, source, peer):
+            found = self.third(source, peer)
+            if found is None:
+                self._ways.pop(link, None)
+                return None
+            self._ways[link] = third, begins = found, now + self._notice
+        if now < begins:
+            return None
+        self._last[link] = max(self._last.get(link, 0), now + 2 * (at - now))
+        return self._last[link]
+
+    def third(self, a: Site, b: Site) -> Site | None:
+        """A site that both hear, and that hears both."""
+        return next((site for site in self._sites if self._joins(site, a, b)), None)
+
+    def _joins(self, third: Site, a: Site, b: Site) -> bool:
+        if third in (a, b) or not self.is_up(third):
+            return False
+        links = ((a, third), (third, a), (third, b), (b, third))
+        return not any(link in self._severed or self._cuts.get(link) for link in links)
+
+    def joined(self, a: Site, b: Site) -> bool:
+        """Whether the two hear each other, once frames have found their way."""
+        direct = (a, b) not in self._severed and (b, a) not in self._severed
+        return direct or self.third(a, b) is not None
+
+    @property
+    def last(self) -> bool:
+        """Whether something is left that does not end."""
+        return bool(self._severed)
 
     def _hits(self, kind: str, now: int, source: Site, peer: Site) -> bool:
         for piece in self._pieces[kind]:
@@ -96,6 +159,9 @@ class Conditions:
             self._cut(sites, others, 1, both=kind == "partition")
         elif kind in ("heal", "heal_oneway"):
             self._cut(sites, others, -1, both=kind == "heal")
+        elif kind in CUTS:
+            a, b = sites[0], others[0]
+            self._severed |= dict.fromkeys(((a, b), (b, a)) if kind == "cut" else ((a, b),))
         elif kind == "clog":
             link = (sites[0], others[0])
             self._clogged[link] = max(injection.until, self._clogged.get(link, 0))
@@ -103,7 +169,7 @@ class Conditions:
             self.slow[sites[0]] = injection.amount
         elif kind == "swift":
             self.slow.pop(sites[0], None)
-        if kind in ("partition", "oneway", "clog", "slow"):
+        if kind in ("partition", "oneway", "clog", "slow", *CUTS):
             self.count(kind)
 
     def _cut(
@@ -115,7 +181,7 @@ class Conditions:
                     self._cuts[link] = self._cuts.get(link, 0) + change
 
     def calm(self) -> None:
-        """End all faults. Frames that were delayed before still come late."""
+        """End all faults but cuts for good. Frames that were delayed before still come late."""
         for pieces in self._pieces.values():
             pieces.clear()
         self._cuts.clear()

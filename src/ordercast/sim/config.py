@@ -14,7 +14,7 @@ from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.plan.advice import check_options
-from ordercast.sim.faults import Faults, check_faults, excludes_sites
+from ordercast.sim.faults import Faults, check_faults, cuts_links, excludes_sites
 from ordercast.sim.networks import LanSpec, NetworkSpec, check_network
 
 LEVELS = ("safe", "agreed")
@@ -43,6 +43,7 @@ class SimConfig:
     network: NetworkSpec = field(default_factory=LanSpec)
     wake: int = 0  # a site takes the frames that come within this time in one burst
     faults: Faults = ()
+    notice: int = 0  # from the cut of a link until frames take another way; 0: as `suspect`
     deliver: str = "safe"
     on_failure: str = "exclude"
     slow_member: str = "wait"  # or, where sites are excluded, "exclude"
@@ -67,6 +68,10 @@ class SimConfig:
         """Whether sites may have to be excluded: then the run goes through epochs."""
         slow = self.slow_member == "exclude"
         return self.on_failure == "exclude" and (slow or excludes_sites(self.faults))
+
+    @property
+    def cuts(self) -> bool:
+        return cuts_links(self.faults)
 
     @property
     def options(self) -> Options:
@@ -119,6 +124,7 @@ def _check_workload(config: SimConfig) -> None:
         ("payload", config.payload, 0),
         ("settle", config.settle, 1),
         ("wake", config.wake, 0),
+        ("notice", config.notice, 0),
         ("longest-sync", config.longest_sync, 0),
     ):
         if value < least:

@@ -25,7 +25,7 @@ from ordercast.sim.place import Place
 from ordercast.sim.recorder import Recorder
 from ordercast.sim.voters import VotersNetwork
 from ordercast.wire.codec import decode_frame, encode_frame
-from ordercast.wire.epochs import InEpoch
+from ordercast.wire.epochs import InEpoch, Knock
 from ordercast.wire.frames import CONTROL, Data
 from ordercast.wire.tom import Body
 
@@ -46,19 +46,23 @@ class Driver:
     __slots__ = (
         "_arrive", "_bytes", "_conditions", "_delivered", "_faulty", "_heap", "_keeps",
         "_steady", "_straight", "_syncs", "_tick", "_voters_at", "_voters_heap", "arrivals",
-        "config", "data", "frames", "now", "places", "recorder", "spread", "voters",
+        "config", "data", "frames", "knocks", "now", "places", "recorder", "spread", "voters",
     )  # fmt: skip
 
-    def __init__(self, config: SimConfig, epoch: int, seed: int, *, steady: bool) -> None:
+    def __init__(
+        self, config: SimConfig, epoch: int, seed: int, *, steady: bool, notice: int
+    ) -> None:
         """`steady`: no epoch depends on what voters say. They have a heap of their own then, and
-        nothing that they do moves a message by a nanosecond."""
+        nothing that they do moves a message by a nanosecond. `notice`: from the cut of a link until
+        its frames take another way."""
         sites = config.table.sites
         self.config = config
         self.recorder = Recorder(sites, epoch)
         self.now = 0
         self.frames = 0  # frames that were handed to the network
         self.data = 0  # those of them that carry messages or their headers
-        self.voters = VotersNetwork(config, seed)
+        self.voters = VotersNetwork(config, seed, notice)
+        self.knocks = VotersNetwork(config, seed, notice, "knocks'")
         self._steady = steady
         self._heap: Calls = []
         self._voters_heap: Calls = []
@@ -66,7 +70,7 @@ class Driver:
         self._tick = count().__next__
         self.arrivals = build_network(config.network, sites, Chance(seed, "network")).arrivals
         self.spread: SimulatedWays | None = None  # the ways to many; None: unicast
-        self._conditions = Conditions(config.faults, seed)
+        self._conditions = Conditions(config.faults, seed, sites=sites, notice=notice)
         self._faulty = bool(config.faults)
         self._bytes = config.codec == "bytes"
         self._straight = not self._faulty and not self._bytes
@@ -83,6 +87,9 @@ class Driver:
             )
             for name in sites
         }
+        places = self.places
+        self._conditions.is_up = lambda site: places[site].running is not None
+        self.voters.conditions.is_up = self.knocks.conditions.is_up = self._conditions.is_up
 
     def push(self, at: int, code: int, place: Place, peer: Any, what: Any) -> None:
         heappush(self._heap, (at, self._tick(), code, place, peer, what))
@@ -231,7 +238,14 @@ class Driver:
         said = [send for send in sends if type(send[1]) is not InEpoch]
         if not said:
             return sends
-        for at, peer, frame in self.voters.carry(now, source, said):
+        knocks = [send for send in said if type(send[1]) is Knock]
+        if knocks:
+            said = [send for send in said if type(send[1]) is not Knock]
+        carried_by = [
+            *self.voters.carry(now, source, said),
+            *self.knocks.carry(now, source, knocks),
+        ]
+        for at, peer, frame in carried_by:
             carried: Any = encode_frame(frame) if self._bytes else frame
             if self._steady:
                 self._push_apart(at, VOTERS_FRAME, self.places[peer], source, carried)
@@ -299,8 +313,9 @@ class Driver:
     def _calm_network(self) -> None:
         self._conditions.calm()
         self.voters.calm()
-        self._faulty = False
-        self._straight = not self._bytes
+        self.knocks.calm()
+        self._faulty = self._conditions.last
+        self._straight = not self._bytes and not self._faulty
 
 
 def is_data(frame: Any) -> bool:

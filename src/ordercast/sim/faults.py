@@ -39,7 +39,7 @@ PROBABILITIES = ("loss", "duplicate", "replay", "reorder")
 # How often a fault happens in a run. `restart`: how many of the crashed sites come back. `lose`: a
 # site crashes and comes back without its store. `oneway`: a partition in one direction. `clog`:
 # half the links are held back, one after another, and released in another order. `lag`: an
-# application takes no deliveries for a while.
+# application takes no deliveries for a while. `cut`, `cut_one_way`: a link that never heals.
 COUNTS = (
     "crash",
     "restart",
@@ -47,6 +47,8 @@ COUNTS = (
     "partition",
     "oneway",
     "clog",
+    "cut",
+    "cut_one_way",
     "pause",
     "slow",
     "lag",
@@ -54,7 +56,8 @@ COUNTS = (
     "leave",
     "switch",
 )
-ABSENCES = ("crash", "lose")  # under `exclude`, a site is excluded for these
+CUTS = ("cut", "cut_one_way")  # no heal follows
+ABSENCES = ("crash", "lose", *CUTS)  # under `exclude`, a site may be excluded for these
 CHANGES = ("join", "leave", "switch")  # of groups, protocol or builder: new epochs open
 KINDS = (*PROBABILITIES, *COUNTS)
 
@@ -118,6 +121,8 @@ def check_faults(faults: Faults, sites: Sequence[Site], on_failure: str, durabil
                 raise ConfigError(f"faults: {fault.kind}: there is no site {site!r}{hint}")
         if fault.kind in ("partition", "oneway") and len(set(fault.sites)) == len(sites):
             raise ConfigError(f"faults: {fault.kind}: one side has all the sites")
+        if fault.kind in CUTS and fault.count > (links := _links(fault, sites)):
+            raise ConfigError(f"faults: {fault.kind}={fault.count}: there are only {links} links")
     crashed, returned = total(faults, "crash"), total(faults, "restart")
     if total(faults, "lose") and on_failure == "wait":
         raise ConfigError("faults: lose: on_failure = 'wait' waits for a store for ever")
@@ -127,12 +132,32 @@ def check_faults(faults: Faults, sites: Sequence[Site], on_failure: str, durabil
         raise ConfigError(f"faults: restart={returned}: only {crashed} sites crash")
 
 
+def _links(fault: Fault, sites: Sequence[Site]) -> int:
+    """How many links, each one-way, this fault may cut."""
+    return len(links_of(fault, sites)) // (2 if fault.kind == "cut" else 1)
+
+
+def links_of(fault: Fault, sites: Sequence[Site]) -> list[tuple[Site, Site]]:
+    """The links, one-way, that a cut may hit. Of one named site: all of its links. Of two: the link
+    from the first to the second. Of more: those between them."""
+    named = tuple(dict.fromkeys(fault.sites))
+    if len(named) == 2 and fault.kind == "cut_one_way":
+        return [(named[0], named[1])]
+    among = named if len(named) > 1 else tuple(sorted(sites))
+    links = [(a, b) for a in among for b in among if a != b]
+    return [link for link in links if len(named) != 1 or named[0] in link]
+
+
 def total(faults: Faults, kind: str) -> int:
     return sum(fault.count for fault in faults if fault.kind == kind)
 
 
 def changes_groups(faults: Faults) -> bool:
     return any(fault.kind in CHANGES and fault.count for fault in faults)
+
+
+def cuts_links(faults: Faults) -> bool:
+    return any(fault.kind in CUTS and fault.count for fault in faults)
 
 
 def excludes_sites(faults: Faults) -> bool:

@@ -2,7 +2,7 @@
 
 They are drawn before the run, each fault from a stream of its own. So the list does not depend on
 what the sites do, and adding a fault leaves the others where they were. All end within the safety
-phase.
+phase, apart from links that are cut for good.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Chance
-from ordercast.sim.faults import COUNTS, Fault, Faults, total
+from ordercast.sim.faults import COUNTS, CUTS, Fault, Faults, links_of, total
 
 
 class Injection(NamedTuple):
@@ -53,6 +53,9 @@ def draw_injections(
         if fault.kind == "crash":
             found += _crashes(fault, sites, horizon, stream, min(returning, fault.count))
             returning -= min(returning, fault.count)
+            continue
+        if fault.kind in CUTS:
+            found += _cuts(fault, sites, horizon, stream)
             continue
         for _ in range(fault.count):
             found += _DRAW[fault.kind](fault, sites, horizon, stream)
@@ -109,6 +112,18 @@ def _partition(
     return [
         Injection(start, fault.kind, tuple(side), rest, until),
         Injection(until, ENDS[fault.kind], tuple(side), rest, until),
+    ]
+
+
+def _cuts(fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance) -> list[Injection]:
+    """Cut so many links, each at its time, for good."""
+    links = links_of(fault, sites)
+    if fault.kind == "cut":
+        links = [(a, b) for a, b in links if a < b]
+    stop = horizon if fault.stop is None else min(fault.stop, horizon)
+    return [
+        Injection(stream.between(min(fault.start, stop), stop), fault.kind, (a,), (b,))
+        for a, b in stream.sample(links, fault.count)
     ]
 
 

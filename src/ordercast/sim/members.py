@@ -1,8 +1,9 @@
 """The members of the simulated world: what all of them are made from, and the judge of epochs.
 
 A run is *steady* if nothing can change in it: its faults ask for no changes (`join`, `leave`,
-`switch`), and no site may have to be excluded. Then all sites are in one epoch, whose forest is
-that of the plan. No epoch depends on what the voters say, so they say it rarely.
+`switch`), no site may have to be excluded, and no link is cut for good. Then all sites are in one
+epoch, whose forest is that of the plan. No epoch depends on what the voters say, so they say it
+rarely.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,7 +88,7 @@ class Epochs:
     def __init__(self, config: SimConfig, structure: Structure, seed: int) -> None:
         self.config = config
         self._excludes = config.excludes
-        self.steady = not (config.excludes or changes_groups(config.faults))
+        self.steady = not (config.excludes or config.cuts or changes_groups(config.faults))
         self.first = self._whole(structure) if self.steady else self._apart()
         self._folds = SharedFolds(self.build)
         self._counts: dict[Site, int] = {}  # how many records each site has folded
@@ -104,7 +105,7 @@ class Epochs:
         self.asked = 0
         far = isinstance(config.network, WanSpec)
         self._times = _RARE if self.steady else _FAR if far else _NEAR
-        self._options = self._in_time(config.options)
+        self.options = self._in_time(config.options)
         self._stream = Chance(seed, "changes")
         self._closes: dict[int, dict[Site, Key]] = {}
         self._differ: list[dict[str, Any]] = []
@@ -140,7 +141,7 @@ class Epochs:
 
     def make(self, name: Site, boot: int, records: list[MemberRecord]) -> Member:
         return Member(
-            name, self.first, self._options, self._folds, boot=boot, store=self.stores[name],
+            name, self.first, self.options, self._folds, boot=boot, store=self.stores[name],
             times=self._times, records=records, excluding=self._excludes,
         )  # fmt: skip
 
@@ -253,13 +254,20 @@ class Epochs:
         return [indexed.sites[sites[0]] for sites, _ in indexed.domains()]
 
     def verdicts(
-        self, members: Sequence[Member], seen: dict[Site, list[Any]], *, quiet: bool
+        self,
+        members: Sequence[Member],
+        seen: dict[Site, list[Any]],
+        *,
+        quiet: bool,
+        cut_off: Sequence[Site] = (),
     ) -> list[Verdict]:
-        """Verdicts on epochs, which the checks of a history do not see."""
+        """Verdicts on epochs, which the checks of a history do not see. `cut_off`: sites that
+        need not know the last of them."""
         found = [
             _verdict("one_decision", [*self._differ, *self._closed_differently()]),
             _verdict("voters_agree", _logs_differ(members)),
         ]
+        members = [member for member in members if member.name not in cut_off]
         if quiet and members:
             found.append(_verdict("same_layout", _layouts_differ(members)))
             up = [member.name for member in members]

@@ -108,7 +108,7 @@ class Parts(_Table):
 
 
 _SHARE = Number(0, 1)
-SCHEDULED = ("schedule", "changing", "excluding")
+SCHEDULED = ("schedule", "changing", "excluding", "cutting")
 TABLE = (
     VerbOption("protocol", Word(tuple(PROTOCOLS)), f"{', '.join(PROTOCOLS)} (default: propagation)",
                "NAME"),
@@ -128,6 +128,9 @@ TABLE = (
     VerbOption("wake", Time(),
                "a site takes frames in bursts, so long after the first (default: 0ms)", "TIME"),
     VerbOption("faults", FaultList(), "what goes wrong (default: nothing)", "SPEC"),
+    VerbOption("notice", Time(),
+               "frames go round a link so long after it is cut (default: the timing's suspect)",
+               "TIME"),
     VerbOption("deliver", Word(LEVELS), "safe or agreed (default: safe)", "LEVEL"),
     VerbOption("on_failure", Word(POLICIES), "exclude or wait (default: exclude)", "POLICY"),
     VerbOption("slow_member", Word(SLOW_MEMBERS), "wait, or exclude it (default: wait)", "POLICY"),
@@ -158,6 +161,8 @@ TABLE = (
                default=False, configures=False),
     VerbOption("excluding", Flag(),
                "with --schedule: sites crash, and are excluded until they return", default=False,
+               configures=False),
+    VerbOption("cutting", Flag(), "with --schedule: links are cut for good", default=False,
                configures=False),
     VerbOption("history", Notation(), "write the history as Parquet (extra: history)", "DIR",
                configures=False, unswept="write [sweep] history = true"),

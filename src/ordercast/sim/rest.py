@@ -2,19 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from ordercast.core.epochs.absence import fold_flush
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import Flush
 from ordercast.model.groups import Site
 from ordercast.sim.place import Place
 
+Joined: TypeAlias = Callable[[Site, Site], bool]
+"""Whether two sites hear each other."""
+
 
 def all_quiet(
-    places: Sequence[Place], untaken: int, has_majority: Callable[[list[Site]], bool] | None
+    places: Sequence[Place],
+    untaken: int,
+    has_majority: Callable[[list[Site]], bool] | None,
+    joined: Joined | None = None,
 ) -> bool:
     """`untaken`: how many submissions no site has taken. `has_majority` is given under `exclude`:
-    if it says yes to the sites that are up, nobody waits for the sites that are down."""
+    if it says yes to the sites that are up, nobody waits for the sites that are down. `joined` is
+    given if links are cut for good: nobody waits for sites that are excluded for that."""
     gone = list[Site]()
     if has_majority is not None:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
@@ -22,7 +31,9 @@ def all_quiet(
         up = [place.name for place in places if place.site is not None]
         if not has_majority(up):  # a site that is stuck still votes
             return False
-        stuck = _stuck([place.site for place in places if place.site is not None])
+        members = [place.site for place in places if place.site is not None]
+        stuck = cut_off(members, joined) if joined is not None else []
+        stuck += _stuck(members, stuck)
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
         places = [p for p in places if p.name in up and p.name not in stuck]
     return not untaken and all(
@@ -30,15 +41,37 @@ def all_quiet(
     )
 
 
-def _stuck(members: list[Member]) -> list[str]:
-    """The absent members that cannot return, even all together: only sites that are down have
-    what they need."""
-    layout = max((member.layout for member in members), key=lambda one: one.count)
+def latest_layout(members: Sequence[Member]) -> Layout:
+    return max((member.layout for member in members), key=lambda one: one.count)
+
+
+def cut_off(members: Sequence[Member], joined: Joined) -> list[Site]:
+    """The absent members that cannot return because they do not hear the manager, or a site that
+    is there and that they would share an epoch with."""
+    layout = latest_layout(members)
+    up = [member.name for member in members]
+    found = []
+    for member in members:
+        if member.name not in layout.absent or layout.flushing is not None:
+            continue
+        back = ((member.name, layout.roster[member.name], member.flush.store),)
+        trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), back)).flushing
+        company = [site for site in trial.members if site in up] if trial is not None else []
+        company += [other.name for other in members if other.manager.leads]
+        if not all(site == member.name or joined(member.name, site) for site in company):
+            found.append(member.name)
+    return found
+
+
+def _stuck(members: list[Member], gone: Sequence[Site]) -> list[Site]:
+    """The absent members that cannot return, even all together: only sites that are down, or gone,
+    have what they need."""
+    layout = latest_layout(members)
     if layout.flushing is not None:
         return []
     back = []
     for member in members:
-        if member.name in layout.absent:
+        if member.name in layout.absent and member.name not in gone:
             lost = layout.stores.get(member.name, 0) != member.flush.store
             back.append((member.name, layout.roster[member.name] + lost, member.flush.store))
     trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(back))).flushing

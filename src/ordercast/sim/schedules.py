@@ -141,6 +141,46 @@ def excluding(protocol: str, seed: int) -> SimConfig:
     )
 
 
+def cutting(protocol: str, seed: int) -> SimConfig:
+    """A schedule in which links are cut for good, in one direction or both: one, so that there is
+    a way round it, or so many that some sites are apart. In some of them sites crash meanwhile.
+    Either policy; two seeds of five may exclude slow members."""
+    stream = Chance(seed, f"cutting {protocol}")
+    drawn = schedule(protocol, seed)
+    near = not isinstance(drawn.network, WanSpec)
+    faults = [
+        fault
+        for fault in drawn.faults
+        if fault.kind not in ("crash", "restart") and (fault.count or fault.probability <= 0.1)
+    ]
+    sites = len(drawn.table.sites)
+    most = stream.choice((1, 1, 1, sites - 1, sites))
+    # All voters are needed to found the cluster: no link is cut before that.
+    for kind, count in (("cut", most), ("cut_one_way", stream.between(0, 2))):
+        if count:
+            faults.append(Fault(kind, count=count, start=FOUNDED))
+    crashes = stream.choice((0, 0, 1, 2))
+    if crashes:
+        faults.append(Fault("crash", count=crashes, start=FOUNDED))
+        faults.append(Fault("restart", count=crashes))
+    exclude = stream.chance(0.6)
+    slow = stream.choice(("wait", "wait", "exclude"))
+    return replace(
+        drawn,
+        messages=max(drawn.messages, 60),
+        rate=float(stream.choice((20, 40, 40))),
+        causal=drawn.causal and (drawn.deliver == "safe" or not exclude),
+        on_failure="exclude" if exclude else "wait",
+        slow_member=slow if near and exclude else "wait",
+        durability=stream.choice(("sync", "sync", "os")),
+        faults=tuple(faults),
+        timing=replace(drawn.timing, suspect=stream.choice((200, 200, 500)) * MILLISECOND),
+        settle=SETTLE_LONG,
+        most_events=MOST_EVENTS_LONG,
+        source=f"--schedule --cutting --protocol {protocol}",
+    )
+
+
 def _table(stream: Chance) -> GroupTable:
     count = stream.between(3, 9)
     sites = list(_NAMES[:count])

@@ -68,7 +68,7 @@ def simulate(
         delivered=len(history.deliveries),
         data_frames=world.data,
         control_frames=world.frames - world.data,
-        voters_frames=world.voters.frames,
+        voters_frames=world.voters.frames + world.knocks.frames,
         latency=Latency.of(_latencies(history)),
         epochs=len({row.epoch for row in history.epochs}),
         violations=tuple(violations),
@@ -86,11 +86,13 @@ def simulate(
 
 def _judge_rest(world: World) -> None:
     """Record the end of each site that is up and quiet. All must be quiet, unless a site never came
-    back. A site that lost its store and was not let in again is left out: its past is lost."""
+    back, or sites wait for links that are cut for good. A site that lost its store and was not let
+    in again is left out: its past is lost."""
     recorder = world.recorder
     if world.quiet:
+        cut_off = world.cut_off()
         for name, place in world.places.items():
-            if name in recorder.fresh:
+            if name in recorder.fresh or name in cut_off:
                 continue
             if place.site is not None and not _holds_back(place.site):
                 recorder.ended(world.now, name)
@@ -100,6 +102,9 @@ def _judge_rest(world: World) -> None:
     up = [place.name for place in places if place.site is not None]
     decided = world.excludes and world.epochs.has_majority(up)
     if down and world.some_stay_down and not decided:
+        return
+    if world.may_wait():
+        recorder.violations += _unnamed(world)
         return
     witness = {
         "at_ns": world.now,
@@ -111,6 +116,20 @@ def _judge_rest(world: World) -> None:
     recorder.violations.append(Violation("liveness", witness))
 
 
+def _unnamed(world: World) -> list[Violation]:
+    """Sites wait for a link that is cut for good: the manager must say which sites are apart, and
+    name no others."""
+    leading = [member for member in world.members() if member.manager.leads]
+    if not leading or world.excludes:
+        return []
+    named = [pair for member in leading for pair in member.manager.apart()]
+    silent = [site for member in leading for site in member.manager.suspects(member.now)]
+    wrong = [pair for pair in named if pair not in world.apart()]
+    if wrong or not (named or silent):
+        return [Violation("apart", {"named": named, "apart": world.apart()})]
+    return []
+
+
 def _holds_back(member: Member) -> bool:
     """Whether the member waits for absent sites, to send its messages or to return. It may wait
     for ever."""
@@ -118,8 +137,8 @@ def _holds_back(member: Member) -> bool:
 
 
 def _epoch_verdicts(world: World) -> list[Verdict]:
-    members = [place.site for place in world.places.values() if place.site is not None]
-    return world.epochs.verdicts(members, world.recorder.seen, quiet=world.quiet)
+    seen, cut_off = world.recorder.seen, world.cut_off() if world.quiet else []
+    return world.epochs.verdicts(world.members(), seen, quiet=world.quiet, cut_off=cut_off)
 
 
 def _missing(recorder: Recorder, world: World) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop
 from typing import Any
 
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import Anew, MemberBox, MemberRecord
 from ordercast.core.structure import Structure
@@ -42,26 +43,31 @@ from ordercast.sim.injections import Injection, draw_injections
 from ordercast.sim.members import Epochs, accepted_in
 from ordercast.sim.place import Place
 from ordercast.sim.recorder import Violation
-from ordercast.sim.rest import all_quiet, is_away
+from ordercast.sim.rest import all_quiet, cut_off, is_away, latest_layout
 from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
 
 _TRY_AGAIN = 20 * MILLISECOND  # after WindowFull, if no receipt says that there is room
 _WATCH_EVERY = 250 * MILLISECOND  # in the liveness phase: is everything quiet?
 _SOME_DOWN = 5 * SECOND  # length of the liveness phase if a site stays down for good
+_CUT = 30  # times the timeout of a silent site are added to it if links are cut for good
 _LOOK_OFTEN, _LOOK_SELDOM = 64, 2048  # events between two looks at some site's queues
 
 
 class World(Driver):
     __slots__ = (
-        "_in_bursts", "_next", "_record_delivered", "_replies", "calm_at", "epochs",
+        "_in_bursts", "_next", "_record_delivered", "_replies", "_suspect", "calm_at", "epochs",
         "events", "excludes", "quiet", "some_stay_down", "structure", "untaken",
     )  # fmt: skip
 
     def __init__(self, config: SimConfig, structure: Structure, seed: int) -> None:
         self.excludes = config.excludes
         self.epochs = Epochs(config, structure, seed)
-        super().__init__(config, structure.epoch, seed, steady=self.epochs.steady)
+        self._suspect = self.epochs.options.timing.suspect
+        super().__init__(
+            config, structure.epoch, seed, steady=self.epochs.steady,
+            notice=config.notice or self._suspect,
+        )  # fmt: skip
         self.structure = structure
         self.events = 0
         self._in_bursts = 0  # how many of the events came in bursts
@@ -152,7 +158,36 @@ class World(Driver):
 
     def _all_quiet(self) -> bool:
         has_majority = self.epochs.has_majority if self.excludes else None
-        return all_quiet(list(self.places.values()), self.untaken, has_majority)
+        joined = self._conditions.joined if self.config.cuts else None
+        return all_quiet(list(self.places.values()), self.untaken, has_majority, joined)
+
+    def members(self) -> list[Member]:
+        return [place.site for place in self.places.values() if place.site is not None]
+
+    def cut_off(self) -> list[Site]:
+        """The sites that are up, and cannot return because of a link that is cut for good."""
+        if not (self.config.cuts and self.excludes):
+            return []
+        return cut_off(self.members(), self._conditions.joined)
+
+    def apart(self) -> list[tuple[Site, Site]]:
+        """The sites that are up and do not hear each other, nor through a third site."""
+        up, joined = [member.name for member in self.members()], self._conditions.joined
+        return [(a, b) for a in up for b in up if a < b and not joined(a, b)]
+
+    def may_wait(self) -> bool:
+        """Whether links that are cut for good may keep the run from coming to rest. Under `wait`,
+        any two sites that are apart. Under `exclude`: no voter hears a majority; or a site sends to
+        a domain that it is not in."""
+        apart = self.apart() if self.config.cuts else []
+        if not apart or not self.excludes:
+            return bool(apart)
+        layout, up = latest_layout(self.members()), [member.name for member in self.members()]
+        heard = ([b for b in up if (min(a, b), max(a, b)) not in apart] for a in up)
+        if not any(self.epochs.has_majority(sites) for sites in heard):
+            return True
+        there = [(a, b) for a, b in apart if a not in layout.absent and b not in layout.absent]
+        return any(not _share(layout, a, b) for a, b in there)
 
     def _special(self, now: int, code: int, subject: Any, peer: Any, frame: Any) -> bool:
         """Make a call that is not one event. False ends the run."""
@@ -181,6 +216,8 @@ class World(Driver):
             self._calm(now)
         elif code == WATCH:
             if self._all_quiet():
+                return False
+            if now - self.calm_at > _SOME_DOWN + _CUT * self._suspect and self.may_wait():
                 return False
             if self._heap:
                 self._push(now + _WATCH_EVERY, WATCH)
@@ -293,6 +330,7 @@ class World(Driver):
         else:
             self._conditions.inject(injection)
             self.voters.inject(injection)
+            self.knocks.inject(injection)
 
     def _ask(self, now: int, place: Place, kind: str) -> None:
         """A site's operator asks for a change of groups, protocol or builder."""
@@ -401,3 +439,8 @@ class World(Driver):
         witness = {"events": events, "at_ns": now}
         self.recorder.violations.append(Violation("storm", witness))
         return True
+
+
+def _share(layout: Layout, a: Site, b: Site) -> bool:
+    """Whether the two sites are in one domain."""
+    return any(a in domain.sites and b in domain.sites for domain in layout.domains.values())

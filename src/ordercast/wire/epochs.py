@@ -49,15 +49,17 @@ class InEpoch(Packed, frozen=True, tag="E"):
 class Feed(Packed, frozen=True, tag="1"):
     """The manager tells the committed records after the first `count`. A site that lacks a record
     that is no longer kept is told what all of them fold to. `wanted`: the changes that the manager
-    wants reports for."""
+    wants reports for. `doubted`: the sites that the receiver is to knock at."""
 
     count: Natural
     records: Annotated[tuple[EpochRecord, ...], Meta(max_length=RECORDS)]
     committed: Natural
     wanted: Annotated[tuple[str, ...], Meta(max_length=RECORDS)]
     folded: Annotated[bytes, Meta(max_length=FOLDED_BYTES)] = b""
+    doubted: FewSites = ()
 
     def check(self) -> None:
+        check_sites(self.doubted, "doubted")
         for change in self.wanted:
             check_text(change, "wanted", least=1)
         check_each(self.records, "records")
@@ -71,7 +73,7 @@ class Fed(Packed, frozen=True, tag="2"):
     for the next epoch. `fetched`: batches of the past that it has got so far. `counts`: how far its
     log reaches in what it has closed. `slow`: sites that its own messages have waited for too long.
     `awaited`: sites outside its epoch whose word alone lets others' messages go on here. `shelved`:
-    bytes that it keeps for absent sites."""
+    bytes that it keeps for absent sites. `silent`: sites that do not answer its knocks."""
 
     count: Annotated[int, Meta(ge=-1, le=LARGEST_NUMBER)]
     closed: Annotated[tuple[tuple[str, Included], ...], Meta(max_length=RECORDS)]
@@ -82,6 +84,7 @@ class Fed(Packed, frozen=True, tag="2"):
     slow: FewSites = ()
     awaited: FewSites = ()
     shelved: Natural = 0
+    silent: FewSites = ()
 
     def check(self) -> None:
         streams = 0
@@ -94,6 +97,13 @@ class Fed(Packed, frozen=True, tag="2"):
         check_counts(self.counts, "counts")
         check_sites(self.slow, "slow")
         check_sites(self.awaited, "awaited")
+        check_sites(self.silent, "silent")
+
+
+class Knock(Packed, frozen=True, tag="0"):
+    """A site asks a peer for a sign of life, or gives it (`back`)."""
+
+    back: bool
 
 
 class ChangeRequest(Packed, frozen=True, tag="3"):
@@ -181,4 +191,4 @@ class Whole(Packed, frozen=True, tag="b"):
 
 
 FlushFrame: TypeAlias = LogReport | PastNeeded | Fetch | Pages | Whole
-SiteFrame: TypeAlias = InEpoch | Feed | Fed | ChangeRequest | FlushFrame | Voting
+SiteFrame: TypeAlias = InEpoch | Feed | Fed | Knock | ChangeRequest | FlushFrame | Voting

@@ -99,7 +99,7 @@ async def test_an_address_in_use_names_the_field() -> None:
 async def test_metrics_have_every_number_of_the_status() -> None:
     status = await some_status()
     status["window"]["held_by"] = ["b", "c"]
-    status["suspects"] = ["b"]
+    status["suspects"], status["apart"] = ["b"], [["b", "c"]]
     status["stability"]["waits_for"] = ["c"]
     found = exposition(status)
     assert found is not None
@@ -110,6 +110,7 @@ async def test_metrics_have_every_number_of_the_status() -> None:
         'ordercast_open_epochs{cluster="local",site="a"} 1.0',
         'ordercast_changes{cluster="local",site="a"} 0.0',
         'ordercast_suspect{cluster="local",of="b",site="a"} 1.0',
+        'ordercast_apart{cluster="local",one="b",other="c",site="a"} 1.0',
         'ordercast_window_limit_messages{cluster="local",site="a"} 10000.0',
         'ordercast_window_held_by{by="c",cluster="local",site="a"} 1.0',
         'ordercast_stability_waits_for{cluster="local",of="c",site="a"} 1.0',
@@ -180,7 +181,7 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
     assert troubles(status) == []
     assert {
         "site", "cluster", "boot", "incarnation", "admitted", "epoch", "epochs", "records",
-        "voters", "manager", "changes", "suspects", "protocol", "deliver", "on_failure",
+        "voters", "manager", "changes", "suspects", "apart", "protocol", "deliver", "on_failure",
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
         "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",
         "rolled_back", "settled", "excluded", "frozen", "flush", "stability", "dissemination",

@@ -30,7 +30,7 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Delivery
 from ordercast.model.options import MILLISECOND, NEVER, SECOND, Limits, Options, Timing
-from ordercast.wire.epochs import Fed
+from ordercast.wire.epochs import Fed, Knock
 from support.judges.epoch_judge import Seen, judge
 
 _DUTIES = 5  # points in an outbox at which a crash may come
@@ -73,6 +73,7 @@ class World:
         make: Callable[..., Member] = Member,
     ) -> None:
         self.draw = random.Random(seed)
+        self._knocking = random.Random(seed)  # how often sites knock does not change the rest
         self.loss = loss
         self.crash_chance = crash
         self.calm_at = 1 << 62
@@ -217,7 +218,10 @@ class World:
             if kind == "frame":
                 if a in self.members:
                     self.members[a].receive(self.now, b, c)
-                    self._drain_soon(a)
+                    if not isinstance(c, Knock):
+                        self._drain_soon(a)
+                    elif a not in self._bursting:
+                        self.drain(a)
             elif kind == "alarm":
                 alarm = self._alarms.get(a)
                 if a in self.members and alarm is not None and alarm <= self.now:
@@ -270,7 +274,8 @@ class World:
         member = self.members[site]
         box = member.drain()
         self.mistaken(site, box)
-        hit = self.now < self.calm_at and self.draw.random() < self._danger(member, box)
+        danger = self._danger(member, box)
+        hit = self.now < self.calm_at and not _only_knocks(box) and self.draw.random() < danger
         cut = self.draw.randrange(_DUTIES) if hit else _DUTIES
         for duty in (self._send, self._persist, self._then_send, self._deliver, self._forget):
             if cut == 0:
@@ -389,12 +394,13 @@ class World:
                 frozenset((site, peer)) in self.cut or (site, peer) in self.deaf
             ):
                 continue
-            if faulty and self.draw.random() < self.loss:
+            draw = self._knocking if isinstance(frame, Knock) else self.draw
+            if faulty and draw.random() < self.loss:
                 continue
-            for _ in range(2 if faulty and self.draw.random() < self.loss / 2 else 1):
-                delay = self.draw.randint(100_000, 2 * MILLISECOND)
-                if faulty and self.draw.random() < self.loss:
-                    delay *= self.draw.randint(1, 60)
+            for _ in range(2 if faulty and draw.random() < self.loss / 2 else 1):
+                delay = draw.randint(100_000, 2 * MILLISECOND)
+                if faulty and draw.random() < self.loss:
+                    delay *= draw.randint(1, 60)
                 self._push(self.now + delay, "frame", peer, site, frame)
 
     def hold(self, site: str, *, held: bool) -> None:
@@ -451,6 +457,16 @@ class World:
 
     def judge(self) -> list[tuple[Any, ...]]:
         return judge(self)
+
+
+def _only_knocks(box: MemberBox) -> bool:
+    """Whether the outbox has knocks and nothing else: no crash is drawn there."""
+    rest = (box.send, box.persist, box.deliver, box.receipts, box.counted, box.outcomes, box.forget)
+    return (
+        bool(box.then_send)
+        and not any(rest)
+        and all(isinstance(frame, Knock) for _, frame in box.then_send)
+    )
 
 
 def by_chance(chance: int | None) -> Callable[..., World]:

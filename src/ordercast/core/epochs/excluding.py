@@ -6,18 +6,24 @@ it must have, and proposes `Open` when all have them. A site that fails meanwhil
 flush. The next manager asks for everything again.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ordercast.core.epochs.absence import fold_flush, longest_away
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.layout import Flushing, Layout
 from ordercast.core.epochs.past import Chosen, choose
+from ordercast.core.epochs.pauses import Pauses
 from ordercast.core.epochs.raft import Raft
+from ordercast.core.epochs.silence import Silences
 from ordercast.model.epochs import Flush, Lapse, Open, Stored
 from ordercast.model.groups import Site
 from ordercast.model.options import Options
 from ordercast.wire.epochs import Fed, LogReport, PastNeeded, SiteFrame, Whole
+
+Returning: TypeAlias = tuple[Site, int, int]
+"""A site that returns: (site, incarnation, store)."""
 
 _STALLED = 4  # times the timeout of a silent site, without progress
 
@@ -35,13 +41,15 @@ class _Member(Protocol):
 
 
 class Excluding:
-    def __init__(self, member: _Member, raft: Raft) -> None:
+    def __init__(self, member: _Member, raft: Raft, silences: Silences) -> None:
         self._member = member
         self._raft = raft
+        self._silences = silences
         self.reset()
 
     def reset(self) -> None:
         self._fed: dict[Site, Fed] = {}
+        self._pauses = Pauses(self._member.options.timing.suspect)
         self._awaited: dict[Site, dict[Site, int]] = {}  # origins that a site waits for, since when
         self._begin(0)
 
@@ -76,7 +84,7 @@ class Excluding:
 
     # --- deciding ---------------------------------------------------------------------------------
 
-    def work(self, now: int, silent: list[Site]) -> None:
+    def work(self, now: int) -> None:
         member, raft = self._member, self._raft
         if not member.flush.excludes:
             return
@@ -85,8 +93,11 @@ class Excluding:
             self._carry_on(now, flush)
         if raft.committed != raft.log.last or member.layout.count != raft.committed:
             return  # a record under way may say the same
-        out, back = self._gone(now, silent), self._back(now, silent)
+        out, back = self._gone(now), self._back(now)
         if out or back:
+            for site in out:
+                if site not in self._silences.gone and not self._lost(site):
+                    self._pauses.begin(now, site)
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
             raft.propose(now, Open(flush.number, self._chosen.counts, self._chosen.lasts))
@@ -107,30 +118,60 @@ class Excluding:
         size = max(member.flush.missed.size, *up_to_date, 0)
         return bool(member.layout.absent) and size > member.options.limits.missed_bytes
 
-    def _gone(self, now: int, silent: list[Site]) -> tuple[Site, ...]:
-        """Sites to exclude: silent or stalled ones, one that is slow, those with another store."""
+    def _gone(self, now: int) -> tuple[Site, ...]:
+        """Sites to exclude: silent or stalled ones, one that is slow, one that does not hear
+        another, those with another store."""
         layout = self._member.layout
         flush = layout.flushing
         absent = layout.absent if flush is None else flush.absent
-        slow = self._slowest(silent) if flush is None else None
         inside = {site: None for domain in layout.domains.values() for site in domain.sites}
         if flush is not None:
             inside |= dict.fromkeys(flush.members)
+        chosen = (self._slowest() if flush is None else None, self._cut_off(now))
         return tuple(
             site
             for site in sorted(layout.roster)
             if site not in absent
             and (
                 self._lost(site)
-                or site == slow
-                or (site in inside and (site in silent or self._is_stalled(now, site)))
+                or site in chosen
+                or (site in inside and self._is_failed(now, site))
             )
         )
 
-    def _slowest(self, silent: list[Site]) -> Site | None:
+    def _is_failed(self, now: int, site: Site) -> bool:
+        return site in self._silences.gone or self._is_stalled(now, site)
+
+    def _cut_off(self, now: int) -> Site | None:
+        """One end of a pair of sites that do not hear each other, although they must: the one that
+        is in most such pairs, but no voter rather than a voter, and never the manager. Only one at
+        a time: the next epoch may need no other."""
+        counts: dict[Site, int] = {}
+        for a, b in self._silences.lasting(now):
+            for site in (a, b) if self._are_joined(a, b) else ():
+                if site != self._member.name:
+                    counts[site] = counts.get(site, 0) + 1
+        voters = self._member.layout.voters
+        last_first = sorted(counts, reverse=True)
+        return max(last_first, key=lambda site: (counts[site], site not in voters), default=None)
+
+    def _are_joined(self, a: Site, b: Site) -> bool:
+        """Whether these sites need each other: both take part in one epoch or one flush, or one is
+        the manager and the other takes part in anything."""
+        layout, name = self._member.layout, self._member.name
+        parts = [domain.sites for domain in layout.domains.values()]
+        if (flush := layout.flushing) is not None:
+            parts = [tuple(s for s in sites if s not in flush.absent) for sites in parts]
+            parts.append(tuple(flush.members))
+        return any(a in sites or a == name for sites in parts if b in sites or b == name)
+
+    def _slowest(self) -> Site | None:
         """The site for which most others wait. Only one at a time: two sites may name each other
-        because the link between them is slow."""
-        layout, named = self._member.layout, dict[Site, int]()
+        because the link between them is slow. If two sites do not hear each other, many wait that
+        are not slow."""
+        layout, named, silent = self._member.layout, dict[Site, int](), self._silences.unheard
+        if self._silences.pairs():
+            return None
         says = {
             site: fed.slow
             for site, fed in self._fed.items()
@@ -153,18 +194,22 @@ class Excluding:
             known = layout.flushing.fresh[site][1]
         return fed.store != known
 
-    def _waits(self, now: int, site: Site, awaited: tuple[Site, ...], silent: list[Site]) -> bool:
+    def _waits(self, now: int, site: Site, awaited: tuple[Site, ...]) -> bool:
         """Whether the site waits for an origin outside its domain that is gone. In the next epoch
         nobody waits for it; it sends again when it is back."""
         layout, since = self._member.layout, self._awaited.get(site, {})
         since = self._awaited[site] = {origin: since.get(origin, now) for origin in awaited}
         return any(
             now - begun > self._member.options.timing.suspect
-            and (origin in silent or origin not in layout.roster or self._lost(origin))
+            and (
+                origin in self._silences.unheard
+                or origin not in layout.roster
+                or self._lost(origin)
+            )
             for origin, begun in since.items()
         )
 
-    def _back(self, now: int, silent: list[Site]) -> tuple[tuple[Site, int, int], ...]:
+    def _back(self, now: int) -> tuple[tuple[Site, int, int], ...]:
         """Sites that ask to return and can, have restarted, or wait; none during a flush."""
         member, layout = self._member, self._member.layout
         if layout.flushing is not None:
@@ -176,17 +221,46 @@ class Excluding:
                 awaited = member.flush.slowness.awaited()
             else:
                 fed = self._fed.get(site)
-                if fed is None or site in silent or fed.count < layout.count:
+                if fed is None or site in self._silences.unheard or fed.count < layout.count:
                     continue
                 store, stopped, awaited = fed.store, fed.stopped, fed.awaited
-            if site in layout.absent or stopped or self._waits(now, site, awaited, silent):
+            if site in layout.absent and not self._pauses.over(now, site):
+                continue
+            if site in layout.absent or stopped or self._waits(now, site, awaited):
                 lost = layout.stores.get(site, store) != store
                 asking.append((site, layout.roster[site] + lost, store))
+        let_in = self._returning(asking)
+        if self._silences.pairs():
+            let_in = self._returning(self._together(asking, let_in))
+        return let_in
+
+    def _returning(self, asking: Sequence[Returning]) -> tuple[Returning, ...]:
+        """Those that the next flush lets in, if it has these."""
+        layout = self._member.layout
         if not asking:
             return ()
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(asking)))
         flush = trial.flushing
         return tuple(one for one in asking if flush is not None and one[0] not in flush.absent)
+
+    def _together(
+        self, asking: Sequence[Returning], let_in: Sequence[Returning]
+    ) -> list[Returning]:
+        """Those that may return together, voters first: no absent site that does not hear the
+        manager, or another site of the flush."""
+        layout = self._member.layout
+        trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(let_in)))
+        members = () if trial.flushing is None else trial.flushing.members
+        company = {site: None for site in members if site not in layout.absent}
+        company[self._member.name] = None
+        found: list[Returning] = []
+        for one in sorted(asking, key=lambda one: one[0] not in layout.voters):
+            partners = self._silences.partners(one[0])
+            if one[0] in layout.absent and any(site in company for site in partners):
+                continue
+            company[one[0]] = None
+            found.append(one)
+        return sorted(found)
 
     def _store(self, now: int) -> None:
         """Propose the store of a site that comes for the first time."""

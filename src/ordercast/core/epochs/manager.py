@@ -14,6 +14,7 @@ from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
+from ordercast.core.epochs.silence import Pair, Silences
 from ordercast.model.epochs import (
     AddVoter,
     Admit,
@@ -33,6 +34,7 @@ from ordercast.wire.epochs import ChangeRequest, Fed, Feed, LogReport, SiteFrame
 from ordercast.wire.voting import fitting
 
 _RECORDS = 64  # at most, in one frame
+_EARLY = 3  # the part of `suspect` after which voters are asked whether they hear a site
 _LOG = 128  # entries kept before they are folded
 
 
@@ -65,7 +67,8 @@ class Manager:
         self.log_entries = _LOG
         self._told = 0  # so many records were fed to everyone, once
         self._detector = Detector(0)
-        self.excluding = Excluding(member, raft)
+        self._silences = Silences(member, raft)
+        self.excluding = Excluding(member, raft, self._silences)
         self.alarm_at = NEVER
 
     @property
@@ -88,6 +91,7 @@ class Manager:
             return
         self._fed[peer] = frame.count
         self.excluding.fed(peer, frame)
+        self._silences.fed(peer, frame.silent)
         for epoch, group, number, members in frame.counts:
             if epoch in layout.domains and peer in layout.domains[epoch].sites:
                 self._counts[epoch, group] = (number, members)
@@ -109,6 +113,10 @@ class Manager:
     def suspects(self, now: int) -> list[Site]:
         """Sites that have been silent for longer than usual. They are shown to operators."""
         return self._detector.suspects(now) if self.leads else []
+
+    def apart(self) -> list[Pair]:
+        """Pairs of sites that do not hear each other. They are shown to operators."""
+        return self._silences.pairs() if self.leads else []
 
     def missing(self, change: str) -> list[Site] | None:
         """The sites that have yet to close for a change, or to become a voter. None: this site is
@@ -138,6 +146,7 @@ class Manager:
             self._fed, self._reports, self._proposed = {}, {}, {}
             self._detector = Detector(now, DetectorTimes(interval=raft.times.beat))
             self._counts = {}
+            self._silences.reset()
             self.excluding.reset()
             self.alarm_at = now
         member.fold_committed(raft)
@@ -145,14 +154,18 @@ class Manager:
         self._choose_voters(now)
         self._finish(now)
         self._admit(now)
-        silent = self._detector.suspects(now, member.options.timing.suspect)
-        self.excluding.work(now, silent)
+        suspect = member.options.timing.suspect
+        self._silences.look(now, self._detector.suspects(now, suspect))
+        self.excluding.work(now)
         member.fold_committed(raft)  # a single voter commits at once
         if now >= self.alarm_at or member.layout.count > self._told:
             self._told = member.layout.count
             self.alarm_at = now + raft.times.beat
             self._detector.watch(now, [s for s in member.layout.roster if s != member.name])
             self._detector.tick(now)
+            early = max(suspect // _EARLY, 2 * raft.times.beat)
+            silent = self._detector.silences(now)
+            self._silences.doubt(site for site, since in silent.items() if since > early)
             for site in self._audience():
                 self._feed(site)
 
@@ -173,14 +186,17 @@ class Manager:
             if site not in self._reports.get(closing.number, {})
         )
         wanted += self.excluding.wanted(site)
+        doubted = self._silences.doubted(site) if self.leads else ()
         lacks = not self.leads and raft.committed < layout.count  # the layout is ahead of the log
         if known < raft.log.snapshot.upto or lacks:
-            feed = Feed(layout.count, (), layout.count, wanted, self._member.folds.pack(layout))
+            folded = self._member.folds.pack(layout)
+            feed = Feed(layout.count, (), layout.count, wanted, folded, doubted)
         else:
             # At most what the log has: another manager may have fed this site more than that.
             first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)
             records = [raft.log.entry(index).record for index in range(first, last + 1)]
-            feed = Feed(known, tuple(records[: fitting(records)]), layout.count, wanted)
+            told = tuple(records[: fitting(records)])
+            feed = Feed(known, told, layout.count, wanted, doubted=doubted)
         self._member.say(site, feed)
 
     def _begin(self, now: int) -> None:

@@ -17,6 +17,7 @@ from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folds import Folds
+from ordercast.core.epochs.hearing import Hearing
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.raft import Raft, VotingTimes
@@ -74,6 +75,7 @@ from ordercast.wire.epochs import (
     Feed,
     FlushFrame,
     InEpoch,
+    Knock,
     SiteFrame,
     check_change,
 )
@@ -90,8 +92,8 @@ class Member:
     __slots__ = (
         "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
         "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told", "_wishes",
-        "admission", "boot", "delivering", "engines", "flush", "folds", "incarnation",
-        "into_open", "layout", "manager", "manager_at", "name", "now", "options",
+        "admission", "boot", "delivering", "engines", "flush", "folds", "hearing",
+        "incarnation", "into_open", "layout", "manager", "manager_at", "name", "now", "options",
         "persisting", "position", "raft", "receipts", "window",
     )  # fmt: skip
 
@@ -138,10 +140,12 @@ class Member:
         self._congested: dict[Site, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
         self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
+        times = times or VotingTimes()
+        self.hearing = Hearing(self, times.beat)
         first_voters = layout.voters
         voter = self._restore(records)
         self.flush.restarted()
-        self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
+        self.raft = Raft(name, first_voters, times, store, voter)
         self.manager = Manager(self, self.raft)
         self.admission = Admission(self)  # after the records, which tell the last seqs
 
@@ -281,6 +285,9 @@ class Member:
                 self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
+        elif isinstance(frame, Knock):
+            if self.hearing.receive(peer, frame):
+                self._tell_manager()
         elif isinstance(frame, ChangeRequest):
             self.manager.ask(frame)
         elif isinstance(frame, FlushFrame):
@@ -363,6 +370,7 @@ class Member:
         elif not frame.folded and not ahead:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
+        self.hearing.doubt(frame.doubted)
         self.say(peer, self._progress())
         if any(wanted.startswith("log ") for wanted in frame.wanted):
             self.flush.tell_log()
@@ -414,7 +422,7 @@ class Member:
         """How far this site has folded the records, and what it has closed."""
         closed_here = [(change, self.closed(change)) for change in self.layout.closing]
         told = tuple((change, lasts) for change, lasts in closed_here if lasts is not None)
-        return Fed(self.layout.count, told, *self.flush.news())
+        return Fed(self.layout.count, told, *self.flush.news(), self.hearing.report())
 
     def closed(self, change: str) -> Included | None:
         """The report of this site for a change; None: some Close has yet to pass here."""
@@ -427,13 +435,16 @@ class Member:
                 included += [entry for entry in engine.ordering.placed_here() if entry[1]]
         return tuple(included)
 
+    def _tell_manager(self) -> None:
+        if self.manager_at is not None:
+            self.say(self.manager_at, self._progress())
+
     def _report_closed(self) -> None:
         """Tell the manager as soon as a Close has passed; it asks again if this is lost."""
         for change in self.layout.closing:
             if change not in self._told and self.closed(change) is not None:
                 self._told[change] = None
-                if self.manager_at is not None:
-                    self.say(self.manager_at, self._progress())
+                self._tell_manager()
         self._told = {change: None for change in self._told if change in self.layout.closing}
 
     # --- from epoch to epoch ([GS] §5.1 and §5.2.1) -----------------------------------------------
@@ -630,9 +641,12 @@ class Member:
         self.manager.work(now)
         self._ask_again(now)
         self._complain(now)
+        if self.hearing.work(now):
+            self._tell_manager()
         self._due = min(
-            self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at
-        )
+            self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at,
+            self.hearing.alarm_at,
+        )  # fmt: skip
         self._stirred = bool(self.layout.closing)  # a Close that passes is reported at once
 
     def _ask_again(self, now: int) -> None:

@@ -94,6 +94,10 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         "suspect", "1 for each site whose silence is unusual; at the manager", "of",
         status["suspects"],
     )  # fmt: skip
+    yield make.gauges(
+        "apart", "1 for each two sites that do not hear each other; at the manager",
+        ("one", "other"), [((one, other), 1) for one, other in status["apart"]],
+    )  # fmt: skip
     yield make.flags(
         "excluded", "1 for each site that is excluded, as far as is known", "of",
         status["excluded"],

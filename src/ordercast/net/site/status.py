@@ -55,6 +55,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "changes": changes_told(core),
         **absences_told(layout),
         "suspects": core.manager.suspects(time.monotonic_ns()),
+        "apart": [list(pair) for pair in core.manager.apart()],
         "queues": _queues(core),
         "links": [asdict(link) for link in site.transport.links()],
         "dissemination": _dissemination(site),

@@ -1,0 +1,113 @@
+"""The manager's judgement of silence: which sites are gone, and which two do not hear each other.
+
+A site is gone if the manager has not heard it and a majority of the voters, by their reports, finds
+it silent too. Two sites are apart if one of them finds the other silent and neither is gone. What
+follows from that is decided in `core/epochs/excluding.py` (the argument is in docs/epochs.md).
+"""
+
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
+
+from ordercast.core.epochs.layout import Layout
+from ordercast.core.epochs.raft import Raft
+from ordercast.model.groups import Site
+from ordercast.model.options import Options
+
+_LASTING = 6  # times the timeout of a silent site: a way through a third site is found by then
+
+Pair: TypeAlias = tuple[Site, Site]
+
+
+class _Member(Protocol):
+    """The member that leads."""
+
+    name: Site
+    options: Options
+    layout: Layout
+
+
+class Silences:
+    """State: the peers that each site finds silent; since when pairs are apart; what the manager
+    itself does not hear."""
+
+    def __init__(self, member: _Member, raft: Raft) -> None:
+        self._member = member
+        self._raft = raft
+        self.reset()
+
+    def reset(self) -> None:
+        self._says: dict[Site, tuple[Site, ...]] = {}  # without empty reports
+        self._since: dict[Pair, int] = {}
+        self._doubted: tuple[Site, ...] = ()
+        self.unheard: tuple[Site, ...] = ()  # sites that the manager has not heard for too long
+        self.gone: tuple[Site, ...] = ()
+
+    def fed(self, peer: Site, silent: tuple[Site, ...]) -> None:
+        if silent:
+            self._says[peer] = silent
+        else:
+            self._says.pop(peer, None)
+
+    def look(self, now: int, unheard: Iterable[Site]) -> None:
+        """`unheard`: the sites that the manager has not heard for longer than `suspect`."""
+        self.unheard = tuple(unheard)
+        if not self.unheard and not self._says:
+            self.gone, self._since = (), {}
+            return
+        self.gone = tuple(site for site in self.unheard if self._is_gone(site))
+        self._since = {pair: self._since.get(pair, now) for pair in sorted(self._pairs())}
+
+    def _is_gone(self, site: Site) -> bool:
+        stores = [voter for voter, store in self._raft.log.stores().items() if store]
+        return 2 * sum(self._finds_silent(voter, site) for voter in stores) > len(stores)
+
+    def _finds_silent(self, voter: Site, site: Site) -> bool:
+        if voter == self._member.name:
+            return True
+        return voter not in self.unheard and site in self._says.get(voter, ())
+
+    def _pairs(self) -> Iterable[Pair]:
+        name, roster = self._member.name, self._member.layout.roster
+        found = {_pair(name, site): None for site in self.unheard if site not in self.gone}
+        for site, silent in self._says.items():
+            for other in silent:
+                if (
+                    name not in (site, other)
+                    and all(one in roster and one not in self.unheard for one in (site, other))
+                    and site != other
+                ):
+                    found[_pair(site, other)] = None
+        return found
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    def pairs(self) -> list[Pair]:
+        """All pairs of sites that are apart."""
+        return list(self._since)
+
+    def lasting(self, now: int) -> list[Pair]:
+        """The pairs that are apart for so long that no third site joins them."""
+        longest = _LASTING * self._member.options.timing.suspect
+        return [pair for pair, since in self._since.items() if now - since > longest]
+
+    def partners(self, site: Site) -> list[Site]:
+        """The sites that this one is apart from."""
+        return [b if a == site else a for a, b in self._since if site in (a, b)]
+
+    def doubt(self, doubted: Iterable[Site]) -> None:
+        """The manager has not heard these sites for a while: the voters are to knock at them."""
+        self._doubted = tuple(doubted)
+
+    def doubted(self, site: Site) -> tuple[Site, ...]:
+        """The sites that this one is to knock at."""
+        if not (self._doubted or self._since):
+            return ()
+        layout = self._member.layout
+        found = dict.fromkeys(self.partners(site))
+        if site in self._raft.log.voters:
+            found |= {one: None for one in self._doubted if one not in layout.absent}
+        return tuple(one for one in found if one not in (site, self._member.name))
+
+
+def _pair(a: Site, b: Site) -> Pair:
+    return (a, b) if a < b else (b, a)
