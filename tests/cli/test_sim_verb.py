@@ -1,6 +1,7 @@
 """`ordercast sim`: the contract's JSON, a summary for people, one line for a mistake."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -253,3 +254,22 @@ def test_changing_draws_a_schedule_with_several_epochs(capsys: pytest.CaptureFix
     assert "--changing goes with --schedule" in capsys.readouterr().err
     both = mistake(capsys, "--schedule", "--changing", "--excluding")
     assert both == "--changing and --excluding are two kinds of schedules: take one"
+
+
+def test_cutting_draws_a_schedule_with_links_that_never_heal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = as_json(capsys, "--schedule", "--cutting", "--seed", "2")
+    assert found["faults"]["cut"] >= 1
+    assert found["replay"] == "ordercast sim --schedule --cutting --protocol propagation --seed 2"
+    alone = mistake(capsys, "--cutting")
+    assert alone == "--cutting goes with --schedule; otherwise see 'cut' in --faults"
+
+
+def test_cuts_are_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    table = '{"groups": {"all": ["a", "b", "c", "d"]}}'
+    given = [table, "--faults", "cut=1,cut_one_way=1", "--notice", "30ms", "--messages", "50"]
+    found = as_json(capsys, *given, "--seed", "5")
+    assert (found["faults"]["cut"], found["faults"]["cut_one_way"]) == (1, 1)
+    words = shlex.split(found["replay"])
+    assert as_json(capsys, *words[2:])["history_hash"] == found["history_hash"]

@@ -95,3 +95,58 @@ def test_calm_ends_everything() -> None:
     conditions.inject(Injection(0, "slow", ("a",), amount=10 * MS))
     conditions.calm()
     assert fates(conditions, 5) == [[MS]] * 5
+
+
+def severed(kind: str, *links: str, sites: str = "abcd", notice: int = 10 * MS) -> Conditions:
+    conditions = Conditions((), 1, sites=tuple(sites), notice=notice)
+    for a, b in links:
+        conditions.inject(Injection(0, kind, (a,), (b,)))
+    return conditions
+
+
+def test_frames_of_a_severed_link_go_through_a_third_site_when_that_is_noticed() -> None:
+    conditions = severed("cut", "ab")
+    assert fates(conditions, 1, link="ab") == [[]]
+    assert fates(conditions, 1, now=9 * MS, link="ab") == [[]]
+    assert fates(conditions, 1, now=10 * MS, link="ab") == [[12 * MS]]  # two hops
+    assert fates(conditions, 1, now=20 * MS, link="ba") == [[]]  # the first frame that way
+    assert fates(conditions, 1, link="ac") == [[MS]]
+    conditions.calm()
+    assert conditions.last
+    assert fates(conditions, 1, now=30 * MS, link="ab") == [[32 * MS]]
+
+
+def test_a_link_severed_one_way_still_carries_the_other_way() -> None:
+    conditions = severed("cut_one_way", "ab")
+    assert fates(conditions, 1, link="ab") == [[]]
+    assert fates(conditions, 1, link="ba") == [[MS]]
+    assert fates(conditions, 1, now=10 * MS, link="ab") == [[12 * MS]]
+
+
+def test_frames_stay_in_order_on_their_way_round() -> None:
+    conditions = severed("cut", "ab", notice=0)
+    assert conditions.fates(0, "a", "b", 10 * MS) == [20 * MS]
+    assert conditions.fates(9 * MS, "a", "b", 10 * MS) == [20 * MS]
+
+
+def test_without_a_third_site_that_hears_both_frames_are_lost() -> None:
+    conditions = severed("cut", "ab", "ac", "bd", notice=0)
+    assert fates(conditions, 1, now=50 * MS, link="ab") == [[]]
+    assert conditions.injected == {"cut": 3, "blocked": 1}
+    assert not conditions.joined("a", "b")
+    assert conditions.joined("a", "c")  # through d
+    assert severed("cut_one_way", "ab", "ac", "db", notice=0).third("a", "b") is None
+
+
+def test_if_the_third_site_fails_another_one_is_found_after_a_while() -> None:
+    conditions = severed("cut", "ab")
+    down: list[str] = []
+    conditions.is_up = lambda site: site not in down
+    fates(conditions, 1, link="ab")
+    assert fates(conditions, 1, now=10 * MS, link="ab") == [[12 * MS]]
+    down.append("c")
+    assert fates(conditions, 1, now=20 * MS, link="ab") == [[]]
+    assert fates(conditions, 1, now=30 * MS, link="ab") == [[32 * MS]]  # through d
+    conditions.inject(Injection(0, "partition", ("d",), ("a", "b", "c")))
+    assert fates(conditions, 1, now=40 * MS, link="ab") == [[]]
+    assert conditions.third("a", "b") is None

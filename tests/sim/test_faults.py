@@ -116,6 +116,8 @@ def test_a_toml_mistake_names_the_file() -> None:
             "sync",
             "faults: partition: one side has all the sites",
         ),
+        ("cut=4", "exclude", "sync", "faults: cut=4: there are only 3 links"),
+        ("cut_one_way=7", "wait", "memory", "faults: cut_one_way=7: there are only 6 links"),
     ],
 )
 def test_what_cannot_be_injected_is_refused(

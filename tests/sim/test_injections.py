@@ -81,3 +81,18 @@ def test_a_clog_holds_back_half_the_links_and_releases_them_in_another_order() -
     ]
     assert released != links
     assert max(i.at for i in drawn) <= min(i.until for i in drawn)
+
+
+def test_cuts_hit_as_many_links_as_are_told_and_never_end() -> None:
+    for kind in ("cut", "cut_one_way"):
+        drawn = draw(Fault(kind, count=7, start=200, stop=300))
+        links = [(i.sites[0], i.others[0]) for i in drawn]
+        assert len(set(links)) == 7
+        assert all(i.kind == kind and 200 <= i.at <= 300 for i in drawn)
+        assert kind not in ENDS
+
+
+def test_a_cut_hits_the_links_of_the_sites_that_are_named() -> None:
+    (cut,) = draw(Fault("cut_one_way", count=1, sites=("d", "b")))
+    assert (cut.sites, cut.others) == (("d",), ("b",))
+    assert all("c" in i.sites + i.others for i in draw(Fault("cut", count=4, sites=("c",))))

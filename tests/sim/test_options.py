@@ -102,7 +102,8 @@ def test_the_default_that_the_help_tells_is_that_of_the_configuration(option: Ve
 
 def test_a_value_shown_reads_back_as_itself() -> None:
     config = made(
-        tie="b,a", origins="a", network="p2p:P=1ms,L=2ms", wake="3us", faults="loss=0.5,crash=1",
+        tie="b,a", origins="a", network="p2p:P=1ms,L=2ms", wake="3us", notice="4ms",
+        faults="loss=0.5,crash=1,cut=1,cut_one_way=2",
         rate=2.5, limits="link_items=7", timing="hold=5ms", payload=9, deliver="agreed",
     )  # fmt: skip
     for name, option in OPTIONS.items():

@@ -5,7 +5,7 @@ disk has the records. Outboxes that wait for a sync keep their order: an outbox 
 waits for those before it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -234,24 +234,25 @@ class Driver:
     # --- frames and records of no epoch -----------------------------------------------------------
 
     def _speak(self, now: int, source: Site, sends: Sequence[Send]) -> Sequence[Send]:
-        """Send the frames that belong to no epoch, as voters' frames. Returns the others."""
+        """Send the frames that belong to no epoch, as voters' frames. Returns the others. Knocks
+        have a network of their own, and no site waits for others to come with them."""
         said = [send for send in sends if type(send[1]) is not InEpoch]
         if not said:
             return sends
         knocks = [send for send in said if type(send[1]) is Knock]
         if knocks:
             said = [send for send in said if type(send[1]) is not Knock]
-        carried_by = [
-            *self.voters.carry(now, source, said),
-            *self.knocks.carry(now, source, knocks),
-        ]
-        for at, peer, frame in carried_by:
-            carried: Any = encode_frame(frame) if self._bytes else frame
-            if self._steady:
-                self._push_apart(at, VOTERS_FRAME, self.places[peer], source, carried)
-            else:
-                self._push(at, self._arrive, self.places[peer], source, carried)
+            self._voice(self.knocks.carry(now, source, knocks), source, FRAME)
+        self._voice(self.voters.carry(now, source, said), source, self._arrive)
         return [send for send in sends if type(send[1]) is InEpoch]
+
+    def _voice(self, carried: Iterable[tuple[int, Site, Any]], source: Site, code: int) -> None:
+        for at, peer, frame in carried:
+            sent: Any = encode_frame(frame) if self._bytes else frame
+            if self._steady:
+                self._push_apart(at, VOTERS_FRAME, self.places[peer], source, sent)
+            else:
+                self._push(at, code, self.places[peer], source, sent)
 
     def _push_apart(self, at: int, code: int, place: Place, peer: Any, frame: Any) -> None:
         heappush(self._voters_heap, (at, self._tick(), code, place, peer, frame))

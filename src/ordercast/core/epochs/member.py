@@ -286,7 +286,7 @@ class Member:
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
         elif isinstance(frame, Knock):
-            if self.hearing.receive(peer, frame):
+            if self.hearing.receive(peer, frame) and self._excludes:
                 self._tell_manager()
         elif isinstance(frame, ChangeRequest):
             self.manager.ask(frame)
@@ -641,7 +641,7 @@ class Member:
         self.manager.work(now)
         self._ask_again(now)
         self._complain(now)
-        if self.hearing.work(now):
+        if self.hearing.work(now) and self._excludes:
             self._tell_manager()
         self._due = min(
             self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at,
