@@ -151,7 +151,8 @@ class ChangingCampaign(Campaign):
                 continue
             node = cluster[rng.choice(sorted(cluster.nodes))]
             try:
-                await asyncio.wait_for(node.change(*edits, name=name), 2.0)
+                async with asyncio.timeout(2.0):
+                    await node.change(*edits, name=name)
             except ConfigError:
                 self.refused += 1
                 return False
