@@ -363,6 +363,14 @@ def test_a_manager_remembers_no_more_wishes_than_it_can_say() -> None:
     assert len(manager.manager._wanted) <= 1_024
 
 
+def test_a_manager_remembers_no_silent_site_that_there_is_not() -> None:
+    manager = leader()
+    named = tuple(f"s{number}" for number in range(5_000))
+    manager.receive(1, "b", Fed(1, (), silent=("b", *named)))
+    assert manager.manager._silences._says == {"b": ("b",)}
+    assert manager.manager.apart() == []
+
+
 # --- found by search ------------------------------------------------------------------------------
 
 

@@ -99,8 +99,8 @@ def test_calm_ends_everything() -> None:
 
 def severed(kind: str, *links: str, sites: str = "abcd", notice: int = 10 * MS) -> Conditions:
     conditions = Conditions((), 1, sites=tuple(sites), notice=notice)
-    for a, b in links:
-        conditions.inject(Injection(0, kind, (a,), (b,)))
+    for link in links:
+        conditions.inject(Injection(0, kind, (link[0],), (link[1],)))
     return conditions
 
 

@@ -1,6 +1,6 @@
 """A majority judges who is silent; of two sites that do not hear each other one goes, once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -155,10 +155,12 @@ def test_in_calm_nobody_knocks_and_a_dead_site_is_knocked_at_seldom() -> None:
     made = world()
     sent: list[object] = []
     transmit = made._transmit
-    made._transmit = lambda site, sends: (  # type: ignore[method-assign]
-        sent.extend(frame for _, frame in sends),
-        transmit(site, sends),
-    )[1]
+
+    def listened(site: str, sends: Sequence[tuple[str, object]]) -> None:
+        sent.extend(frame for _, frame in sends)
+        transmit(site, sends)
+
+    made._transmit = listened  # type: ignore[method-assign]
     talk(made, 2)
     assert not any(isinstance(frame, Knock) for frame in sent)
     assert not any(isinstance(frame, Fed) and frame.silent for frame in sent)

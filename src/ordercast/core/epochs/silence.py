@@ -43,8 +43,9 @@ class Silences:
         self.gone: tuple[Site, ...] = ()
 
     def fed(self, peer: Site, silent: tuple[Site, ...]) -> None:
-        if silent:
-            self._says[peer] = silent
+        roster = self._member.layout.roster
+        if known := tuple(dict.fromkeys(site for site in silent if site in roster)):
+            self._says[peer] = known
         else:
             self._says.pop(peer, None)
 
