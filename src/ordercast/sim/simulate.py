@@ -92,7 +92,9 @@ def _judge_rest(world: World) -> None:
     if world.quiet:
         cut_off = world.cut_off()
         for name, place in world.places.items():
-            if name in recorder.fresh or name in cut_off:
+            if name in recorder.fresh:
+                continue
+            if name in cut_off:
                 continue
             if place.site is not None and not _holds_back(place.site):
                 recorder.ended(world.now, name)
