@@ -198,15 +198,8 @@ def _judge(directory: Path, tell: OnDemoEvent) -> tuple[dict[str, Any], dict[str
     tell(f"exported {done.deliveries:,} deliveries; starting Spark to judge them")
     folder = (directory / HISTORY).resolve()
     with open_session("ordercast demo", brief=True) as spark:
-        read = {name: spark.read.parquet(str(folder / name)) for name in TABLES}
-        result = audit(
-            spark,
-            deliveries=read["deliveries"],
-            sent=read["sent"],
-            groups=read["groups"],
-            events=read["events"],
-            epochs=read["epochs"],
-        )
+        tables = {name: spark.read.parquet(str(folder / name)) for name in TABLES}
+        result = audit(spark, **tables)
     tell("judged")
     exported = {"sent": done.sent, "deliveries": done.deliveries, "ended": done.ended}
     return exported, result.as_json()
