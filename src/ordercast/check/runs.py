@@ -1,4 +1,4 @@
-"""Runs: many runs in one history are judged each by itself."""
+"""Runs: if a history has several, each run is judged by itself."""
 
 from collections import defaultdict
 

@@ -206,7 +206,8 @@ def _option(
 
 
 def _genuine(protocol: str, ground: Ground) -> str:
-    """As the profile, but for these groups: who has no relays, or no site outside a group, is."""
+    """The answer of the profile, for these groups: a protocol is genuine here if there are no
+    relays, or if every group has all sites of its domain."""
     kind, members = PROFILES[protocol].genuine, ground.table.members
     if kind == RELAYS and not any(ground.metrics.extra):
         return YES

@@ -93,7 +93,7 @@ class Cluster:
     timeouts: Timeouts = field(default_factory=Timeouts)
     tls: TlsFiles | None = None
     dissemination: str = UNICAST
-    multicast: MulticastConfig | None = None  # where that is how
+    multicast: MulticastConfig | None = None  # None unless dissemination is multicast
     source: str = "cluster"
 
     # --- sites ------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def _require_fit(cluster: Cluster) -> None:
-    """What each value alone does not show."""
+    """Refuse settings that do not go together."""
     where = f"{cluster.source}: cluster"
     unfit = misfit(
         cluster.protocol,
@@ -333,7 +333,7 @@ def _multicast(
     sites: Mapping[Site, SiteConfig],
     source: str,
 ) -> MulticastConfig | None:
-    """Checked also where it is not used."""
+    """The table [multicast]. It is checked also if it is not used; then None."""
     local = all(is_loopback(site.address[0]) for site in sites.values())
     given = _table(data, "multicast", source)
     found = read_multicast(given, name, source, local=local)

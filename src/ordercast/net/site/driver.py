@@ -44,12 +44,12 @@ class Carrier(Protocol):
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
 
     def refuse(self, peer: Site, why: str) -> None:
-        """The peer has said what it may not: drop the connection, say so in one line, count it."""
+        """The peer broke a rule: drop its connection, say so in one line, count it."""
 
 
 @runtime_checkable
 class Sharing(Carrier, Protocol):
-    """A transport that sends to many at once what is for many, and leaves the rest."""
+    """A transport that sends frames for many sites at once, and gives back the other frames."""
 
     def share(
         self, sends: Sequence[tuple[Site, SiteFrame]]
@@ -79,7 +79,7 @@ class Application(Protocol):
         """The member's layout has changed."""
 
     def handed(self, peer: Site, frame: HandoverFrame) -> None:
-        """A frame that is for the application's state, not for the member."""
+        """Take a frame about the application's state: the member does not handle it."""
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         """The outcomes of changes that this site asked for: "" if done, else why not."""
@@ -91,7 +91,8 @@ class Application(Protocol):
         """The oldest commit that was annotated is durable."""
 
     def wants_commit(self) -> bool:
-        """Whether there are such rows, also without records of the site."""
+        """Whether the application has such rows. They are written even if the site has no
+        records."""
 
     def broken(self, error: Exception) -> None:
         """The driver has stopped for good."""
@@ -103,7 +104,8 @@ P = ParamSpec("P")
 def _or_break(
     call: Callable[Concatenate["NodeDriver", P], None],
 ) -> Callable[Concatenate["NodeDriver", P], None]:
-    """For a call into the core: do nothing once the driver is closed; close it if one raises."""
+    """Guard a call into the core: it does nothing once the driver is closed, and an exception in it
+    closes the driver."""
 
     @wraps(call)
     def guarded(self: "NodeDriver", /, *args: P.args, **options: P.kwargs) -> None:

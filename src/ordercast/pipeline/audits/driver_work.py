@@ -34,7 +34,7 @@ class Gathered:
         return self._glossaries
 
     def close(self) -> None:
-        """Nothing is kept anywhere else."""
+        """Nothing to do: the rows are in memory only."""
 
 
 class DriverWork:

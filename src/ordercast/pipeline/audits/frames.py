@@ -114,8 +114,8 @@ def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFr
 
 
 def check_place(history: str) -> HistoryPlace:
-    """For a folder, after a look into every file: Spark would read a column that is missing from
-    one as null."""
+    """Where the history is. In a folder every file is looked into: Spark would read a column that
+    is missing from a file as null."""
     if "://" in history:
         every = {name: [column.name for column in table.columns] for name, table in TABLES.items()}
         return HistoryPlace(history, every)
