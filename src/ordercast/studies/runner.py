@@ -9,7 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,10 +58,7 @@ class Reproduced:
             "quick": self.quick,
             "failed": [{"seed": run.seed, "error": run.error} for run in self.failed],
             "unreached": [dict(point.config) for point in self.unreached],
-            "findings": [
-                {"statement": f.statement, "verdict": f.verdict, "measured": f.measured}
-                for f in self.findings
-            ],
+            "findings": [asdict(finding) for finding in self.findings],
             "files": [str(file) for file in self.files],
         }
 

@@ -12,7 +12,7 @@ from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats, parse_spec
 from ordercast.pipeline.sweeps.subject import subject_of
-from ordercast.pipeline.sweeps.tasks import Point, here, tasks_of
+from ordercast.pipeline.sweeps.tasks import Point, tasks_of
 from ordercast.plan.canvas import save, style
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.fits import power
@@ -29,6 +29,7 @@ from ordercast.studies.stab.runs import (
     table_3,
     with_random_trees,
 )
+from support.harness.runners import here
 
 SWEEP = """
 [sweep]

@@ -9,12 +9,13 @@ from ordercast.core.order.registry import PROTOCOLS
 from ordercast.pipeline.sweeps.results import Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.tasks import Point, here
+from ordercast.pipeline.sweeps.tasks import Point
 from ordercast.plan.canvas import style
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY
 from ordercast.studies.tom.costs import TRANSMISSIONS
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
+from support.harness.runners import here
 
 EXACT = ("centralized", "propagation", "metagroup", "tom")
 
