@@ -51,7 +51,6 @@ class SimResult:
     events: int
     virtual_ns: int
     wall_seconds: float
-    loop_seconds: float
     faults: dict[str, int]
     history: History
     spread: dict[str, int] = field(default_factory=dict)  # the counts of the ways to many

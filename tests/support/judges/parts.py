@@ -30,9 +30,12 @@ from ordercast.pipeline.audits.tasks import JudgingTask
 
 
 class Loop(DriverWork):
-    """The driver's loop, with evidence that travels as it does on Spark."""
+    """The driver's loop, with evidence that travels as it does on Spark, and counted passes."""
+
+    passes = 0
 
     def run(self, task: JudgingTask) -> list[Evidence]:
+        self.passes += 1
         return [decode(encode(evidence)) for evidence in super().run(task)]
 
 

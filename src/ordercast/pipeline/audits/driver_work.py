@@ -43,10 +43,8 @@ class DriverWork:
     def __init__(self, gathered: Gathered, translation: Translation) -> None:
         self._gathered = gathered
         self._legend = translation
-        self.passes = 0
 
     def run(self, task: JudgingTask) -> list[Evidence]:
-        self.passes += 1
         found: list[Evidence] = []
         parts: dict[int, list[bytes]] = {}
         requests: dict[int, list[bytes]] = {}
