@@ -8,7 +8,7 @@ accepted (so nothing is sent twice), and goes on reading at the next position.
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -89,7 +89,7 @@ def connect(
     return Client(found, site, directory, start_s, patience_s, flush_s)
 
 
-class Client(ClusterChanges):
+class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     """A daemon's site, as `connect` gives it; to be used with `async with`.
 
     Entering raises Away (no daemon answers) or Error (it refuses this client). Leaving waits until

@@ -9,7 +9,7 @@ soon as the window has room; the receipt tells when the message is durable, orde
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,7 @@ from ordercast.net.site.stream import Batches, Deliveries
 _log = logging.getLogger("ordercast.net.node")
 
 
-class Node(ClusterChanges):
+class Node(ClusterChanges[Coroutine[Any, Any, None]]):
     """A running site. Made by `Node.open`, or by a `local_cluster`."""
 
     def __init__(self, running: RunningSite) -> None:
