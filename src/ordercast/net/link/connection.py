@@ -13,6 +13,7 @@ from typing import Final, Protocol, cast
 from ordercast.model.errors import Error, FrameError
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
+from ordercast.net.cluster.addresses import plain_host
 from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
 from ordercast.net.link.tls import TlsSession
@@ -39,8 +40,9 @@ def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
-    strangers: int = 64  # connections that have not said a valid hello
-    strangers_of_host: int = 48  # of them, from one host
+    strangers: int = 256  # connections that have not said a valid hello
+    strangers_elsewhere: int = 128  # of them, from hosts where no peer is
+    crowd: int = 32  # from so many strangers on, they get less time
     stranger_bytes: int = 32_768  # in a TLS handshake and a hello
     guests: int = 32  # connected sites that were of this cluster
     congested_bytes: int = 1_048_576  # waiting to be written: no more is asked for
@@ -53,6 +55,7 @@ class LinkTimes:
 
     suspect: int = SECOND
     handshake: int = 5 * SECOND
+    hurry: int = SECOND  # the same, while there is a crowd
     redial_least: int = SECOND // 20
     redial_most: int = 2 * SECOND
     linger: int = SECOND  # of the second of two connections
@@ -110,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
         self._transport = transport
         name = transport.get_extra_info("peername")
-        self.host = name[0] if name else "?"
+        self.host = plain_host(name[0]) if name else "?"
         high = self._owner.limits.congested_bytes
         transport.set_write_buffer_limits(high=high, low=high // 4)
         self._timer = self._loop.call_later(

@@ -47,8 +47,8 @@ from ordercast.net.link.peers import (
     Peer,
     Peers,
     Unneeded,
-    check_crowd,
 )
+from ordercast.net.link.strangers import Strangers
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import FrameEncoder, WireFrame
 
@@ -103,7 +103,7 @@ class Transport:
         self._peers = Peers(site, addresses, self.times, identity.terms)
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # not yet ended
-        self._strangers: set[Connection] = set()
+        self._strangers = Strangers(self.limits, self.times)
         self._tick: asyncio.TimerHandle | None = None
         self._ticked_at = self._certificates_at = 0.0
         self._server: asyncio.Server | None = None
@@ -127,6 +127,8 @@ class Transport:
         now = self._ticked_at = self._certificates_at = self._loop.time()
         for peer in self._peers.values():
             peer.since = now
+        others = {site: at for site, at in self.addresses.items() if site != self.site}
+        self._strangers.hosts.look_up(others)
         self._watch()
 
     def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
@@ -141,6 +143,8 @@ class Transport:
         peer = self._peers.add(site)
         if address is not None:
             self.addresses[site] = address
+            if self._server is not None:
+                self._strangers.hosts.look_up({site: address})
         peer.barred = why_not_dialled(site, address, loopback_only=self._loopback_only)
         if peer.barred:
             self._complain(peer, LinkTrouble(NOT_DIALLED, peer.barred))
@@ -155,6 +159,7 @@ class Transport:
         if peer is None or self._server is None:
             return
         self._dialler.part(peer)
+        self._strangers.hosts.part(site)
         self._complaints.part(site)
         for connection in list(self._connections):
             if site in (connection.peer, connection.dialled):
@@ -225,6 +230,7 @@ class Transport:
             return
         if self._tick is not None:
             self._tick.cancel()
+        self._strangers.hosts.close()
         await self._dialler.close()
         await close_server(self._server)
         for connection in list(self._connections):
@@ -257,10 +263,10 @@ class Transport:
         self._connections.add(connection)
         if self._closed:
             connection.abort()
-        if connection.dialled is not None or self._closed:
-            return
-        check_crowd(self._strangers, connection, self.limits)
-        self._strangers.add(connection)
+        elif connection.dialled is not None:
+            self._strangers.hosts.learn(connection.dialled, connection.host)
+        else:
+            self._strangers.add(connection, self._loop.time())
 
     def secured(self, connection: Connection) -> None:
         """The channel is there: the site that dialled speaks first."""
@@ -313,6 +319,8 @@ class Transport:
             peer.dialling = False
         self._strangers.discard(connection)
         self._peers.setdefault(peer.name, peer)
+        if not peer.guest:
+            self._strangers.hosts.learn(peer.name, connection.host)
         connection.guest = peer.guest and bool(self.identity.terms.get(FOUNDING))
         connection.admit(hello)
         if role == SECOND_RETIRED:
@@ -412,6 +420,7 @@ class Transport:
         for peer in list(self._peers.values()):
             if peer.watch(now, self.identity.boot, slept=slept):
                 self._complaints.forget(peer.name)
+        self._strangers.hurry(now)
         if self._certificates is not None and now - self._certificates_at >= CERTIFICATES_EVERY_S:
             self._certificates_at = now
             self._certificates.refresh()
