@@ -20,6 +20,7 @@ from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.addresses import require_loopback, why, why_not_dialled
 from ordercast.net.cluster.certificates import certificate_uri
+from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.cluster.sockets import close_server
 from ordercast.net.link.complaints import CONNECTED, LOST, Complaints, LinkTrouble
 from ordercast.net.link.connection import (
@@ -48,6 +49,7 @@ from ordercast.net.link.peers import (
     Peers,
     Unneeded,
 )
+from ordercast.net.link.proof import REFUSED_WORD, Proof
 from ordercast.net.link.strangers import Strangers
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import FrameEncoder, WireFrame
@@ -80,6 +82,7 @@ class Transport:
         times: LinkTimes | None = None,
         limits: LinkLimits | None = None,
         insecure: bool = False,
+        secret: ClusterSecret | None = None,
     ) -> None:
         self._loopback_only = tls is None and not insecure
         if self._loopback_only:
@@ -98,6 +101,7 @@ class Transport:
         self._on_lost = on_lost
         self._on_congested = on_congested
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
+        self._secret = secret
         self._instance = os.urandom(INSTANCE_BYTES)
         self._hellos = 0  # said
         self._peers = Peers(site, addresses, self.times, identity.terms)
@@ -253,9 +257,13 @@ class Transport:
 
     def _make(self, dialled: Site | None) -> Connection:
         session: TlsSession | None = None
+        proof: Proof | None = None
         if self._certificates is not None:
             session = self._certificates.session(server_side=dialled is None)
-        return Connection(self, dialled, session)
+        elif self._secret is not None:
+            source = str(self._secret.path)
+            proof = Proof(self._secret.now(), source, dialled=dialled is not None)
+        return Connection(self, dialled, session, proof)
 
     # --- what connections tell --------------------------------------------------------------------
 
@@ -302,7 +310,8 @@ class Transport:
             return
         except LinkTrouble as trouble:
             if connection.dialled is None:
-                connection.say(self._hello(hello.site, hello.number, 0, str(trouble)))
+                reason = str(trouble) if connection.proved else REFUSED_WORD
+                connection.say(self._hello(hello.site, hello.number, 0, reason))
             raise
         self._admit(peer, connection, hello, role)
 
