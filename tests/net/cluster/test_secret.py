@@ -129,7 +129,9 @@ def test_a_link_or_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
 
 def test_where_it_cannot_be_written_one_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"file: cannot be made \(file exists\)"):
+    with pytest.raises(
+        ConfigError, match=r"file: cannot be made \(.*\); 'secret' under \[cluster\]"
+    ):
         ClusterSecret(tmp_path / "file" / "secret", make=True)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import random
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordercast.model.options import MILLISECOND
 from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.link.complaints import LinkTrouble
+from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Hello, Identity, encode_hello
 from ordercast.net.link.proof import NOT_PROVED, PROOF_BYTES, REFUSED, Proof
 from ordercast.wire.codec import encode_frame
+from support.network.hostile import Attacker
 from support.network.links import (
     CLUSTER,
     QUICK,
@@ -202,6 +206,26 @@ def test_whatever_a_stranger_says_it_is_told_the_same(
             assert a.transport.refusals == {NOT_PROVED: len(answers)}
 
     on_asyncio(main())
+
+
+def test_every_kind_of_hostile_connection_is_refused_before_its_hello(
+    secret: ClusterSecret, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        a = End("a", AB, times=LinkTimes(handshake=150 * MILLISECOND), secret=secret)
+        async with started(a):
+            attacker = Attacker(a.transport.address, CLUSTER, "a", "b", TERMS)
+            kinds = attacker.kinds()
+            for n in range(4):
+                await asyncio.gather(*(attacker.one(kind, random.Random(n)) for kind in kinds))
+            await until(lambda: a.transport.connections == 0, "closed")
+            assert a.events == []
+            assert set(a.transport.refusals) == {NOT_PROVED, "too slow to say hello"}
+            assert a.transport.refusals.total() == 4 * len(kinds)
+
+    with caplog.at_level(logging.WARNING, "ordercast.net.transport"):
+        on_asyncio(main())
+    assert len(caplog.records) == 2, "one line for each cause"
 
 
 def test_without_a_secret_a_refusal_is_one_word() -> None:

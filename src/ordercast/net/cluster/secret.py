@@ -79,7 +79,11 @@ def _read(path: Path) -> bytes:
 
 def _make(path: Path) -> None:
     """Never half written: a whole file gets the name, if it is free."""
-    make_directory(path.parent)
+    elsewhere = "'secret' under [cluster] names another file for the secret of the cluster"
+    try:
+        make_directory(path.parent)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; {elsewhere}") from None
     if os.path.lexists(path):
         return
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -94,7 +98,4 @@ def _make(path: Path) -> None:
             fresh.unlink(missing_ok=True)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise ConfigError(
-            f"{path}: the secret of the cluster cannot be written ({why}); 'secret' under [cluster]"
-            " names another file"
-        ) from None
+        raise ConfigError(f"{path}: cannot be written ({why}); {elsewhere}") from None
