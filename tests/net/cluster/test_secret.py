@@ -13,6 +13,7 @@ from ordercast.net.cluster.directory import append_own, make_directory, require_
 from ordercast.net.cluster.file import parse_cluster, read_cluster
 from ordercast.net.cluster.secret import ClusterSecret, secret_of
 from ordercast.net.site.node import Node
+from ordercast.net.store.file import lock
 from support.harness.loops import in_loop
 from support.harness.ports import free_ports
 
@@ -170,8 +171,12 @@ def test_a_directory_that_everybody_may_write_is_refused(tmp_path: Path) -> None
         require_own(tmp_path / "file")
 
 
-def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+def test_a_log_or_a_lock_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "a.log").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="symbolic"):
         append_own(tmp_path / "a.log")
+    assert not (tmp_path / "victim").exists()
+    (tmp_path / "a.db.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(ConfigError, match=r"a\.db: cannot be written"):
+        lock(tmp_path / "a.db")
     assert not (tmp_path / "victim").exists()
