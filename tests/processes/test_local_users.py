@@ -28,7 +28,6 @@ def daemons() -> Iterator[Daemons]:
 def test_knowing_names_one_can_neither_speak_as_a_site_nor_change_anything(
     daemons: Daemons,
 ) -> None:
-    before = daemons.json("epoch", FILE)
     job = {
         "cluster": "demo",
         "groups": GROUPS,
@@ -48,7 +47,9 @@ def test_knowing_names_one_can_neither_speak_as_a_site_nor_change_anything(
     if found["user"] == intruder.NOBODY:
         assert set(found["files"].values()) == {"PermissionError"}
     daemons.good("send", FILE, "alpha", "still here")
-    assert daemons.json("epoch", FILE) == before
+    now = daemons.json("epoch", FILE)
+    assert {epoch["protocol"] for epoch in now["epochs"]} == {"propagation"}
+    assert now["changes"] == []
     assert daemons.json("group", "list", FILE)["groups"].keys() == GROUPS.keys()
     for site in daemons.sites:
         said = (daemons.dir / f"{site}.log").read_text(encoding="utf-8")
