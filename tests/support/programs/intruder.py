@@ -15,7 +15,7 @@ from typing import Any
 from ordercast.model.epochs import Edit, RemoveGroup, UseProtocol
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.hello import FOUNDING, Hello, encode_hello
-from ordercast.wire.codec import encode_frame
+from ordercast.wire.codec import WireFrame, encode_frame
 from ordercast.wire.epochs import ChangeRequest
 from ordercast.wire.frames import Ack
 
@@ -40,8 +40,9 @@ def bytes_as(job: dict[str, Any], site: str, to: str) -> bytes:
     cluster = cluster_of_groups(groups, name=job["cluster"], **job["options"])
     terms = {**cluster.terms(), FOUNDING: ""}
     hello = Hello(job["cluster"], site, to, 1, 999, b"intruder", 1, 0, 0, terms)
-    frames = [ChangeRequest(f"c{n}", edits) for n, edits in enumerate(EDITS)]
-    return encode_hello(hello) + b"".join(map(encode_frame, [Ack(999, 0, ()), *frames]))
+    frames: list[WireFrame] = [Ack(999, 0, ())]
+    frames += [ChangeRequest(f"c{n}", edits) for n, edits in enumerate(EDITS)]
+    return encode_hello(hello) + b"".join(map(encode_frame, frames))
 
 
 def speak(address: tuple[str, int], data: bytes) -> str:

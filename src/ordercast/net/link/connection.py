@@ -209,9 +209,10 @@ class Connection(asyncio.BufferedProtocol):
     def _greet(self, data: memoryview) -> None:
         self._greeting += data
         if self._proof is not None and not self._proof.ready:
-            self._write(self._proof.take(self._greeting))
-            if not self._proof.ready:
+            answer = self._proof.take(self._greeting)
+            if answer is None:
                 return
+            self._write(answer)
             self._owner.secured(self)
         if self._proof is not None:
             self._proof.require_willing(self._greeting)

@@ -48,14 +48,15 @@ class Proof:
         """The first word of the one who dialled."""
         return _HEAD + self._nonce
 
-    def take(self, data: bytearray) -> bytes:
-        """Take the other end's nonce from the beginning of `data`; what to answer."""
+    def take(self, data: bytearray) -> bytes | None:
+        """Take the other end's nonce from the beginning of `data`, and say what to answer; None
+        while there is too little."""
         end = len(_HEAD) + NONCE_BYTES + (PROOF_BYTES if self._dialled else 0)
         self.require_willing(data)
         if data[: len(_HEAD)] != _HEAD[: len(data)]:
             raise LinkTrouble(NOT_PROVED, f"it begins with {bytes(data[:8])!r}")
         if len(data) < end:
-            return b""
+            return None
         theirs = bytes(data[len(_HEAD) : len(_HEAD) + NONCE_BYTES])
         proof = bytes(data[len(_HEAD) + NONCE_BYTES : end])
         del data[:end]
