@@ -22,7 +22,7 @@ from ordercast.model.fields import (
     check_text,
 )
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import LASTS, MEMBERS, RECORDS, VOTERS
+from ordercast.model.limits import LASTS, MEMBERS, PLACES, RECORDS, VOTERS
 
 
 class _OfMember(Packed, frozen=True):
@@ -168,30 +168,62 @@ def check_stores(stores: Stores, field: str) -> None:
     check_sites((voter for voter, _ in stores), field)
 
 
+class ForestMoves(Packed, frozen=True):
+    """The forest of a domain that opens: what differs from the forests of the closed epochs. Sites
+    and groups are numbered as they sort within the domain, from 1."""
+
+    builder: str  # of the forest; "": none could be built
+    parents: tuple[tuple[Ordinal, Natural], ...] = ()  # (site, parent); 0: it is the root
+    primaries: tuple[tuple[Ordinal, Ordinal], ...] = ()  # (group, site)
+
+    def check(self) -> None:
+        check_text(self.builder, "builder")
+
+
+def check_forests(forests: Sequence[ForestMoves] | None, field: str) -> None:
+    if forests is None:
+        return
+    check_length(forests, 0, PLACES, field)
+    check_each(forests, field)
+    places = sum(len(moves.parents) + len(moves.primaries) for moves in forests)
+    if places > PLACES:
+        raise FrameError(f"{field}: {places} sites and groups, at most {PLACES}")
+
+
 # --- records of the voters' log -------------------------------------------------------------------
 
 
 class Begin(Packed, frozen=True, tag="B"):
-    """Close the domains that the edits touch; `change` names it for the one who asked."""
+    """Close the domains that the edits touch; `change` names it for the one who asked. `refused`:
+    why the manager could build no forest for it. None, in logs of earlier versions: each site finds
+    that out itself."""
 
     change: str
     edits: tuple[Edit, ...]
+    refused: str | None = None
 
     def check(self) -> None:
         check_edits(self.change, self.edits)
+        check_text(self.refused or "", "refused")
 
 
 class Finish(Packed, frozen=True, tag="F"):
-    """Every site of the closing epochs has closed: do the edits, open the next epochs."""
+    """Every site of the closing epochs has closed: do the edits, open the next epochs. `forests`:
+    the forests of these, in the order in which they open. None, in logs of earlier versions: each
+    site builds them itself. `refused`: why there are none."""
 
     change: str
     lasts: Included
     counts: Counts = ()  # what absent sites will be compared with
+    forests: tuple[ForestMoves, ...] | None = None
+    refused: str = ""
 
     def check(self) -> None:
         check_text(self.change, "change", least=1)
         check_included(self.lasts, "lasts")
         check_counts(self.counts, "counts")
+        check_forests(self.forests, "forests")
+        check_text(self.refused, "refused")
 
 
 class Founded(Packed, frozen=True, tag="O"):
@@ -251,15 +283,18 @@ class Flush(Packed, frozen=True, tag="X"):
 
 
 class Open(Packed, frozen=True, tag="P"):
-    """Every site of the flush has all of the past: open the next epochs."""
+    """Every site of the flush has all of the past: open the next epochs, with these forests (as in
+    `Finish`)."""
 
     flush: Ordinal  # the number of its record
     counts: Counts  # what absent sites will be compared with
     lasts: Included
+    forests: tuple[ForestMoves, ...] | None = None
 
     def check(self) -> None:
         check_counts(self.counts, "counts")
         check_included(self.lasts, "lasts")
+        check_forests(self.forests, "forests")
 
 
 class Lapse(Packed, frozen=True, tag="L"):

@@ -18,10 +18,11 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
 from ordercast.net.site.changes import ChangeRequests, new_change_name
 from ordercast.net.site.driver import NodeDriver
-from ordercast.net.site.founding import begin, remember
+from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.peer_list import PeerList
@@ -164,7 +165,8 @@ class RunningSite:
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
-        return {**self.cluster.terms(), "founding": self.core.layout.founding}
+        founding, forests = self.core.layout.founding, forests_of(self._begun.layout)
+        return {**self.cluster.terms(), FOUNDING: founding, FORESTS: forests}
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of the site's domain, and all sites of that domain."""
