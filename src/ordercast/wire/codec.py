@@ -28,7 +28,7 @@ from ordercast.wire.handover import HandoverFrame
 WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame
 
 MAGIC: Final = b"ocf"
-VERSION: Final = 4
+VERSION: Final = 5
 
 _HEADER = struct.Struct(">III")
 HEADER_BYTES: Final = _HEADER.size

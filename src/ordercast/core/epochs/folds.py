@@ -1,9 +1,12 @@
 """What a member does with layouts: fold records into them, write them as bytes, read them back."""
 
+from dataclasses import replace
+
+from ordercast.core.epochs.chain import linked
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Build, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
-from ordercast.model.epochs import EpochRecord
+from ordercast.model.epochs import Entry
 
 
 class Folds:
@@ -14,8 +17,9 @@ class Folds:
         self.build = build
         self._packed: tuple[Layout | None, bytes] = (None, b"")
 
-    def fold(self, layout: Layout, record: EpochRecord) -> Layout:
-        return fold(layout, record, self.build)
+    def fold(self, layout: Layout, entry: Entry) -> Layout:
+        after = fold(layout, entry.record, self.build)
+        return replace(after, term=entry.term, chain=linked(layout.chain, entry))
 
     def pack(self, layout: Layout) -> bytes:
         """Called at every checkpoint, mostly with the same layout."""

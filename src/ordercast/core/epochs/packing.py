@@ -2,6 +2,7 @@
 
 import msgspec
 
+from ordercast.core.epochs.chain import HASH_BYTES, UNKNOWN
 from ordercast.core.epochs.layout import (
     NO_EDIT,
     Build,
@@ -68,6 +69,8 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     rejoining: dict[Site, int]
     manners: dict[Group, tuple[str, str]] = {}
     causal: bool = False
+    term: int = 0
+    chain: bytes = UNKNOWN
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -110,6 +113,8 @@ def pack_layout(layout: Layout) -> bytes:
             dict(layout.rejoining),
             dict(layout.manners),
             layout.causal,
+            layout.term,
+            layout.chain,
         )
     )
 
@@ -163,6 +168,7 @@ def _read(data: bytes) -> _Layout:
         or not all(site in packed.absent for site in packed.lapsed)
         or any(epoch not in epochs for epoch in (flush.epochs if flush else ()))
         or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
+        or len(packed.chain) not in (0, HASH_BYTES)
     ):
         raise FrameError("not a layout: its parts contradict each other")
     return packed
@@ -220,4 +226,6 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.rejoining,
         packed.manners,
         packed.causal,
+        packed.term,
+        packed.chain,
     )

@@ -177,11 +177,8 @@ class Raft:
 
     def _asked(self, now: int, peer: Site, frame: Vote) -> None:
         newer = (frame.last_term, frame.last) >= (self.log.term_of(self.log.last), self.log.last)
-        led = self.role == LEADER or (
-            self.leader is not None and now < self._led_at + self.times.election
-        )
         if frame.trial:
-            granted = newer and not led and frame.term > self.term
+            granted = newer and not self.is_led(now) and frame.term > self.term
             term = frame.term if granted else self.term  # a peer that is behind must hear it
             self.sends.append((peer, Voted(term, True, granted, self.store)))
             return
@@ -192,6 +189,19 @@ class Raft:
                 self._ballot(self.term, peer)
             self._wait(now)
         self.sends.append((peer, Voted(self.term, False, granted, self.store)))
+
+    def is_led(self, now: int) -> bool:
+        """Whether this voter leads, or has heard a leader lately."""
+        if self.role == LEADER:
+            return True
+        return self.leader is not None and now < self._led_at + self.times.election
+
+    def confirms(self, now: int, index: int, entry: Entry | None) -> bool:
+        """Whether this voter's log does not speak against an entry that is said to be committed. If
+        it has a leader, the entry must be in the log: the leader will send it."""
+        if self.name not in self.log.voters or not self.is_led(now):
+            return True
+        return self.log.snapshot.upto < index <= self.log.last and self.log.entry(index) == entry
 
     def _answered(self, now: int, peer: Site, frame: Voted) -> None:
         expected = self.term + 1 if self._trial else self.term
@@ -262,8 +272,9 @@ class Raft:
         snapshot = self.log.snapshot
         if first <= snapshot.upto:
             frame: Voting = Install(
-                self.term, snapshot.upto, snapshot.term, snapshot.voters, snapshot.data, self._beat
-            )
+                self.term, snapshot.upto, snapshot.term, snapshot.voters, snapshot.data,
+                self._beat, snapshot.chain,
+            )  # fmt: skip
         else:
             start = first - snapshot.upto - 1
             entries = self.log.entries[start : start + _ENTRIES]
@@ -309,7 +320,9 @@ class Raft:
 
     def _install(self, frame: Install, peer: Site) -> None:
         if frame.upto > self.committed:
-            snapshot = LogSnapshot(frame.upto, frame.upto_term, frame.voters, frame.snapshot)
+            snapshot = LogSnapshot(
+                frame.upto, frame.upto_term, frame.voters, frame.snapshot, frame.chain
+            )
             self.log.replace(snapshot)
             self.persist.append(snapshot)
             self.committed = snapshot.upto

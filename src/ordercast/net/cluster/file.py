@@ -42,7 +42,7 @@ _CHOICES = {
 _TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups")
 _CLUSTER = (
     "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
-    "durability", "voters", "slow_member", "open", "insecure", "dissemination",
+    "durability", "voters", "retired", "slow_member", "open", "insecure", "dissemination",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
@@ -128,6 +128,7 @@ def cluster_of_data(
         sites=sites,
         groups=groups,
         voters=_voters(given.get("voters"), sites, source),
+        retired=_listed(given.get("retired", []), sites, f"{source}: cluster.retired"),
         tie=_listed(given.get("tie", []), sites, f"{source}: cluster.tie"),
         limits=_limits(_table(data, "limits", source), source),
         timeouts=_timeouts(_table(data, "timeouts", source), source),

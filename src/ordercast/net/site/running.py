@@ -66,6 +66,7 @@ class RunningSite:
             store=store.store_number,
             times=cluster.voting_times(),
             records=store.restored(),
+            gone=cluster.retired,
         )
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
@@ -163,7 +164,8 @@ class RunningSite:
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
-        return {**self.cluster.terms(), "founding": self.core.layout.founding}
+        layout = self.core.layout
+        return {**self.cluster.terms(), "founding": layout.founding if layout.count >= 0 else ""}
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of the site's domain, and all sites of that domain."""
@@ -311,7 +313,8 @@ class RunningSite:
         if news is not None and self.durable:
             self._events.append(news)
         self._peers.follow(layout)
-        if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
+        if layout.count >= 0 and layout.founding not in ("", self.store.founding):
+            # A newcomer was told.
             remember(self.store, self.cluster, self._begun.layout, self.address, layout.founding)
             self.transport.retell(self.terms())
         for call in list(self.on_layout):
