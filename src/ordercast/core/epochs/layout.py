@@ -112,6 +112,7 @@ class Layout:
     causal: bool = False
     term: int = 0  # of the last record
     chain: bytes = UNKNOWN  # the hash of the records
+    lost: tuple[tuple[Site, int], ...] = ()  # stores of voters that were declared lost
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""

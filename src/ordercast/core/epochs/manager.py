@@ -81,6 +81,10 @@ class Manager:
 
     def fed(self, peer: Site, frame: Fed) -> None:
         layout = self._member.layout
+        if (peer, frame.store) in layout.lost:
+            whole = self._member.folds.pack(layout)
+            self._member.say(peer, Feed(layout.count, (), layout.count, (), whole))
+            return
         if not self.leads:
             if frame.count < layout.count:
                 # The peer may not know the present voters, and believes only voters that it knows.

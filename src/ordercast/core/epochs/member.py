@@ -87,7 +87,7 @@ class Member:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
+        "_barred", "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
         "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told", "_wishes",
         "admission", "boot", "delivering", "engines", "flush", "folds", "incarnation",
         "into_open", "layout", "manager", "manager_at", "name", "now", "options",
@@ -138,6 +138,7 @@ class Member:
         self._congested: dict[Site, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
         self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
+        self._barred = False  # a voter has said that this store was declared lost
         self.sources = Sources(self, gone)
         first_voters = layout.voters if layout.count >= 0 else ()
         voter = self._restore(records)
@@ -298,6 +299,11 @@ class Member:
     def believes(self, peer: Site) -> bool:
         return self.sources.believes(peer)
 
+    @property
+    def declared_lost(self) -> bool:
+        """Whether an operator has declared this store lost (`Recovered`). It must not go on."""
+        return self._barred or (self.name, self.flush.store) in self.layout.lost
+
     def connected(self, now: int, peer: Site) -> None:
         self.now = now
         for engine in self.engines.values():
@@ -335,6 +341,7 @@ class Member:
     # --- records ----------------------------------------------------------------------------------
 
     def _take_feed(self, peer: Site, frame: Feed) -> None:
+        self._barred |= self.sources.bars(frame, (self.name, self.flush.store))
         if self.layout.count >= 0:
             self.fold_committed(self.raft)
         caught, entries = self.sources.caught(frame), self.sources.entries(frame)

@@ -71,6 +71,7 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     causal: bool = False
     term: int = 0
     chain: bytes = UNKNOWN
+    lost: tuple[tuple[Site, int], ...] = ()
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -115,6 +116,7 @@ def pack_layout(layout: Layout) -> bytes:
             layout.causal,
             layout.term,
             layout.chain,
+            layout.lost,
         )
     )
 
@@ -228,4 +230,5 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.causal,
         packed.term,
         packed.chain,
+        packed.lost,
     )

@@ -23,7 +23,7 @@ from ordercast.core.epochs.voters_log import (
     VoterRecord,
     VotersLog,
 )
-from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, Voters
+from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, Recovered, Voters
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND, NEVER
@@ -372,7 +372,7 @@ class Raft:
 
     def _voters_committed(self) -> bool:
         later = self.log.after(self.committed)
-        return not any(isinstance(entry.record, (Admit, Voters)) for entry in later)
+        return not any(isinstance(entry.record, (Admit, Voters, Recovered)) for entry in later)
 
     def waiting_for_admission(self) -> list[tuple[Site, int]]:
         """Voters that have all of the log, with another store than the log names. Each comes with

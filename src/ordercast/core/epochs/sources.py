@@ -72,6 +72,10 @@ class Sources:
         if layout.chain != frame.chain or (layout.chain and layout.term != frame.upto_term):
             raise PeerMistake("a snapshot with the hash of another")
 
+    def bars(self, frame: Feed, store: tuple[Site, int]) -> bool:
+        """Whether a layout, old or new, says that the store was declared lost."""
+        return bool(frame.folded) and store in self.unpacked(frame.folded, frame.count).lost
+
     def caught(self, frame: Feed) -> Layout | None:
         """The layout in place of records, if this site lacks it and may take it."""
         member = self._member

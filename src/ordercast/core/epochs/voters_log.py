@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from ordercast.core.epochs.chain import START, UNKNOWN, linked
-from ordercast.model.epochs import Admit, Entry, Founded, Stores, Voters
+from ordercast.model.epochs import Admit, Entry, Founded, Recovered, Stores, Voters
 from ordercast.model.groups import Site
 
 
@@ -117,7 +117,8 @@ def _next_stores(stores: dict[Site, int], entry: Entry) -> dict[Site, int]:
     """The stores after this entry. An entry that leaves no voter with a store has no effect:
     nothing could be decided after it. A second founding has none either."""
     record, after = entry.record, stores
-    if isinstance(record, Voters) or (isinstance(record, Founded) and not any(stores.values())):
+    begins = not any(stores.values())
+    if isinstance(record, (Voters, Recovered)) or (isinstance(record, Founded) and begins):
         after = dict(sorted(record.voters))
     elif isinstance(record, Admit) and record.site in stores:
         after = {**stores, record.site: record.store}

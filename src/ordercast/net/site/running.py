@@ -15,7 +15,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import Error
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.assembly import AnyStore, MakeTransport
@@ -35,6 +35,14 @@ from ordercast.wire.handover import HandoverFrame
 CLOSE_S = 5.0  # how long closing waits until all is flushed
 REST_S = 0.25  # and then for silence
 LOOK_S = 0.1  # between looks at whether those who wait still should
+
+
+def _barred(site: Site, store: AnyStore) -> str:
+    files = "its store" if store.path is None else f"{store.path}*"
+    return (
+        f"site {site} was declared lost by 'ordercast cluster recover': move {files} away; without"
+        " its old store it returns as a new incarnation"
+    )
 
 
 class RunningSite:
@@ -68,6 +76,8 @@ class RunningSite:
             records=store.restored(),
             gone=cluster.retired,
         )
+        if self.core.declared_lost:
+            raise ConfigError(_barred(site, store))
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
@@ -349,9 +359,15 @@ class RunningSite:
             if not done.done():  # else its waiter was cancelled
                 done.set_result(None)
 
+    def barred(self) -> None:
+        self._stop(_barred(self.site, self.store))
+
     def broken(self, error: Exception) -> None:
+        self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
+
+    def _stop(self, why: str) -> None:
         if not self.failed:
-            self.failed = f"site {self.site} has failed, and must be restarted: {error!r}"
+            self.failed = why
             self._failing = asyncio.get_running_loop().create_task(self.abandon())
             if self.on_failed is not None:
                 self.on_failed()
