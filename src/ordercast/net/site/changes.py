@@ -89,7 +89,8 @@ class ClusterChanges(ABC):
         await self.change(AddVoter(site))
 
     async def remove_voter(self, site: Site) -> None:
-        """Let a site decide changes no longer. Raises as `change`."""
+        """Let a site decide changes no longer. If it is being added, and never came, the adding is
+        taken back, and raises ConfigError where it was asked for. Raises as `change`."""
         await self.change(RemoveVoter(site))
 
 
