@@ -53,6 +53,14 @@ async def opened(stack: contextlib.AsyncExitStack, path: Path, sites: str) -> di
     }
 
 
+async def come_back(path: Path, site: str, records: int) -> None:
+    """A site that had heard of more records than the others by now."""
+    async with ordercast.Node.open(path, site, dir=path.parent) as node:
+        assert site_of(node).core.layout.count > records
+        while not site_of(node).failed:
+            await asyncio.sleep(0.01)
+
+
 def test_the_furthest_log_is_gone_on_from_and_the_others_follow_it(tmp_path: Path) -> None:
     path = cluster_file(tmp_path, "abcd")
 
@@ -104,10 +112,7 @@ def test_a_lost_voter_that_had_decided_more_is_told_so_and_stops(tmp_path: Path)
                 await nodes["c"].add_group("two", ["c"])
                 shutil.copy(aside / "a.db", tmp_path / "a.db")
                 with pytest.raises(ordercast.Error, match="site a was declared lost by"):
-                    async with ordercast.Node.open(path, "a", dir=tmp_path) as a:
-                        assert site_of(a).core.layout.count > site_of(nodes["c"]).core.layout.count
-                        while not site_of(a).failed:
-                            await asyncio.sleep(0.01)
+                    await come_back(path, "a", site_of(nodes["c"]).core.layout.count)
                 assert "gone7" not in site_of(nodes["c"]).core.layout.groups
 
     run()
