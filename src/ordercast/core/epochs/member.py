@@ -344,7 +344,7 @@ class Member:
         self._barred |= self.sources.bars(frame, (self.name, self.flush.store))
         if self.layout.count >= 0:
             self.fold_committed(self.raft)
-        caught, entries = self.sources.caught(frame), self.sources.entries(frame)
+        caught, entries = self.sources.caught(peer, frame), self.sources.entries(peer, frame)
         self.manager_at = peer
         self._lonely_at = self.now + _LONELY
         if caught is not None:

@@ -196,12 +196,13 @@ class Raft:
             return True
         return self.leader is not None and now < self._led_at + self.times.election
 
-    def confirms(self, now: int, index: int, entry: Entry | None) -> bool:
-        """Whether this voter's log does not speak against an entry that is said to be committed. If
-        it has a leader, the entry must be in the log: the leader will send it."""
+    def confirms(self, now: int, peer: Site, index: int, entry: Entry | None) -> bool:
+        """Whether this voter's log does not speak against an entry that the peer says is committed.
+        If it has a leader, only the leader may say so, and of what the log has from it."""
         if self.name not in self.log.voters or not self.is_led(now):
             return True
-        return self.log.snapshot.upto < index <= self.log.last and self.log.entry(index) == entry
+        inside = self.log.snapshot.upto < index <= self.log.last
+        return peer == self.leader and inside and self.log.entry(index) == entry
 
     def _answered(self, now: int, peer: Site, frame: Voted) -> None:
         expected = self.term + 1 if self._trial else self.term

@@ -76,15 +76,15 @@ class Sources:
         """Whether a layout, old or new, says that the store was declared lost."""
         return bool(frame.folded) and store in self.unpacked(frame.folded, frame.count).lost
 
-    def caught(self, frame: Feed) -> Layout | None:
+    def caught(self, peer: Site, frame: Feed) -> Layout | None:
         """The layout in place of records, if this site lacks it and may take it."""
         member = self._member
         if not frame.folded or frame.count <= member.layout.count:
             return None
         layout = self.unpacked(frame.folded, frame.count)
-        return layout if member.raft.confirms(member.now, frame.count, None) else None
+        return layout if member.raft.confirms(member.now, peer, frame.count, None) else None
 
-    def entries(self, frame: Feed) -> tuple[Entry, ...]:
+    def entries(self, peer: Site, frame: Feed) -> tuple[Entry, ...]:
         """The records that this site lacks and may take. Raises PeerMistake if the frame
         contradicts what was folded here."""
         member, layout = self._member, self._member.layout
@@ -99,7 +99,7 @@ class Sources:
         for place, entry in enumerate(frame.records[known:]):
             if entry.term < term:
                 raise PeerMistake(f"a record of term {entry.term}, after one of term {term}")
-            if not member.raft.confirms(member.now, layout.count + place + 1, entry):
+            if not member.raft.confirms(member.now, peer, layout.count + place + 1, entry):
                 return frame.records[known : known + place]
             term = entry.term
         return frame.records[known:]
