@@ -69,7 +69,8 @@ class Sources:
     def check_install(self, frame: Install) -> None:
         """Raise PeerMistake unless the snapshot of the log is what it says."""
         layout = self.unpacked(frame.snapshot, frame.upto)
-        if layout.chain != frame.chain or (layout.chain and layout.term != frame.upto_term):
+        other_term = layout.chain and layout.term != frame.upto_term
+        if other_term or differ(layout.chain, frame.chain):
             raise PeerMistake("a snapshot with the hash of another")
 
     def bars(self, frame: Feed, store: tuple[Site, int]) -> bool:
