@@ -68,7 +68,7 @@ def test_the_voters_that_are_left_go_on_and_the_lost_return_as_new_incarnations(
 
         shutil.copy(aside / "a.db", daemons.dir / "a.db")
         done = daemons.run("node", FILE, "--site", "a")
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "site a was declared lost by 'ordercast cluster recover'" in done.stderr
         again = daemons.run("node", FILE, "--site", "a")
         assert "site a was declared lost" in again.stderr.splitlines()[-1]
