@@ -47,6 +47,7 @@ from ordercast.wire.epochs import (
     Whole,
 )
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.lineage import Lineage, StoredRow, StorePoint, StoreStart
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import samples
 from wire.samples import COUNTS, NAMES, NUMBERS
@@ -138,6 +139,17 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     ),
     "Heard": st.builds(Heard, NUMBERS),
     "TreePacket": st.builds(TreePacket, NUMBERS, NAMES, NUMBERS, st.binary(max_size=50)),
+    "Lineage": st.builds(
+        lambda store, boot, mark, row, heard: Lineage(
+            store, (StoreStart(boot, mark, row), StoreStart(boot + 1, mark, row)), row + 1, heard
+        ),
+        STORES,
+        st.integers(1, 10**9),
+        STORES,
+        st.integers(0, 10**12),
+        st.none() | st.builds(StorePoint, STORES, NUMBERS, STORES, COUNTS),
+    ),
+    "StoredRow": st.builds(StoredRow, COUNTS),
 }
 frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
@@ -263,4 +275,9 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     ),
     "Heard": lambda rng: Heard(number(rng, 1)),
     "TreePacket": lambda rng: TreePacket(number(rng, 1), "a", number(rng, 1), rng.randbytes(9)),
+    "Lineage": lambda rng: Lineage(
+        rng.getrandbits(63), (StoreStart(number(rng, 1), rng.getrandbits(63), 9),), 10,
+        StorePoint(rng.getrandbits(63), number(rng, 1), rng.getrandbits(63), number(rng)),
+    ),
+    "StoredRow": lambda rng: StoredRow(number(rng)),
 }  # fmt: skip

@@ -77,6 +77,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.lineage import Lineage, StoredRow, StorePoint, StoreStart
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
@@ -189,6 +190,8 @@ FRAMES: tuple[WireFrame, ...] = (
     Keyed(3, 77, bytes(range(32)), 1),
     Heard(77),
     TreePacket(3, "a", 77, b"packet"),
+    Lineage(2**63 - 1, (StoreStart(1, 5, 0), StoreStart(3, 7, 40)), 40, StorePoint(8, 2, 9, 12)),
+    StoredRow(41),
 )  # fmt: skip
 
 MANY = Many(

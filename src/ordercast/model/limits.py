@@ -18,6 +18,7 @@ MEMBERS: Final = 16_384  # sites of an implicit group, or of all groups that one
 RECORDS: Final = 1_024  # of the voters' log, changes under way, or edits, in one frame
 LASTS: Final = 65_536  # streams in the end of a change, or in all that one site reports
 VOTERS: Final = 64
+STARTS: Final = 64  # of a site on its store, the last ones
 FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout
 PIECE_BYTES: Final = 256 * 1024  # of an application's snapshot
 TEXT: Final = 256  # characters of a change's name, an address, a reason

@@ -5,6 +5,7 @@ it: it has the `Node` of the site. Daemons and the tools of an operator use it d
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -28,9 +29,12 @@ from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
 from ordercast.net.site.sender import SiteSender
+from ordercast.net.site.store_points import StorePoints
 from ordercast.net.site.stream import Lag, Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
+
+_log = logging.getLogger("ordercast.net.site")
 
 CLOSE_S = 5.0  # how long closing waits until all is flushed
 REST_S = 0.25  # and then for silence
@@ -70,6 +74,7 @@ class RunningSite:
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
+        self.points = StorePoints(site, store, self._outdated)
         self.driver = NodeDriver(self.core, store, self, durable=self.durable)
         self.frames = self.driver.frames  # what the transport tells goes straight there
         self.connected = self.driver.connected
@@ -236,6 +241,7 @@ class RunningSite:
             self._looking.cancel()
         self._peers.close()
         await self.transport.close()
+        self.store.keep_points(self.points.news())
         await self.store.close(quiet=not self.failed and self.quiet())
         self.stages.close(why)
         self.stream.close(why)
@@ -340,6 +346,7 @@ class RunningSite:
             written.answered, self._answered = self._answered, []
         if self._events:
             written.events, self._events = self._events, []
+        written.points = self.points.news()
 
     def committed(self) -> None:
         for done in self._committing.popleft():
@@ -347,8 +354,16 @@ class RunningSite:
                 done.set_result(None)
 
     def broken(self, error: Exception) -> None:
+        self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
+
+    def _outdated(self, why: str) -> None:
+        _log.critical("%s", why)
+        self.driver.close()
+        self._stop(why)
+
+    def _stop(self, why: str) -> None:
         if not self.failed:
-            self.failed = f"site {self.site} has failed, and must be restarted: {error!r}"
+            self.failed = why
             self._failing = asyncio.get_running_loop().create_task(self.abandon())
             if self.on_failed is not None:
                 self.on_failed()
