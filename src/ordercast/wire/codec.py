@@ -25,8 +25,11 @@ from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import HandoverFrame
 from ordercast.wire.lineage import LineageFrame, StoredRow
+from ordercast.wire.replica_digest import ReplicaDigest
 
-WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | LineageFrame | DisseminationFrame
+WireFrame: TypeAlias = (
+    Frame | SiteFrame | HandoverFrame | LineageFrame | ReplicaDigest | DisseminationFrame
+)
 
 MAGIC: Final = b"ocf"
 VERSION: Final = 4

@@ -24,6 +24,7 @@ from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
+from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.store_points import StorePoints
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
@@ -33,6 +34,7 @@ from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import HandoverFrame
 from ordercast.wire.lineage import Lineage, LineageFrame, StoredRow
+from ordercast.wire.replica_digest import ReplicaDigest
 
 _log = logging.getLogger("ordercast.net.driver")
 
@@ -87,6 +89,7 @@ class Application(Protocol):
         """A frame that is for the application's state, not for the member."""
 
     points: StorePoints
+    digests: DigestExchange
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         """The outcomes of changes that this site asked for: "" if done, else why not."""
@@ -203,6 +206,8 @@ class NodeDriver:
                         return
                 elif isinstance(frame, HandoverFrame):
                     self.application.handed(peer, frame)
+                elif type(frame) is ReplicaDigest:
+                    self.application.digests.take(peer, frame)
                 elif type(frame) is Feed:
                     if self.member.believes(peer):
                         self.fed_at = now

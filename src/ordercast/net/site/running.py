@@ -28,6 +28,7 @@ from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
+from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
 from ordercast.net.site.store_points import StorePoints
 from ordercast.net.site.stream import Lag, Stream
@@ -86,6 +87,9 @@ class RunningSite:
         self.stream = self._open_stream(embedded)
         self.delivered = self.stream.add  # the driver's deliveries go straight there
         self.handover = self._open_handover(hooks)
+        self.digests = DigestExchange(
+            site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
+        )
         self.stages = Stages()
         window = self.core.window
         for group in window.groups():
