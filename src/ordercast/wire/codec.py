@@ -28,7 +28,7 @@ from ordercast.wire.lineage import LineageFrame, StoredRow
 from ordercast.wire.replica_digest import ReplicaDigest
 
 WireFrame: TypeAlias = (
-    Frame | SiteFrame | HandoverFrame | LineageFrame | ReplicaDigest | DisseminationFrame
+    Frame | SiteFrame | HandoverFrame | DisseminationFrame | LineageFrame | ReplicaDigest
 )
 
 MAGIC: Final = b"ocf"
