@@ -15,7 +15,7 @@ from ordercast.net.link.multicast_transport import MulticastTransport
 from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.seals import seal_for
 from ordercast.net.link.tls import TlsConfig
-from ordercast.net.link.transport import Transport
+from ordercast.net.link.transport import KnownPoints, Transport
 from ordercast.net.link.tree_transport import TreeTransport
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
@@ -39,6 +39,7 @@ class TransportSite(TransportHost, Protocol):
     """The site that a transport is made for."""
 
     boot: int
+    points: KnownPoints
 
     def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
 
@@ -95,6 +96,7 @@ def over_tcp(cluster: Cluster) -> MakeTransport:
                 on_congested=told.congested,
                 times=LinkTimes(suspect=cluster.timeouts.suspect),
                 insecure=cluster.insecure,
+                points=host.points,
             )
 
         if cluster.dissemination == TREE:

@@ -361,7 +361,8 @@ class RunningSite:
         self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
 
     def _outdated(self, why: str) -> None:
-        _log.critical("%s", why)
+        if not self.failed:
+            _log.critical("%s", why)
         self.driver.close()
         self._stop(why)
 

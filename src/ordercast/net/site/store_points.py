@@ -42,6 +42,24 @@ class StorePoints:
                 self._note(peer, StorePoint(before.store, before.boot, before.mark, frame.row))
         return peer not in self.behind
 
+    def heard_of(self, peer: Site) -> StorePoint | None:
+        """The furthest point of its store that the peer has told."""
+        return self._heard.get(peer)
+
+    def told(self, peer: Site, point: StorePoint) -> bool:
+        """The peer has heard of this point of this site's store. Whether the store has been there;
+        if not, the site stops."""
+        mine = self.introduction(peer)
+        if mine is None or mine.has_been_at(point):
+            return True
+        self._outdated(
+            f"{self._store.path}: this store is older than what site {self._site} has said to"
+            f" {peer}, which heard of {_named(point)}, and this one has {_named(mine.point)}: an"
+            " older copy was put back; put back the newest one, or move"
+            f" {self._site}.db* away and start the site as one that lost its store"
+        )
+        return False
+
     def news(self) -> dict[Site, StorePoint]:
         """What was heard and not written yet."""
         news, self._news = self._news, {}
@@ -49,14 +67,7 @@ class StorePoints:
 
     def _meet(self, peer: Site, lineage: Lineage) -> bool:
         self.behind.pop(peer, None)
-        told, mine = lineage.heard, self.introduction(peer)
-        if told is not None and mine is not None and not mine.has_been_at(told):
-            self._outdated(
-                f"{self._store.path}: this store is older than what site {self._site} has said to"
-                f" {peer}, which heard of {_named(told)}, and this one has {_named(mine.point)}: an"
-                " older copy was put back; put back the newest one, or move"
-                f" {self._site}.db* away and start the site as one that lost its store"
-            )
+        if lineage.heard is not None and not self.told(peer, lineage.heard):
             return False
         known = self._heard.get(peer)
         if known is not None and not lineage.has_been_at(known):
