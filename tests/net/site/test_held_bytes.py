@@ -1,8 +1,19 @@
 """What a running site holds of its past is bounded in bytes, also where few batches are many."""
 
+import asyncio
+import tracemalloc
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import ordercast
+from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
+from ordercast.net.admin.frames import SubscribedBatches
+from ordercast.net.daemon.subscription import GRANTED_BYTES, Subscription
 from ordercast.net.site.node import site_of
+from ordercast.net.site.stream import StreamBatch
+from ordercast.net.store.wal import require_whole
 from support.harness import loops
+from support.stores.records import kept, kill, open_store, write
 
 MESSAGES, SIZE = 40, 1_000_000
 
@@ -24,3 +35,48 @@ def test_large_messages_that_are_stable_are_let_go() -> None:
 
     held, most = loops.run(main())
     assert held <= most + SIZE < MESSAGES * SIZE // 2
+
+
+def test_a_client_is_sent_a_number_of_bytes_however_much_it_grants() -> None:
+    """A client that asks for everything and does not read must not fill the daemon."""
+
+    class Sent:
+        """Counts the bodies that are handed to a connection."""
+
+        size = 0
+
+        def send(self, frame: object) -> None:
+            assert isinstance(frame, SubscribedBatches)
+            self.size += sum(len(placed.batch.body) for _, _, placed, _ in frame.batches)
+
+    async def batches() -> AsyncIterator[StreamBatch]:
+        for n in range(1, 101):
+            body = pack_payloads([bytes(SIZE)])
+            placed = Placed(Key((0, n), "a"), n, Batch("a", 1, "alpha", n, 1, body))
+            yield DeliveredBatch(n, 1, placed)
+
+    async def main() -> int:
+        sent = Sent()
+        subscription = Subscription(1, batches(), sent, keep=False)  # type: ignore[arg-type]
+        subscription.grant(1 << 60, 1 << 60, 0)
+        for _ in range(500):
+            await asyncio.sleep(0)
+        subscription.close()
+        return sent.size
+
+    assert 0 < loops.run(main()) <= GRANTED_BYTES + 2 * SIZE
+
+
+def test_the_log_of_a_store_is_verified_page_by_page(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    write(store, *(kept(number, size=1_000_000) for number in range(1, 4)))
+    assert (tmp_path / "a.db-wal").stat().st_size > 3_000_000
+    killed = kill(store, tmp_path / "killed.db")
+    store.close_sync()
+    tracemalloc.start()
+    try:
+        require_whole(killed)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000

@@ -155,6 +155,26 @@ def test_what_others_heard_outlives_their_restart(tmp_path: Path) -> None:
     loops.run(main())
 
 
+def test_without_its_store_the_site_returns_where_sites_are_excluded(tmp_path: Path) -> None:
+    async def main() -> None:
+        stores, aside = tmp_path / "stores", tmp_path / "aside"
+        running = cluster(stores, "exclude", "safe")
+        async with running:
+            await runs_on(running, "a", "between two starts", aside)
+            copied(aside, "a", stores)
+            await running.start("a")
+            _, why = await stable_in_vain(running, "a")
+            assert LINE in why
+            await running.kill("a")
+            for file in stores.glob("a.db*"):
+                file.unlink()
+            await running.start("a")
+            await sent(running, "a", "returned", 2)
+            assert site_of(running["a"]).incarnation == 2
+
+    loops.run(main())
+
+
 def test_copies_of_all_stores_of_a_stopped_cluster_go_on(tmp_path: Path) -> None:
     async def main() -> None:
         stores, aside = tmp_path / "stores", tmp_path / "aside"
