@@ -14,6 +14,8 @@ from ordercast.net.daemon.subscription import GRANTED_BYTES, Subscription
 from ordercast.net.site.node import site_of
 from ordercast.net.site.stream import StreamBatch
 from ordercast.net.store.wal import require_whole
+from ordercast.wire.epochs import InEpoch
+from ordercast.wire.frames import UP, Data, Submit
 from support.harness import loops
 from support.stores.records import kept, kill, open_store, write
 
@@ -88,3 +90,15 @@ def test_the_log_of_a_store_is_verified_page_by_page(
     require_whole(killed)
     assert sum(reads) > 1_000_000
     assert max(reads) < 10_000
+
+
+def test_frames_of_an_epoch_that_is_not_open_are_held_up_to_a_number_of_bytes() -> None:
+    async def main() -> int:
+        async with ordercast.local_cluster({"alpha": ["a", "b"]}) as cluster:
+            core = site_of(cluster["a"]).core
+            for n in range(1, 101):
+                batch = Batch("b", 1, "alpha", n, 1, pack_payloads([bytes(SIZE)]))
+                core.receive(0, "b", InEpoch(99, Data(1, 1, UP, n, (Submit(batch),))))
+            return len(core._early)
+
+    assert 0 < loops.run(main()) * SIZE <= 16 * 1024 * 1024
