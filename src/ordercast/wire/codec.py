@@ -32,7 +32,7 @@ WireFrame: TypeAlias = (
 )
 
 MAGIC: Final = b"ocf"
-VERSION: Final = 4
+VERSION: Final = 5
 
 _HEADER = struct.Struct(">III")
 HEADER_BYTES: Final = _HEADER.size
