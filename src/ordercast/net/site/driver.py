@@ -24,8 +24,12 @@ from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
+<<<<<<< HEAD
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.store_points import StorePoints
+=======
+from ordercast.model.options import NEVER
+>>>>>>> main
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.wire.codec import WireFrame
@@ -72,6 +76,8 @@ class Keeper(Protocol):
 class Application(Protocol):
     """The running site around the driver: what it sends, and what it is told."""
 
+    rows_due: bool  # there are rows to `annotate` with, also without records of the site
+
     def offer(self, now: int) -> bool:
         """Hand over what is reserved. False: the site had no room for some of it, ask again."""
 
@@ -99,9 +105,6 @@ class Application(Protocol):
 
     def committed(self) -> None:
         """The oldest commit that was annotated is durable."""
-
-    def wants_commit(self) -> bool:
-        """Whether there are such rows, also without records of the site."""
 
     def broken(self, error: Exception) -> None:
         """The driver has stopped for good."""
@@ -146,7 +149,7 @@ class NodeDriver:
         self._layout = member.layout
         self._told: dict[Site, int] = {}  # the last row of this site's store, as peers know
         self._reserved = member.admission.queue  # what the application has to offer
-        self.fed_at = 0  # when a manager, which has a majority, was last heard, or was here
+        self.fed_at = 0  # when a manager, which has a majority, was last heard
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self.closed = False
@@ -262,8 +265,6 @@ class NodeDriver:
         now = time.monotonic_ns()
         member = self.member
         try:
-            if member.manager.leads:
-                self.fed_at = now
             if member.layout is not self._layout:
                 self._look()
             if self._reserved and not self.application.offer(now) and self._again is None:
@@ -279,13 +280,13 @@ class NodeDriver:
         self.application.laid_out()
 
     def _perform(self, now: int, box: MemberBox) -> None:
-        alarm = box.alarm
-        if alarm is not None and (self._alarm is None or alarm < self._alarm_at):
+        alarm = min(box.epochs_alarm, box.voters_alarm)
+        if alarm < NEVER and (self._alarm is None or alarm < self._alarm_at):
             self._arm(now, alarm)
         for peer, mistake in box.mistakes:
             self.carrier.refuse(peer, mistake)
         if not self.durable:
-            if self.application.wants_commit():
+            if self.application.rows_due:
                 self._note()
             self._send([*box.send, *box.then_send] if box.send else box.then_send)
             self.member.stored(box.counted)
@@ -293,7 +294,7 @@ class NodeDriver:
             return
         if box.send:
             self._send(box.send)
-        if box.persist or box.forget is not None or self.application.wants_commit():
+        if box.persist or box.forget is not None or self.application.rows_due:
             self._unwritten.append((box, True))
             self._commit(box)
         elif self._unwritten:
@@ -345,7 +346,8 @@ class NodeDriver:
     def _reveal(self, box: MemberBox) -> None:
         if box.then_send or box.counted:
             self._leave(box)
-        self._tell(box)
+        if box.deliver or box.receipts or box.outcomes:
+            self._tell(box)
 
     @_or_break
     def _leave(self, box: MemberBox) -> None:
