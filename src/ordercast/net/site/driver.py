@@ -24,12 +24,9 @@ from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
-<<<<<<< HEAD
+from ordercast.model.options import NEVER
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.store_points import StorePoints
-=======
-from ordercast.model.options import NEVER
->>>>>>> main
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.wire.codec import WireFrame
