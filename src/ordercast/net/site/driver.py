@@ -191,7 +191,7 @@ class NodeDriver:
         if self.closed:
             return
         points = self.application.points
-        if points.behind and peer in points.behind and type(frames[0]) is not Lineage:
+        if peer in points.behind and not (frames and type(frames[0]) is Lineage):
             return  # it was refused, and what is on its way counts for nothing
         now = time.monotonic_ns()
         receive = self.member.receive
