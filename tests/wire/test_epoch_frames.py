@@ -18,6 +18,7 @@ from ordercast.model.epochs import (
     Entry,
     EpochRecord,
     Finish,
+    ForestMoves,
     Founded,
     JoinGroup,
     Nothing,
@@ -35,6 +36,7 @@ from ordercast.model.limits import (
     LASTS,
     MEMBERS,
     PIECE_BYTES,
+    PLACES,
     RECORDS,
     TEXT,
     VOTERS,
@@ -261,6 +263,10 @@ def lasts(count: int, width: int = 1) -> tuple[tuple[str, int, str, int], ...]:
     return (("o" * width, LARGEST_NUMBER, "g" * width, LARGEST_NUMBER),) * count
 
 
+def moved(count: int) -> ForestMoves:
+    return ForestMoves("greedy", (), ((LARGEST_NUMBER, LARGEST_NUMBER),) * count)
+
+
 def members(count: int) -> tuple[str, ...]:
     return (LONG,) * count
 
@@ -278,6 +284,10 @@ AT_THE_LIMIT: dict[str, tuple[WireFrame, WireFrame]] = {
     "streams": (
         Fed(0, (("c", lasts(LASTS, 64)),)),
         Fed(0, (("c", lasts(LASTS)), ("d", lasts(1)))),
+    ),
+    "forests": (
+        fed(Finish("c", (), (), (moved(PLACES),))),
+        fed(Finish("c", (), (), (moved(PLACES), moved(1)))),
     ),
     "lasts": (fed(Finish("c", lasts(LASTS, 64))), fed(Finish("c", lasts(LASTS + 1)))),
     "edits": (asked(*[RetireSite(LONG)] * RECORDS), asked(*[RetireSite("a")] * TOO_MANY)),
@@ -322,7 +332,7 @@ LARGEST_RECORDS: Sequence[EpochRecord] = [
         "c" * TEXT,
         (AddGroup(LONG, members(MEMBERS)), *(AddSite(LONG, "x" * TEXT),) * (RECORDS - 1)),
     ),
-    Finish("c" * TEXT, lasts(LASTS, 64)),
+    Finish("c" * TEXT, lasts(LASTS, 64), (), (moved(PLACES),), "r" * TEXT),
     Founded(((LONG, 2**63 - 1),) * VOTERS),
 ]
 

@@ -202,7 +202,22 @@ def test_results_are_the_same_bytes_in_every_process() -> None:
 
     assert encoded(Opaque()) == encoded(Opaque())  # their addresses do not count
     assert encoded({"b": 1, "a": {2, 1}}) == encoded({"a": {1, 2}, "b": 1})
-    values = [None, 0, False, "", b"", (), [0], {}, "0", b"0", 1, 1.5, ("a", "b"), ("ab",)]
+    values: list[object] = [
+        None,
+        0,
+        False,
+        "",
+        b"",
+        (),
+        [0],
+        {},
+        "0",
+        b"0",
+        1,
+        1.5,
+        ("a", "b"),
+        ("ab",),
+    ]
     assert len({encoded(value) for value in values}) == len(values)
 
 

@@ -158,7 +158,7 @@ def encoded(value: object, depth: int = _DEPTH) -> bytes:
     if value is None or value is True or value is False:
         return b"%a" % value
     if isinstance(value, bytes | bytearray):
-        return b"b%d:%b" % (len(value), value)
+        return b"b%d:%b" % (len(value), bytes(value))
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, int | float):

@@ -40,9 +40,11 @@ class TransportSite(TransportHost, Protocol):
     """The site that a transport is made for."""
 
     boot: int
-    points: KnownPoints
 
     def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
+
+    @property
+    def points(self) -> KnownPoints: ...
 
     @property
     def incarnation(self) -> int: ...

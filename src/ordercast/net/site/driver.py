@@ -49,12 +49,12 @@ class Carrier(Protocol):
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
 
     def refuse(self, peer: Site, why: str) -> None:
-        """The peer has said what it may not: drop the connection, say so in one line, count it."""
+        """The peer broke a rule: drop its connection, say so in one line, count it."""
 
 
 @runtime_checkable
 class Sharing(Carrier, Protocol):
-    """A transport that sends to many at once what is for many, and leaves the rest."""
+    """A transport that sends frames for many sites at once, and gives back the other frames."""
 
     def share(
         self, sends: Sequence[tuple[Site, SiteFrame]]
@@ -89,7 +89,7 @@ class Application(Protocol):
         """The member's layout has changed."""
 
     def handed(self, peer: Site, frame: HandoverFrame) -> None:
-        """A frame that is for the application's state, not for the member."""
+        """Take a frame about the application's state: the member does not handle it."""
 
     points: StorePoints
     digests: DigestExchange
@@ -113,7 +113,8 @@ P = ParamSpec("P")
 def _or_break(
     call: Callable[Concatenate["NodeDriver", P], None],
 ) -> Callable[Concatenate["NodeDriver", P], None]:
-    """For a call into the core: do nothing once the driver is closed; close it if one raises."""
+    """Guard a call into the core: it does nothing once the driver is closed, and an exception in it
+    closes the driver."""
 
     @wraps(call)
     def guarded(self: "NodeDriver", /, *args: P.args, **options: P.kwargs) -> None:
@@ -206,7 +207,7 @@ class NodeDriver:
                         return
                 elif isinstance(frame, HandoverFrame):
                     self.application.handed(peer, frame)
-                elif type(frame) is ReplicaDigest:
+                elif isinstance(frame, ReplicaDigest):
                     self.application.digests.take(peer, frame)
                 elif type(frame) is Feed:
                     if self.member.believes(peer):

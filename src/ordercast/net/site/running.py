@@ -19,10 +19,11 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
 from ordercast.net.site.changes import ChangeRequests, new_change_name
 from ordercast.net.site.driver import NodeDriver
-from ordercast.net.site.founding import begin, remember
+from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.peer_list import PeerList
@@ -101,8 +102,8 @@ class RunningSite:
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
-        self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
-        self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
+        self._confirming: list[asyncio.Future[None]] = []  # who waits for the next commit
+        self._committing: deque[list[asyncio.Future[None]]] = deque()  # per commit under way
         self._closed: str | None = None
         self.failed = ""  # why it stopped by itself
         self._failing: asyncio.Task[None] | None = None
@@ -173,7 +174,8 @@ class RunningSite:
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
-        return {**self.cluster.terms(), "founding": self.core.layout.founding}
+        founding, forests = self.core.layout.founding, forests_of(self._begun.layout)
+        return {**self.cluster.terms(), FOUNDING: founding, FORESTS: forests}
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of the site's domain, and all sites of that domain."""
@@ -212,7 +214,7 @@ class RunningSite:
             raise Error(unflushed)
 
     async def _rest(self) -> None:
-        """Others may wait for a report from here: it is soon on its way."""
+        """Wait a little until this site is quiet: other sites may wait for its last report."""
         end = time.monotonic() + REST_S
         while not self.core.quiet() and time.monotonic() < end:
             await asyncio.sleep(0.005)
@@ -281,8 +283,8 @@ class RunningSite:
         await done
 
     def requested(self, client: bytes, number: int) -> SeqRange | None:
-        """The seqs of a client's request that was accepted, or has its seqs reserved: it may wait
-        for the site although its session is gone."""
+        """The seqs of a client's request that was accepted, or whose seqs are reserved. A reserved
+        request may still wait here after its session has ended."""
         return self.core.admission.requested.get((client, number)) or self.store.request(
             client, number
         )
@@ -293,7 +295,7 @@ class RunningSite:
         self.rows_due = True
 
     def _look(self) -> None:
-        """Those who wait here are told when there is no hope any more."""
+        """Now and then: fail the calls that wait for something that will not come."""
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         self.sender.review()
         self.changes.look()
