@@ -49,6 +49,8 @@ from ordercast.wire.epochs import (
     Whole,
 )
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.lineage import Lineage, StoredRow, StorePoint, StoreStart
+from ordercast.wire.replica_digest import DigestPoint, ReplicaDigest
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import samples
 from wire.samples import COUNTS, NAMES, NUMBERS
@@ -57,6 +59,7 @@ IMPLICIT = "@0123456789abcdef"
 TEXTS = st.from_regex(r"\A[ -~]{0,256}\Z")
 CHANGES = st.one_of(st.just("change 1"), st.from_regex(r"\A[ -~]{1,256}\Z"))
 STORES = st.integers(0, 2**63 - 1)
+CRCS = st.integers(0, 2**32 - 1)
 ANY_GROUPS = st.one_of(NAMES, samples.IMPLICIT)
 
 
@@ -142,6 +145,22 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     ),
     "Heard": st.builds(Heard, NUMBERS),
     "TreePacket": st.builds(TreePacket, NUMBERS, NAMES, NUMBERS, st.binary(max_size=50)),
+    "Lineage": st.builds(
+        lambda store, boot, mark, row, heard: Lineage(
+            store, (StoreStart(boot, mark, row), StoreStart(boot + 1, mark, row)), row + 1, heard
+        ),
+        STORES,
+        st.integers(1, 10**9),
+        STORES,
+        st.integers(0, 10**12),
+        st.none() | st.builds(StorePoint, STORES, NUMBERS, STORES, COUNTS),
+    ),
+    "StoredRow": st.builds(StoredRow, COUNTS),
+    "ReplicaDigest": st.builds(
+        lambda group, point: ReplicaDigest(group, (point,)),
+        NAMES,
+        st.builds(DigestPoint, NUMBERS, COUNTS, CRCS, CRCS, COUNTS, STORES),
+    ),
 }
 frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
@@ -274,4 +293,12 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     ),
     "Heard": lambda rng: Heard(number(rng, 1)),
     "TreePacket": lambda rng: TreePacket(number(rng, 1), "a", number(rng, 1), rng.randbytes(9)),
+    "Lineage": lambda rng: Lineage(
+        rng.getrandbits(63), (StoreStart(number(rng, 1), rng.getrandbits(63), 9),), 10,
+        StorePoint(rng.getrandbits(63), number(rng, 1), rng.getrandbits(63), number(rng)),
+    ),
+    "StoredRow": lambda rng: StoredRow(number(rng)),
+    "ReplicaDigest": lambda rng: ReplicaDigest(
+        "alpha", (DigestPoint(number(rng, 1), number(rng), rng.getrandbits(32), 8, number(rng)),)
+    ),
 }  # fmt: skip

@@ -19,6 +19,7 @@ RECORDS: Final = 1_024  # of the voters' log, changes under way, or edits, in on
 LASTS: Final = 65_536  # streams in the end of a change, or in all that one site reports
 PLACES: Final = 262_144  # parents and primaries that a record changes
 VOTERS: Final = 64
+STARTS: Final = 64  # of a site on its store, the last ones
 FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout
 PIECE_BYTES: Final = 256 * 1024  # of an application's snapshot
 TEXT: Final = 256  # characters of a change's name, an address, a reason

@@ -76,10 +76,13 @@ from ordercast.wire.epochs import (
     SiteFrame,
     check_change,
 )
+from ordercast.wire.frames import Data
+from ordercast.wire.items import total_weight
 from ordercast.wire.voting import Install
 
 _LONELY = 1_000 * MILLISECOND
-_MOST_EARLY = 1_024  # frames
+_MOST_EARLY = 1_024  # frames,
+_EARLY_BYTES = 16_777_216  # or so many bytes of them
 
 
 class Member:
@@ -87,8 +90,9 @@ class Member:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_barred", "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
-        "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told", "_wishes",
+        "_barred", "_congested", "_due", "_early", "_early_bytes", "_excludes", "_fence",
+        "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told",
+        "_wishes",
         "admission", "boot", "delivering", "engines", "flush", "folds", "incarnation",
         "into_open", "layout", "manager", "manager_at", "name", "now", "options",
         "persisting", "position", "raft", "receipts", "sources", "window",
@@ -123,6 +127,7 @@ class Member:
         # Frames that this site cannot look at yet: of an epoch that it has not opened, or before
         # the voters know its store. Nobody would send them again soon, so a few are held.
         self._early: list[tuple[Site, InEpoch]] = []
+        self._early_bytes = 0
         self.into_open: dict[int, list[Batch]] = {}  # own batches for open epochs
         self.persisting: list[MemberRecord] = []
         self._late: list[tuple[Site, SiteFrame]] = []
@@ -295,8 +300,11 @@ class Member:
             self.raft.receive(now, peer, frame)
 
     def _hold_early(self, peer: Site, frame: InEpoch) -> None:
-        if len(self._early) < _MOST_EARLY:
+        inner = frame.frame
+        size = self._early_bytes + (total_weight(inner.items) if type(inner) is Data else 0)
+        if not self._early or (len(self._early) < _MOST_EARLY and size <= _EARLY_BYTES):
             self._early.append((peer, frame))
+            self._early_bytes = size
 
     def believes(self, peer: Site) -> bool:
         return self.sources.believes(peer)
@@ -548,7 +556,7 @@ class Member:
         return opening(position, tuple(lasts), own, unplaced)
 
     def _look_at_early(self) -> None:
-        early, self._early = self._early, []
+        early, self._early, self._early_bytes = self._early, [], 0
         for peer, frame in early:
             self.receive(self.now, peer, frame)
 

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
@@ -34,6 +34,7 @@ from ordercast.net.link.dialler import Dialler
 from ordercast.net.link.hello import (
     FOUNDING,
     INSTANCE_BYTES,
+    OUR_STORE,
     Hello,
     Identity,
     check_hello,
@@ -53,6 +54,7 @@ from ordercast.net.link.proof import REFUSED_WORD, Proof
 from ordercast.net.link.strangers import Strangers
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import FrameEncoder, WireFrame
+from ordercast.wire.lineage import StorePoint
 
 log = logging.getLogger("ordercast.net.transport")
 
@@ -65,6 +67,15 @@ NO_PEER: Final = "no site of this cluster, frames for it are dropped"
 CERTIFICATES_EVERY_S: Final = 1.0
 CLOSING_S: Final = 1.0
 CLOSING_TURNS: Final = 5  # of the loop, in which what was just accepted comes up and goes
+
+
+class KnownPoints(Protocol):
+    """What a site knows of the stores of others, and others of its own."""
+
+    def heard_of(self, peer: Site) -> StorePoint | None: ...
+
+    def told(self, peer: Site, point: StorePoint) -> bool:
+        """The peer has heard of this point of this site's store: has the store been there?"""
 
 
 class Transport:
@@ -82,6 +93,7 @@ class Transport:
         times: LinkTimes | None = None,
         limits: LinkLimits | None = None,
         insecure: bool = False,
+        points: KnownPoints | None = None,
         secret: ClusterSecret | None = None,
     ) -> None:
         self._loopback_only = tls is None and not insecure
@@ -100,6 +112,7 @@ class Transport:
         self._on_connected = on_connected
         self._on_lost = on_lost
         self._on_congested = on_congested
+        self._points = points
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
         self._secret = secret
         self._instance = os.urandom(INSTANCE_BYTES)
@@ -290,7 +303,8 @@ class Transport:
         self._hellos += 1  # one count for all peers: it goes on for one that parts and comes again
         ours = self.identity
         who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
-        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal)
+        heard = None if self._points is None else self._points.heard_of(to)
+        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal, heard)
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         if connection.session is not None:
@@ -299,6 +313,7 @@ class Transport:
             except LinkTrouble:
                 connection.claimed = None  # its certificate does not show it
                 raise
+        self._check_point(connection, hello)
         try:
             check_hello(hello, self.identity, self.site, self._peers)
             if connection.dialled not in (None, hello.site):
@@ -314,6 +329,18 @@ class Transport:
                 connection.say(self._hello(hello.site, hello.number, 0, reason))
             raise
         self._admit(peer, connection, hello, role)
+
+    def _check_point(self, connection: Connection, hello: Hello) -> None:
+        """A peer shows what it heard of this site's store also where it refuses this site, as it
+        does with an older copy whose start has been here before."""
+        if hello.heard is None or self._points is None or hello.site not in self._peers:
+            return
+        if (hello.cluster, hello.to) != (self.identity.cluster, self.site):
+            return
+        if not connection.proved and (self._certificates or self._secret):
+            return  # a stranger must not stop this site
+        if not self._points.told(hello.site, hello.heard):
+            raise LinkTrouble(OUR_STORE, usual=True)  # the site says so, and stops
 
     def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
         if role == REPLACED:

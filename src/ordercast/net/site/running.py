@@ -5,6 +5,7 @@ it: it has the `Node` of the site. Daemons and the tools of an operator use it d
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -28,10 +29,14 @@ from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
+from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
+from ordercast.net.site.store_points import StorePoints
 from ordercast.net.site.stream import Lag, Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
+
+_log = logging.getLogger("ordercast.net.site")
 
 CLOSE_S = 5.0  # how long closing waits until all is flushed
 REST_S = 0.25  # and then for silence
@@ -82,6 +87,7 @@ class RunningSite:
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
+        self.points = StorePoints(site, store, self._outdated)
         self.driver = NodeDriver(self.core, store, self, durable=self.durable)
         self.frames = self.driver.frames  # what the transport tells goes straight there
         self.connected = self.driver.connected
@@ -93,6 +99,9 @@ class RunningSite:
         self.stream = self._open_stream(embedded)
         self.delivered = self.stream.add  # the driver's deliveries go straight there
         self.handover = self._open_handover(hooks)
+        self.digests = DigestExchange(
+            site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
+        )
         self.stages = Stages()
         window = self.core.window
         for group in window.groups():
@@ -252,6 +261,7 @@ class RunningSite:
             self._looking.cancel()
         self._peers.close()
         await self.transport.close()
+        self.store.keep_points(self.points.news())
         await self.store.close(quiet=not self.failed and self.quiet())
         self.stages.close(why)
         self.stream.close(why)
@@ -359,6 +369,7 @@ class RunningSite:
             written.answered, self._answered = self._answered, []
         if self._events:
             written.events, self._events = self._events, []
+        written.points = self.points.news()
 
     def committed(self) -> None:
         for done in self._committing.popleft():
@@ -370,6 +381,12 @@ class RunningSite:
 
     def broken(self, error: Exception) -> None:
         self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
+
+    def _outdated(self, why: str) -> None:
+        if not self.failed:
+            _log.critical("%s", why)
+        self.driver.close()
+        self._stop(why)
 
     def _stop(self, why: str) -> None:
         if not self.failed:
