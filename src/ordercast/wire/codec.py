@@ -24,11 +24,12 @@ from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.pipes import PipeFrame
 
-WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame
+WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame | PipeFrame
 
 MAGIC: Final = b"ocf"
-VERSION: Final = 4
+VERSION: Final = 5
 
 _HEADER = struct.Struct(">III")
 HEADER_BYTES: Final = _HEADER.size

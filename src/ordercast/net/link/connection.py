@@ -1,4 +1,4 @@
-"""One TCP connection to a peer, or to a stranger until its hello is accepted.
+"""One connection to a peer, or to a stranger until its hello is accepted: TCP, or a pipe.
 
 Reading: the event loop fills a buffer that all connections of a site share. All frames of one read
 are decoded and handed over in one call, before the next read. Writing: one write for each call of
@@ -17,8 +17,9 @@ from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
 from ordercast.net.link.tls import TlsSession
 from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
-from ordercast.wire.epochs import Fed
+from ordercast.wire.epochs import Fed, InEpoch
 from ordercast.wire.frames import Ack
+from ordercast.wire.pipes import PIPE_FRAMES, PipeFrame
 
 READ_BYTES: Final = 262_144
 STRANGER_READ_BYTES: Final = 4_096
@@ -43,6 +44,8 @@ class LinkLimits:
     strangers_of_host: int = 48  # of them, from one host
     stranger_bytes: int = 32_768  # in a TLS handshake and a hello
     guests: int = 32  # connected sites that were of this cluster
+    pipes: int = 64  # relayed here, and ending here
+    pipes_of_peer: int = 32  # of them relayed, of one site
     congested_bytes: int = 1_048_576  # waiting to be written: no more is asked for
     write_bytes: int = 67_108_864  # waiting to be written: the connection is dropped
 
@@ -71,16 +74,22 @@ class ConnectionOwner(Protocol):
     def secured(self, connection: "Connection") -> None: ...
     def greeted(self, connection: "Connection", hello: Hello) -> None: ...
     def took(self, peer: Site, frames: list[WireFrame]) -> None: ...
+    def piped(self, connection: "Connection", frame: PipeFrame) -> None: ...
     def congested(self, connection: "Connection", congested: bool) -> None: ...
     def complain(self, connection: "Connection", trouble: LinkTrouble) -> None: ...
     def ended(self, connection: "Connection", error: Exception | None) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`dialled` is the site that was wanted, None on an accepted connection."""
+    """`dialled` is the site that was wanted, None on an accepted connection. `through` is the site
+    that relays it, empty on a direct connection."""
 
     def __init__(
-        self, owner: ConnectionOwner, dialled: Site | None, session: TlsSession | None
+        self,
+        owner: ConnectionOwner,
+        dialled: Site | None,
+        session: TlsSession | None,
+        through: Site = "",
     ) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -92,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.dialled = dialled
+        self.through = through
         self.peer: Site | None = None  # once its hello is accepted
         self.claimed: Site | None = None  # what the hello said, accepted or not
         self.host = "?"
@@ -202,14 +212,24 @@ class Connection(asyncio.BufferedProtocol):
         frames = self._splitter.feed(data)
         self.frames_in += len(frames)
         for frame in frames:
-            if type(frame) is Ack and is_ping(frame):
-                frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+            if type(frame) is not InEpoch:  # nearly all are
+                frames = self._without_own(frames)
                 break
         if self.guest:
             frames = of_a_guest(frames)
         if frames:
             assert self.peer is not None
             self._owner.took(self.peer, frames)
+
+    def _without_own(self, frames: list[WireFrame]) -> list[WireFrame]:
+        """The frames that are for the site; pings and pipes are for the transport."""
+        rest: list[WireFrame] = []
+        for frame in frames:
+            if isinstance(frame, PIPE_FRAMES):
+                self._owner.piped(self, frame)
+            elif type(frame) is not Ack or not is_ping(frame):
+                rest.append(frame)
+        return rest
 
     @property
     def cut(self) -> bool:
