@@ -75,6 +75,7 @@ class ConnectionOwner(Protocol):
     def greeted(self, connection: "Connection", hello: Hello) -> None: ...
     def took(self, peer: Site, frames: list[WireFrame]) -> None: ...
     def piped(self, connection: "Connection", frame: PipeFrame) -> None: ...
+    def pinged(self, connection: "Connection") -> None: ...
     def congested(self, connection: "Connection", congested: bool) -> None: ...
     def complain(self, connection: "Connection", trouble: LinkTrouble) -> None: ...
     def ended(self, connection: "Connection", error: Exception | None) -> None: ...
@@ -108,6 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         self.complaint: LinkTrouble | None = None  # why it was closed here
         self.over = False  # nothing more is handed over or written
         self.our_number = self.their_number = 0  # of the hellos
+        self.boot = 0  # of the peer
         self.terms: Mapping[str, str] = {}  # that its hello named
         self.parted = False  # with a site that is no peer any more
         self.guest = False  # a site that is of this cluster no longer
@@ -155,6 +157,7 @@ class Connection(asyncio.BufferedProtocol):
     def admit(self, hello: Hello) -> None:
         """Its hello is accepted: from now on there are frames."""
         self.peer, self.their_number, self.terms = hello.site, hello.number, hello.terms
+        self.boot = hello.boot
         self._buffer = self._owner.read_buffer
         if self._timer is not None:
             self._timer.cancel()
@@ -229,6 +232,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._owner.piped(self, frame)
             elif type(frame) is not Ack or not is_ping(frame):
                 rest.append(frame)
+            else:
+                self._owner.pinged(self)
         return rest
 
     @property

@@ -14,7 +14,9 @@ name
   sorts first is kept; the other is read for a while and closed, so that nothing under way is lost.
 - `gone` tells these two cases apart: the speaker has seen our connection end, and we have not. A
   site that asks for a pipe says so of a direct connection that is silent.
-- A direct connection is better than a pipe: with one of each, the pipe is the one that goes.
+- A direct connection is better than a pipe: with one of each, the pipe is the one that goes. Where
+  the peer has dialled, it goes when the peer has had our answer, and says so by a ping: a link may
+  be broken one way.
 
 A guest is a site that was of this cluster and dials again: it must hear that it is retired. It may
 say how much it knows, nothing else, and is forgotten when it goes. A newcomer knows only the sites
@@ -45,6 +47,7 @@ REPLACED = "replaced"  # in the place of one that has ended at the other side
 RESTARTED = "restarted"  # in the place of one of an earlier start
 SECOND_KEPT = "second kept"
 SECOND_RETIRED = "second retired"
+SECOND_WAITS = "second waits"  # for a ping
 
 
 def check_crowd(strangers: Set[Connection], one: Connection, limits: LinkLimits) -> None:
@@ -87,6 +90,7 @@ class Peer:
         self._times = times
         self.current: Connection | None = None
         self.retired: list[Connection] = []  # read until they end
+        self.waits: Connection | None = None  # a direct one beside a pipe, until its ping comes
         self.barred = ""  # why it is not dialled; it may dial
         self.guest = False  # on no roster that is known here: a peer while it is connected
         self.dialling = False
@@ -165,10 +169,15 @@ class Peer:
     def _role_beside_pipe(self, connection: Connection) -> str:
         """Of a direct connection and a pipe, which are both good, the direct one is kept."""
         if not connection.through:
-            return SECOND_KEPT
+            return SECOND_WAITS if connection.dialled is None else SECOND_KEPT
         if connection.dialled is None:
             raise Unneeded
         return SECOND_RETIRED
+
+    def prefers(self, connection: Connection) -> bool:
+        """Whether a direct connection that has waited is better than the current one."""
+        dialler = self.name if connection.dialled is None else self._us
+        return self.direct is None or dialler == min(self.name, self._us)
 
     @property
     def direct(self) -> Connection | None:

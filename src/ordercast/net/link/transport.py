@@ -53,6 +53,7 @@ from ordercast.net.link.peers import (
     RESTARTED,
     SECOND_KEPT,
     SECOND_RETIRED,
+    SECOND_WAITS,
     LinkStatus,
     Peer,
     Peers,
@@ -181,7 +182,7 @@ class Transport:
                 connection.close()
                 self._loop.call_later(CLOSING_S, connection.abort)  # if it does not read
         if peer.current is not None:
-            peer.current, peer.retired = None, []
+            peer.current, peer.waits, peer.retired = None, None, []
             log.info("%s: no peer any more", site)
             self._congest(peer, False)
             self._on_lost(site)
@@ -381,28 +382,52 @@ class Transport:
         if role == SECOND_RETIRED:
             self._retire(peer, connection)
             return
+        if answer is not None:
+            connection.say(answer)
+        if role == SECOND_WAITS:
+            peer.waits = connection
+            self._loop.call_later(self.times.handshake / SECOND, self._wait_no_more, connection)
+            return
+        self._use(peer, connection, second=role == SECOND_KEPT)
+
+    def _wait_no_more(self, connection: Connection) -> None:
+        peer = self._peers.get(connection.peer or "")
+        if peer is not None and peer.waits is connection:
+            connection.fail(LinkTrouble(TOO_SLOW, "it does not say that it has our answer"))
+
+    def pinged(self, connection: Connection) -> None:
+        """A direct connection beside a pipe works both ways."""
+        peer = self._peers.get(connection.peer or "")
+        if peer is not None and peer.waits is connection:
+            peer.waits = None
+            if peer.prefers(connection):
+                self._use(peer, connection, second=peer.current is not None)
+            else:
+                self._retire(peer, connection)
+
+    def _use(self, peer: Peer, connection: Connection, *, second: bool) -> None:
+        """Write to this connection from now on. `second`: another one is as good, and retired."""
         before, peer.current = peer.current, connection
         peer.wanted = True
         if connection.through:
             self._dialler.again(peer)
         else:
             self._dialler.unneeded(peer)
-        if answer is not None:
-            connection.say(answer)
-        if role == SECOND_KEPT:
+        if second:
             assert before is not None
             self._retire(peer, before)
             self._congest(peer, False)
             if before.through and not connection.through:
+                connection.ping(self.identity.boot)
                 peer.since, peer.settled = self._loop.time(), False
                 self._note(peer, DIRECT, f"no longer through {before.through}")
             return
         peer.up(self._loop.time())
         how = "it dialled" if connection.dialled is None else "dialled"
         if connection.through:
-            self._note(peer, THROUGH, f"{connection.through}; {how}, boot {hello.boot}")
+            self._note(peer, THROUGH, f"{connection.through}; {how}, boot {connection.boot}")
         else:
-            self._note(peer, CONNECTED, f"{how}, boot {hello.boot}")
+            self._note(peer, CONNECTED, f"{how}, boot {connection.boot}")
         self._on_connected(peer.name)
 
     def _retire(self, peer: Peer, connection: Connection) -> None:
@@ -463,6 +488,8 @@ class Transport:
             if connection.complaint is None or connection.complaint.cause != TOO_SLOW:
                 peer.lost_at = self._loop.time()  # the peer answers: it is not the way there
             self._dialler.failed(peer)
+        elif connection is peer.waits:
+            peer.waits = None
         elif connection is peer.current:
             self._lost(peer, str(connection.complaint or error or "it closed"))
         elif connection in peer.retired:
