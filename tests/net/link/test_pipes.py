@@ -113,6 +113,29 @@ def test_frames_that_are_under_way_when_the_link_is_whole_again_arrive() -> None
     on_asyncio(main())
 
 
+def test_the_end_of_a_pipe_that_was_left_ends_nothing_else() -> None:
+    """a and b are joined through c, then directly; then a loses c, and reaches it through b."""
+
+    async def main() -> None:
+        a, b, c = some("abc")
+        async with mesh(a, b, c) as net:
+            net.cut("a", "b")
+            await until(lambda: net.joined("a", "b", "c"), "through c")
+            net.heal("a", "b")
+            await until(lambda: net.joined("a", "b", ""), "direct")
+            connections = [link.connections for link in a.transport.links()]
+            net.proxies["a", "c"].cut()  # the pipe that was left ends with it
+            net.cut("a", "c")
+            await until(lambda: net.joined("a", "c", "b"), "through b")
+            assert net.joined("a", "b", "")
+            now = [link.connections for link in a.transport.links()]
+            assert [new - old for new, old in zip(now, connections, strict=True)] == [0, 1]
+            assert a.paired("b")
+            assert b.paired("a")
+
+    on_asyncio(main())
+
+
 def test_a_site_that_refuses_is_left_for_another_one() -> None:
     async def main() -> None:
         a, b, _, d = some("abcd")
@@ -136,6 +159,20 @@ def test_a_relay_that_fails_is_left_for_another_one() -> None:
             await until(lambda: net.joined("a", "b", "d"), "through d")
             await until(lambda: net.joined("a", "c", "d"), "c too")
             assert d.transport.relayed().pipes == 2
+
+    on_asyncio(main())
+
+
+def test_a_site_that_reaches_one_other_site_reaches_all() -> None:
+    async def main() -> None:
+        ends = some("abcde")
+        async with mesh(*ends) as net:
+            for other in "bde":
+                net.cut("a", other)
+            await until(lambda: all(net.joined("a", other, "c") for other in "bde"), "through c")
+            for other in ends[1:]:
+                ends[0].transport.send(other.name, [frame(5)])
+            await until(lambda: all(end.received("a") == [5] for end in ends[1:]), "everywhere")
 
     on_asyncio(main())
 

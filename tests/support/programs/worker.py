@@ -8,6 +8,7 @@ sends on until there is a file `enough` beside the notes.
 
 import asyncio
 import json
+import logging
 import os
 import random
 import sys
@@ -152,4 +153,5 @@ async def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     asyncio.run(main(sys.argv[1:]))

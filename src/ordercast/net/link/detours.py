@@ -117,6 +117,11 @@ class Detours:
         else:
             self._pause(detour, now)
 
+    def again(self, peer: Peer, now: float) -> None:
+        """A pipe to the peer has ended: look for another one at once."""
+        peer.lost_at = min(peer.lost_at, now - self._suspect)
+        self.look([peer], now)
+
     def found(self, peer: Peer) -> None:
         """There is a good connection. If it does not last, the next site is asked."""
         detour = self._detours.get(peer.name)

@@ -492,10 +492,20 @@ class Transport:
             peer.waits = None
         elif connection is peer.current:
             self._lost(peer, str(connection.complaint or error or "it closed"))
+            if connection.through and not self._closed:
+                self._detours.again(peer, self._loop.time())
         elif connection in peer.retired:
             peer.retired.remove(connection)
             if error is not None or connection.cut or connection.complaint is not None:
-                self._lost(peer, "frames on a second connection were lost")
+                self._lost_some(peer, connection)
+
+    def _lost_some(self, peer: Peer, second: Connection) -> None:
+        """Frames under way on a second connection were lost: the link repeats them."""
+        if not second.through:
+            self._lost(peer, "frames on a second connection were lost")
+        elif peer.current is not None:  # it may carry pipes, and stays
+            self._on_lost(peer.name)
+            self._on_connected(peer.name)
 
     def _lost(self, peer: Peer, why: str) -> None:
         if peer.current is None:
