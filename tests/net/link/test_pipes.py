@@ -113,6 +113,20 @@ def test_frames_that_are_under_way_when_the_link_is_whole_again_arrive() -> None
     on_asyncio(main())
 
 
+def test_what_was_sent_through_a_pipe_before_closing_arrives() -> None:
+    async def main() -> None:
+        a, b, c = some("abc")
+        async with mesh(a, b, c) as net:
+            net.cut("a", "b")
+            await until(lambda: net.joined("a", "b", "c"), "through c")
+            a.transport.send("b", [frame(number, 100_000) for number in range(1, 20)])
+            await a.transport.close()
+            await until(lambda: b.events.count(("lost", "a")) == 2, "lost")
+            assert b.received("a") == list(range(1, 20))
+
+    on_asyncio(main())
+
+
 def test_the_end_of_a_pipe_that_was_left_ends_nothing_else() -> None:
     """a and b are joined through c, then directly; then a loses c, and reaches it through b."""
 
@@ -170,8 +184,8 @@ def test_a_site_that_reaches_one_other_site_reaches_all() -> None:
             for other in "bde":
                 net.cut("a", other)
             await until(lambda: all(net.joined("a", other, "c") for other in "bde"), "through c")
-            for other in ends[1:]:
-                ends[0].transport.send(other.name, [frame(5)])
+            for end in ends[1:]:
+                ends[0].transport.send(end.name, [frame(5)])
             await until(lambda: all(end.received("a") == [5] for end in ends[1:]), "everywhere")
 
     on_asyncio(main())

@@ -63,7 +63,7 @@ from ordercast.net.link.peers import (
 from ordercast.net.link.pipes import Pipes, RelayCounts
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import FrameEncoder, WireFrame
-from ordercast.wire.pipes import PipeFrame
+from ordercast.wire.pipes import PipeFrame, PipeOffered, PipeWanted
 
 log = logging.getLogger("ordercast.net.transport")
 
@@ -318,7 +318,7 @@ class Transport:
         return self._detours.silent(peer, self._loop.time())
 
     def piped(self, connection: Connection, frame: PipeFrame) -> None:
-        if not self._closed:
+        if not (self._closed and isinstance(frame, (PipeWanted, PipeOffered))):
             self._pipes.received(connection, frame)
 
     def _hello(self, to: Site, answers: int, gone: int, refusal: str = "") -> Hello:
