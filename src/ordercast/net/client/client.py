@@ -137,7 +137,8 @@ class Client(ClusterChanges):
         )
         link.start()
         try:
-            await asyncio.wait_for(self._ready, self._start_s)
+            async with asyncio.timeout(self._start_s):
+                await self._ready
         except TimeoutError:
             await self._close()
             raise Away(
