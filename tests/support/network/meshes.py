@@ -26,7 +26,7 @@ class Mesh:
         for pair in ((one, two), (two, one)):
             self.proxies[pair].stalled = stalled
 
-    def cut_one_way(self, one: str, two: str, cut: bool = True) -> None:
+    def cut_one_way(self, one: str, two: str, *, cut: bool = True) -> None:
         """Nothing of site `one` gets to site `two`; what two says still gets to one."""
         self.proxies[two, one].stalled_back = cut
         self.proxies[one, two].stalled_forth = cut
