@@ -10,10 +10,12 @@ import pytest
 from ordercast.model.limits import PIPE_WINDOW
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.net.cluster.certificates import write_certificates
+from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.link.connection import Connection, LinkLimits
 from ordercast.net.link.hello import Hello
 from ordercast.net.link.pipe_carrier import PipeCarrier
 from ordercast.net.link.pipes import Pipes, RelaySide
+from ordercast.net.link.proof import NOT_PROVED
 from ordercast.net.link.tls import WRONG_NAME, TlsConfig
 from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame
@@ -209,6 +211,30 @@ def test_there_is_no_pipe_to_a_site_that_nobody_hears() -> None:
 
 
 # --- what a relay sees ----------------------------------------------------------------------------
+
+
+def test_sites_prove_the_secret_of_the_cluster_to_each_other_within_the_pipe(
+    tmp_path: Path,
+) -> None:
+    """b has another secret since a and b were connected: c, which knows both, cannot help."""
+    one, two = (ClusterSecret(tmp_path / name / "secret", make=True) for name in ("one", "two"))
+
+    async def main() -> None:
+        a, b, c = some("abc")
+        for end in (a, b, c):
+            end.transport._secret = one
+        async with mesh(a, b, c) as net:
+            net.cut("a", "b")
+            await until(lambda: net.joined("a", "b", "c"), "through c")
+            a.transport.send("b", [frame(1)])
+            await until(lambda: b.received("a") == [1], "there")
+            b.transport._secret = two
+            net.proxies["a", "c"].cut()  # and the pipe with it
+            await until(lambda: c.transport.relayed().opened > 2, "asked again")
+            await until(lambda: b.transport.refusals[NOT_PROVED] > 0, "refused")
+            assert net.through("a", "b") == ""
+
+    on_asyncio(main())
 
 
 @pytest.mark.parametrize("tls", [True, False])
