@@ -17,6 +17,7 @@ from ordercast.model.epochs import (
     EpochRecord,
     Finish,
     Flush,
+    ForestMoves,
     Founded,
     Included,
     JoinGroup,
@@ -201,13 +202,19 @@ def random_stores(rng: random.Random) -> tuple[tuple[str, int], ...]:
     return tuple((site, rng.getrandbits(63)) for site in "abc"[: rng.randint(1, 3)])
 
 
+def random_forests(rng: random.Random) -> tuple[ForestMoves, ...] | None:
+    moves = ForestMoves("greedy", ((1, number(rng)),), ((number(rng, 1), 2),))
+    return rng.choice((None, (), (moves,), (ForestMoves(""), moves)))
+
+
 def random_record(rng: random.Random) -> EpochRecord:
     records: list[EpochRecord] = [
         Begin("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
         Finish("change 1", random_included(rng), random_counts(rng)),
+        Finish("change 1", (), (), random_forests(rng), rng.choice(("", "why"))),
         Stored("a", rng.getrandbits(63)),
         Flush(("a", "b")[: rng.randint(0, 2)], (("c", 1, rng.getrandbits(63)),)),
-        Open(number(rng, 1), random_counts(rng), random_included(rng)),
+        Open(number(rng, 1), random_counts(rng), random_included(rng), random_forests(rng)),
         Founded(random_stores(rng)),
         Voters(random_stores(rng)),
         Admit("a", number(rng), rng.getrandbits(63)),

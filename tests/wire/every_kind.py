@@ -19,6 +19,7 @@ from ordercast.model.epochs import (
     EpochRecord,
     Finish,
     Flush,
+    ForestMoves,
     Founded,
     JoinGroup,
     Lapse,
@@ -146,15 +147,20 @@ EDITS: tuple[Edit, ...] = (
     RemoveVoter("d"),
 )
 
+FORESTS = (ForestMoves("greedy", ((1, 0), (2, 1)), ((1, 1),)), ForestMoves(""))
+
 RECORDS: tuple[EpochRecord, ...] = (
     Begin("change 1", EDITS),
+    Begin("change 1", EDITS, "no such builder"),
     Finish("change 1", LASTS, COUNTS),
+    Finish("change 1", LASTS, COUNTS, FORESTS, "no such builder"),
     Founded((("a", 2**62 + 1), ("b", 0))),
     Admit("a", 0, 2**63 - 1),
     Voters((("a", 5),)),
     Stored("a", 5),
     Flush(("d",), (("e", 1, 0),)),
     Open(4, COUNTS, LASTS),
+    Open(4, COUNTS, LASTS, FORESTS),
     Lapse(("d", "e")),
     Nothing(),
 )

@@ -18,6 +18,7 @@ from ordercast.model.epochs import (
     Entry,
     EpochRecord,
     Finish,
+    ForestMoves,
     Founded,
     JoinGroup,
     Nothing,
@@ -37,6 +38,7 @@ from ordercast.model.limits import (
     PIECE_BYTES,
     PIPE_BYTES,
     PIPE_WINDOW,
+    PLACES,
     RECORDS,
     TEXT,
     VOTERS,
@@ -274,6 +276,10 @@ def lasts(count: int, width: int = 1) -> tuple[tuple[str, int, str, int], ...]:
     return (("o" * width, LARGEST_NUMBER, "g" * width, LARGEST_NUMBER),) * count
 
 
+def moved(count: int) -> ForestMoves:
+    return ForestMoves("greedy", (), ((LARGEST_NUMBER, LARGEST_NUMBER),) * count)
+
+
 def members(count: int) -> tuple[str, ...]:
     return (LONG,) * count
 
@@ -291,6 +297,10 @@ AT_THE_LIMIT: dict[str, tuple[WireFrame, WireFrame]] = {
     "streams": (
         Fed(0, (("c", lasts(LASTS, 64)),)),
         Fed(0, (("c", lasts(LASTS)), ("d", lasts(1)))),
+    ),
+    "forests": (
+        fed(Finish("c", (), (), (moved(PLACES),))),
+        fed(Finish("c", (), (), (moved(PLACES), moved(1)))),
     ),
     "lasts": (fed(Finish("c", lasts(LASTS, 64))), fed(Finish("c", lasts(LASTS + 1)))),
     "edits": (asked(*[RetireSite(LONG)] * RECORDS), asked(*[RetireSite("a")] * TOO_MANY)),
@@ -335,7 +345,7 @@ LARGEST_RECORDS: Sequence[EpochRecord] = [
         "c" * TEXT,
         (AddGroup(LONG, members(MEMBERS)), *(AddSite(LONG, "x" * TEXT),) * (RECORDS - 1)),
     ),
-    Finish("c" * TEXT, lasts(LASTS, 64)),
+    Finish("c" * TEXT, lasts(LASTS, 64), (), (moved(PLACES),), "r" * TEXT),
     Founded(((LONG, 2**63 - 1),) * VOTERS),
 ]
 

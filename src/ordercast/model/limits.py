@@ -17,6 +17,7 @@ VECTOR_ENTRIES: Final = 16_384  # groups in a causal past, a report, a notice of
 MEMBERS: Final = 16_384  # sites of an implicit group, or of all groups that one change adds
 RECORDS: Final = 1_024  # of the voters' log, changes under way, or edits, in one frame
 LASTS: Final = 65_536  # streams in the end of a change, or in all that one site reports
+PLACES: Final = 262_144  # parents and primaries that a record changes
 VOTERS: Final = 64
 FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout
 PIECE_BYTES: Final = 256 * 1024  # of an application's snapshot

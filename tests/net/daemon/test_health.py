@@ -100,7 +100,7 @@ async def test_idle_connections_keep_no_probe_out(
             writer.close()
     finally:
         await http.close()
-    assert len([r for r in caplog.records if "dropped" in r.message]) == (http.dropped > 0)
+    assert len([r for r in caplog.records if "the oldest go" in r.message]) == (http.dropped > 0)
 
 
 @in_loop

@@ -167,6 +167,12 @@ def test_a_founding_that_is_not_known_agrees_with_every_other(
         check_terms({"a": ""}, {"a": "1"})
 
 
+def test_builders_of_two_releases_are_named_as_the_reason() -> None:
+    check_terms({"forests": ""}, {"forests": "f"})  # who came later has not built them
+    with pytest.raises(LinkTrouble, match=r"'forests' is 'g' there.*builders of two releases"):
+        check_terms({"forests": "g"}, {"forests": "f"})
+
+
 def test_a_reason_is_cut_and_in_ascii_so_that_it_always_fits() -> None:
     fields = {name: getattr(HELLO, name) for name in HELLO.__struct_fields__}
     found = split_hello(encode_hello(Hello(**{**fields, "refusal": "é" * 5_000})))

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ordercast.core.epochs.absence import fold_flush, longest_away
 from ordercast.core.epochs.flush import Flusher
+from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Flushing, Layout
 from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
@@ -28,6 +29,7 @@ class _Member(Protocol):
     name: Site
     options: Options
     layout: Layout
+    folds: Folds
 
     @property
     def flush(self) -> Flusher: ...
@@ -89,7 +91,8 @@ class Excluding:
         if out or back:
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
-            raft.propose(now, Open(flush.number, self._chosen.counts, self._chosen.lasts))
+            end = Open(flush.number, self._chosen.counts, self._chosen.lasts)
+            raft.propose(now, member.folds.end(member.layout, end))
         elif flush is None and self._too_much() and (lapsed := longest_away(member.layout)):
             raft.propose(now, Lapse(lapsed))
         else:

@@ -6,6 +6,9 @@ sites that have heard the same records agree.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
 
 from ordercast.core.epochs.absence import (
     counted_in,
@@ -15,6 +18,7 @@ from ordercast.core.epochs.absence import (
     pruned,
     require_present,
 )
+from ordercast.core.epochs.forests import Builds, as_before, from_record
 from ordercast.core.epochs.layout import (
     NO_EDIT,
     Build,
@@ -51,10 +55,14 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
+from ordercast.model.fields import plain_text
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import is_name, nearest
 
 _OUTCOMES = 256  # so many are remembered
+
+
+FinishOrOpen = TypeVar("FinishOrOpen", Finish, Open)
 
 
 class Busy(ConfigError):
@@ -105,12 +113,14 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
     try:
         closing = plan_change(layout, record.edits)
         begun = replace(layout, closing={**layout.closing, record.change: closing})
-        # Its end should not fail: try it now.
-        _finished(begun, Finish(record.change, ()), closing, closing.edits, build)
+        if record.refused is None:  # of an earlier version: each site tries the end
+            _finished(begun, Finish(record.change, ()), closing, closing.edits, build)
     except Busy:
         return layout  # not now: the manager will propose it again
     except ConfigError as error:
         return _with_outcome(layout, record.change, str(error))
+    if record.refused:
+        return _with_outcome(layout, record.change, record.refused)
     return begun
 
 
@@ -268,12 +278,17 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
     closing = layout.closing.get(record.change)
     if closing is None:
         return layout  # finished before
+    again, old = build, [layout.domains[epoch] for epoch in closing.epochs]
+    if record.forests is not None:
+        build, again = from_record(record.forests, old), as_before(old)
     try:
+        if record.refused:
+            raise ConfigError(record.refused)
         done = _finished(layout, record, closing, closing.edits, build)
         _require_room(done)
     except ConfigError as error:
         # Its epochs are closed already: they open again as they were.
-        done = _finished(layout, record, closing, (), build, somehow=True)
+        done = _finished(layout, record, closing, (), again, somehow=True)
         return _with_outcome(done, record.change, f"refused when all had closed: {error}")
     return _with_outcome(done, record.change, "")
 
@@ -337,6 +352,38 @@ def _finished(
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )
     return pruned(done)
+
+
+# --- what the manager proposes --------------------------------------------------------------------
+
+
+def with_refusal(layout: Layout, record: Begin, build: Build) -> Begin:
+    """The record with the reason why the change could not end, if there is one: try it now."""
+    try:
+        begun = replace(layout, count=layout.count + 1)
+        closing = plan_change(begun, record.edits)
+        begun = replace(begun, closing={**begun.closing, record.change: closing})
+        builds = Builds(build, [begun.domains[epoch] for epoch in closing.epochs])
+        _finished(begun, Finish(record.change, ()), closing, closing.edits, builds)
+    except ConfigError as error:
+        return msgspec.structs.replace(record, refused=plain_text(str(error)))
+    return msgspec.structs.replace(record, refused="")
+
+
+def with_forests(layout: Layout, record: FinishOrOpen, build: Build) -> FinishOrOpen:
+    """The record with the forests of the epochs that it opens."""
+    if isinstance(record, Open):
+        flush = layout.flushing
+        builds = Builds(build, [layout.domains[e] for e in flush.epochs] if flush else ())
+        fold_open(layout, record, builds)
+        return msgspec.structs.replace(record, forests=tuple(builds.forests))
+    closing = layout.closing[record.change]
+    builds = Builds(build, [layout.domains[epoch] for epoch in closing.epochs])
+    try:
+        _require_room(_finished(layout, record, closing, closing.edits, builds))
+    except ConfigError as error:
+        return msgspec.structs.replace(record, forests=(), refused=plain_text(str(error)))
+    return msgspec.structs.replace(record, forests=tuple(builds.forests))
 
 
 def _addresses(layout: Layout, edits: tuple[Edit, ...]) -> list[tuple[Site, str]]:

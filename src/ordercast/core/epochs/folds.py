@@ -1,9 +1,10 @@
-"""What a member does with layouts: fold records into them, write them as bytes, read them back."""
+"""What a member does with layouts: fold records into them, write them as bytes, read them back.
+Only the manager builds forests, for the records that it proposes."""
 
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.folding import FinishOrOpen, fold, with_forests, with_refusal
 from ordercast.core.epochs.layout import Build, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
-from ordercast.model.epochs import EpochRecord
+from ordercast.model.epochs import Begin, EpochRecord
 
 
 class Folds:
@@ -16,6 +17,14 @@ class Folds:
 
     def fold(self, layout: Layout, record: EpochRecord) -> Layout:
         return fold(layout, record, self.build)
+
+    def begin(self, layout: Layout, record: Begin) -> Begin:
+        """As the manager proposes it: with the reason, if no forest can be built for it."""
+        return with_refusal(layout, record, self.build)
+
+    def end(self, layout: Layout, record: FinishOrOpen) -> FinishOrOpen:
+        """As the manager proposes it: with the forests of the epochs that it opens."""
+        return with_forests(layout, record, self.build)
 
     def pack(self, layout: Layout) -> bytes:
         """Called at every checkpoint, mostly with the same layout."""

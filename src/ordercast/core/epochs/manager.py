@@ -67,6 +67,7 @@ class Manager:
         self._detector = Detector(0)
         self.excluding = Excluding(member, raft)
         self.alarm_at = NEVER
+        self.led_at = 0  # when it last worked as the manager
 
     @property
     def leads(self) -> bool:
@@ -133,6 +134,7 @@ class Manager:
         if not self.leads:
             self.alarm_at = NEVER
             return
+        self.led_at = now
         if self._term != raft.term:
             self._term = raft.term
             self._fed, self._reports, self._proposed = {}, {}, {}
@@ -195,8 +197,14 @@ class Manager:
                 continue
             except ConfigError:
                 pass  # proposed all the same: its outcome says why not
-            if self._raft.committed == self._raft.log.last:  # a record under way may conflict
-                self._raft.propose(now, Begin(change, edits))
+            if self._settled():
+                self._raft.propose(now, self._member.folds.begin(layout, Begin(change, edits)))
+
+    def _settled(self) -> bool:
+        """Whether no record is under way. It could conflict with another one, or with the forest
+        that is built for it."""
+        raft = self._raft
+        return raft.committed == raft.log.last == self._member.layout.count
 
     def _choose_voters(self, now: int) -> None:
         """Propose the voters of a change. A new one has no store that counts: it is admitted when
@@ -226,7 +234,7 @@ class Manager:
             if own is not None:
                 reports[self._member.name] = own
             sites = [s for epoch in closing.epochs for s in layout.domains[epoch].sites]
-            if all(site in reports for site in sites):
+            if self._settled() and all(site in reports for site in sites):
                 lasts: dict[tuple[Site, int, str], int] = {}
                 for site in sorted(reports):
                     for origin, incarnation, group, seq in reports[site]:
@@ -235,6 +243,7 @@ class Manager:
                 record = Finish(
                     change, tuple((*s, lasts[s]) for s in sorted(lasts)), self._missed(closing)
                 )
+                record = self._member.folds.end(layout, record)
                 if self._raft.propose(now, record) is not None:
                     self._proposed[name] = None
 

@@ -28,7 +28,13 @@ HELLO_BYTES: Final = 4_096  # header included
 INSTANCE_BYTES: Final = 8
 TERMS: Final = 32
 REASON: Final = 400  # characters
-FOUNDING: Final = "founding"  # the term that a newcomer has yet to learn
+FOUNDING: Final = "founding"  # a newcomer has yet to learn this term
+FORESTS: Final = "forests"  # of the founding; who came later never learns it
+
+_HINTS = {
+    FOUNDING: ": two clusters of one name, a store of an earlier one, or another release",
+    FORESTS: ": one file, but builders of two releases",
+}
 
 _HEADER = struct.Struct(">3sBII")
 HEADER_BYTES: Final = _HEADER.size
@@ -163,9 +169,7 @@ def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
     """Refuse terms other than ours; a founding that is not known yet does not differ."""
     for name in (*ours, *sorted(theirs)):
         here, there = ours.get(name), theirs.get(name)
-        if here == there or (name == FOUNDING and "" in (here, there)):
+        if here == there or (name in _HINTS and "" in (here, there)):
             continue
-        detail = f"{shown(name)} is {shown(there)} there, {shown(here)} here"
-        if name == FOUNDING:
-            detail += ": two clusters of one name, or a store of an earlier one"
+        detail = f"{shown(name)} is {shown(there)} there, {shown(here)} here{_HINTS.get(name, '')}"
         raise LinkTrouble(OTHER_TERMS, detail)

@@ -5,6 +5,7 @@ ask, and is told the rest once the others have admitted it. A site with a store 
 the file may have been edited since, and founders that begin differently would disagree for ever.
 """
 
+import hashlib
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,6 +89,16 @@ def _again(cluster: Cluster, site: Site, store: AnyStore, address: tuple[str, in
     _require_as_before(cluster, store)
     remember(store, cluster, layout, address, store.founding)
     return Beginning(cluster, layout, address)
+
+
+def forests_of(layout: Layout) -> str:
+    """A digest of the forests that a cluster begins with; "": this site was no founder. Parents are
+    in the founding too, but primaries are not, nor which builder `auto` has chosen."""
+    if not layout.domains:
+        return ""
+    forests = [domain.structure.forest for domain in layout.domains.values()]
+    told = [(one.builder, sorted(one.primary.items())) for one in forests]
+    return hashlib.sha256(msgspec.msgpack.encode(told)).hexdigest()[:32]
 
 
 def _address(cluster: Cluster, site: Site, newcomer: str) -> tuple[str, int]:

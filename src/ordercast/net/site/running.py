@@ -18,10 +18,11 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
 from ordercast.net.site.changes import ChangeRequests, new_change_name
 from ordercast.net.site.driver import NodeDriver
-from ordercast.net.site.founding import begin, remember
+from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.peer_list import PeerList
@@ -88,11 +89,12 @@ class RunningSite:
             self.stages.update([StageReached("accepted", group, 1, window.last_seq(group))])
         self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
+        self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
-        self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
-        self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
+        self._confirming: list[asyncio.Future[None]] = []  # who waits for the next commit
+        self._committing: deque[list[asyncio.Future[None]]] = deque()  # per commit under way
         self._closed: str | None = None
         self.failed = ""  # why it stopped by itself
         self._failing: asyncio.Task[None] | None = None
@@ -163,7 +165,8 @@ class RunningSite:
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
-        return {**self.cluster.terms(), "founding": self.core.layout.founding}
+        founding, forests = self.core.layout.founding, forests_of(self._begun.layout)
+        return {**self.cluster.terms(), FOUNDING: founding, FORESTS: forests}
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of the site's domain, and all sites of that domain."""
@@ -202,7 +205,7 @@ class RunningSite:
             raise Error(unflushed)
 
     async def _rest(self) -> None:
-        """Others may wait for a report from here: it is soon on its way."""
+        """Wait a little until this site is quiet: other sites may wait for its last report."""
         end = time.monotonic() + REST_S
         while not self.core.quiet() and time.monotonic() < end:
             await asyncio.sleep(0.005)
@@ -265,12 +268,13 @@ class RunningSite:
             raise Error(f"position {position} cannot be confirmed: {self._closed}")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirming.append(done)
+        self.rows_due = True
         self.driver.wake()
         await done
 
     def requested(self, client: bytes, number: int) -> SeqRange | None:
-        """The seqs of a client's request that was accepted, or has its seqs reserved: it may wait
-        for the site although its session is gone."""
+        """The seqs of a client's request that was accepted, or whose seqs are reserved. A reserved
+        request may still wait here after its session has ended."""
         return self.core.admission.requested.get((client, number)) or self.store.request(
             client, number
         )
@@ -278,9 +282,10 @@ class RunningSite:
     def answered(self, client: bytes, number: int) -> None:
         """The client will not repeat requests up to this one."""
         self._answered.append((client, number))
+        self.rows_due = True
 
     def _look(self) -> None:
-        """Those who wait here are told when there is no hope any more."""
+        """Now and then: fail the calls that wait for something that will not come."""
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         self.sender.review()
         self.changes.look()
@@ -296,6 +301,7 @@ class RunningSite:
         admitted, all_accepted = self.core.admission.hand_over(now)
         if admitted:
             self._requests += admitted
+            self.rows_due = True
         return all_accepted
 
     def rolling_back(self, rolled: Rollback) -> None:
@@ -311,6 +317,7 @@ class RunningSite:
         news = self.presence.news()
         if news is not None and self.durable:
             self._events.append(news)
+            self.rows_due = True
         self._peers.follow(layout)
         if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
             remember(self.store, self.cluster, self._begun.layout, self.address, layout.founding)
@@ -324,10 +331,8 @@ class RunningSite:
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         self.changes.decided(outcomes)
 
-    def wants_commit(self) -> bool:
-        return bool(self._confirming or self._requests or self._events or self._answered)
-
     def annotate(self, written: StoreBox) -> None:
+        self.rows_due = False
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
         self._committing.append(self._confirming)
@@ -357,3 +362,4 @@ class RunningSite:
     def _was_shed(self, gap: GapBatch) -> None:
         if self.durable:
             self._events.append(("gap", gap.position, gap_to_json(gap)))
+            self.rows_due = True
