@@ -33,7 +33,7 @@ from ordercast.model.epochs import (
     UseProtocol,
     Voters,
 )
-from ordercast.model.limits import LARGEST_NUMBER
+from ordercast.model.limits import LARGEST_NUMBER, PIPE_WINDOW
 from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, TreePacket
@@ -50,6 +50,7 @@ from ordercast.wire.epochs import (
 )
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
 from ordercast.wire.lineage import Lineage, StoredRow, StorePoint, StoreStart
+from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
 from ordercast.wire.replica_digest import DigestPoint, ReplicaDigest
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import samples
@@ -161,6 +162,11 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         NAMES,
         st.builds(DigestPoint, NUMBERS, COUNTS, CRCS, CRCS, COUNTS, STORES),
     ),
+    "PipeWanted": st.builds(PipeWanted, NUMBERS, NAMES),
+    "PipeOffered": st.builds(PipeOffered, NUMBERS, NAMES),
+    "PipeData": st.builds(PipeData, NUMBERS, st.binary(min_size=1, max_size=300)),
+    "PipeRoom": st.builds(PipeRoom, NUMBERS, st.integers(1, PIPE_WINDOW)),
+    "PipeEnd": st.builds(PipeEnd, NUMBERS, TEXTS),
 }
 frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
@@ -301,4 +307,9 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     "ReplicaDigest": lambda rng: ReplicaDigest(
         "alpha", (DigestPoint(number(rng, 1), number(rng), rng.getrandbits(32), 8, number(rng)),)
     ),
+    "PipeWanted": lambda rng: PipeWanted(number(rng, 1), "b"),
+    "PipeOffered": lambda rng: PipeOffered(number(rng, 1), "a"),
+    "PipeData": lambda rng: PipeData(number(rng, 1), rng.randbytes(100)),
+    "PipeRoom": lambda rng: PipeRoom(number(rng, 1), rng.randint(1, PIPE_WINDOW)),
+    "PipeEnd": lambda rng: PipeEnd(number(rng, 1), "it is not connected here"),
 }  # fmt: skip
