@@ -350,11 +350,13 @@ class Transport:
         if not (self._closed and isinstance(frame, (PipeWanted, PipeOffered))):
             self._pipes.received(connection, frame)
 
-    def _hello(self, to: Site, answers: int, gone: int, refusal: str = "") -> Hello:
+    def _hello(
+        self, to: Site, answers: int, gone: int, refusal: str = "", *, stranger: bool = False
+    ) -> Hello:
         self._hellos += 1  # one count for all peers: it goes on for one that parts and comes again
         ours = self.identity
         who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
-        heard = None if self._points is None else self._points.heard_of(to)
+        heard = None if self._points is None or stranger else self._points.heard_of(to)
         return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal, heard)
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
@@ -379,7 +381,8 @@ class Transport:
         except LinkTrouble as trouble:
             if connection.dialled is None:
                 reason = str(trouble) if connection.proved else REFUSED_WORD
-                connection.say(self._hello(hello.site, hello.number, 0, reason))
+                stranger = self._is_stranger(connection)
+                connection.say(self._hello(hello.site, hello.number, 0, reason, stranger=stranger))
             raise
         self._admit(peer, connection, hello, role)
 
@@ -390,8 +393,8 @@ class Transport:
             return
         if (hello.cluster, hello.to) != (self.identity.cluster, self.site):
             return
-        if not connection.proved and (self._certificates or self._secret):
-            return  # a stranger must not stop this site
+        if self._is_stranger(connection):
+            return  # it must not stop this site
         if not self._points.told(hello.site, hello.heard):
             raise LinkTrouble(OUR_STORE, usual=True)  # the site says so, and stops
 
@@ -404,6 +407,12 @@ class Transport:
         paused = self._loop.time() - self._ticked_at > self.times.suspect / SECOND / 4
         if paused and connection.dialled is None and peer.direct is not None:
             raise Unneeded
+
+    def _is_stranger(self, connection: Connection) -> bool:
+        """Whether the other end has not proved that it is of this cluster, where it could."""
+        return not connection.proved and (
+            self._certificates is not None or self._secret is not None
+        )
 
     def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
         if connection.through and peer.direct is not None and not peer.settled:
