@@ -24,8 +24,9 @@ from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.pipes import PipeFrame
 
-WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame
+WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame | PipeFrame
 
 MAGIC: Final = b"ocf"
 VERSION: Final = 5

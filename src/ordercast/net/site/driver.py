@@ -32,8 +32,11 @@ from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.pipes import PIPE_FRAMES
 
 _log = logging.getLogger("ordercast.net.driver")
+
+_NOT_OF_SITES = (Data, Ack, Repair, Keyed, Heard, TreePacket, *PIPE_FRAMES)
 
 _TIMER_S = 0.001  # added to every alarm: a loop may ring so much too early, and for nothing
 _TRY_AGAIN_S = 0.02  # after a batch that the site had no room to place
@@ -197,7 +200,7 @@ class NodeDriver:
                     receive(now, peer, frame)
                     if self.member.declared_lost:
                         self.application.barred()
-                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
+                elif not isinstance(frame, _NOT_OF_SITES):
                     receive(now, peer, frame)
         except Exception as error:
             self.break_off(error)
