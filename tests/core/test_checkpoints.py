@@ -1,9 +1,10 @@
 """Checkpoints that an earlier version wrote, one of each protocol: they are read, and written again
-byte for byte."""
+as they were, with nothing but empty fields added at the end of records."""
 
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,12 +23,23 @@ WRITTEN: dict[str, tuple[str, str]] = json.loads(
 )
 
 
+def extends(now: Any, before: Any) -> bool:
+    if not isinstance(before, list):
+        return bool(now == before)
+    added = now[len(before) :]
+    return not any(added) and all(map(extends, now, before)) and len(now) >= len(before)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_earlier_versions_checkpoint_is_read_and_written_byte_for_byte(protocol: str) -> None:
+def test_an_earlier_versions_checkpoint_is_read_and_nothing_in_it_is_written_otherwise(
+    protocol: str,
+) -> None:
     site, packed = WRITTEN[protocol]
     data = base64.b64decode(packed)
     anew = msgspec.msgpack.decode(data, type=Anew)
-    assert msgspec.msgpack.encode(anew) == data
+    assert extends(
+        msgspec.msgpack.decode(msgspec.msgpack.encode(anew)), msgspec.msgpack.decode(data)
+    )
     layout = unpack_layout(anew.layout, build_forest)
     assert protocol in {domain.protocol for domain in layout.domains.values()}
     options = Options(on_failure="wait")

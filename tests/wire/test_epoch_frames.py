@@ -18,6 +18,7 @@ from ordercast.model.epochs import (
     Entry,
     EpochRecord,
     Finish,
+    ForestMoves,
     Founded,
     JoinGroup,
     Nothing,
@@ -35,6 +36,9 @@ from ordercast.model.limits import (
     LASTS,
     MEMBERS,
     PIECE_BYTES,
+    PIPE_BYTES,
+    PIPE_WINDOW,
+    PLACES,
     RECORDS,
     TEXT,
     VOTERS,
@@ -50,6 +54,7 @@ from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import ChangeRequest, Fed, Feed, InEpoch, check_change
 from ordercast.wire.frames import Ack, Data
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
 from ordercast.wire.voting import FEW_BYTES, Append, Appended, Install, Vote, Voted, fitting
 from wire import epoch_samples, samples
 from wire.epoch_samples import IMPLICIT, KINDS
@@ -143,7 +148,7 @@ def asked(*edits: Edit) -> ChangeRequest:
 
 
 def fed(record: EpochRecord) -> Feed:
-    return Feed(0, (record,), 1, ())
+    return Feed(0, (Entry(1, record),), 1, ())
 
 
 @pytest.mark.parametrize(
@@ -156,7 +161,7 @@ def fed(record: EpochRecord) -> Feed:
         (Feed(-1, (), 0, ()), "count is -1"),
         (Feed(0, (), -1, ()), "committed is -1"),
         (Feed(0, (), 0, ("",)), "wanted: a text of 0 characters"),
-        (Feed(0, (Nothing(),), 0, (), b"x"), "records stand beside what they fold to"),
+        (Feed(0, (Entry(1, Nothing()),), 0, (), b"x"), "records stand beside what they fold to"),
         (Fed(-2, ()), "count is -2"),
         (Fed(0, (("é", ()),)), "is not printable ASCII"),
         (Fed(0, (("c", (("", 1, "alpha", 1),)),)), "'' is not a site's name"),
@@ -178,7 +183,7 @@ def fed(record: EpochRecord) -> Feed:
         (asked(UseProtocol("ring", "-")), "'-' is not a site's name"),
         (fed(Begin("", ())), "change: a text of 0 characters"),
         (fed(Finish("", ())), r"records\[0\].change: a text of 0"),
-        (fed(Finish("c", (("a", 1, "alpha", 0),))), r"records\[0\].lasts\[0\]\[3\] is 0"),
+        (fed(Finish("c", (("a", 1, "alpha", 0),))), r"records\[0\].record.lasts\[0\]\[3\] is 0"),
         (fed(Founded(())), r"records\[0\].voters has 0 entries"),
         (fed(Voters((("", 1),))), "'' is not a site's name"),
         (fed(Voters((("a", 2**63),))), r"voters\[0\]\[1\] is 9223372036854775808"),
@@ -223,6 +228,16 @@ def fed(record: EpochRecord) -> Feed:
         (Heard(0), "stream is 0"),
         (TreePacket(1, "", 1, b""), "'' is not a site's name"),
         (TreePacket(0, "a", 1, b""), "epoch is 0"),
+        (PipeWanted(0, "b"), "number is 0"),
+        (PipeWanted(1, ""), "'' is not a site's name"),
+        (PipeOffered(0, "a"), "number is 0"),
+        (PipeOffered(1, "@"), "'@' is not a site's name"),
+        (PipeData(1, b""), "data: expected `bytes` of length >= 1"),
+        (PipeData(1, bytes(PIPE_BYTES + 1)), "data: expected `bytes` of length <= 32768"),
+        (PipeRoom(1, 0), "count is 0"),
+        (PipeRoom(1, PIPE_WINDOW + 1), "count is 262145"),
+        (PipeEnd(0, ""), "number is 0"),
+        (PipeEnd(1, "\n"), r"why: '\\n' is not printable"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -250,7 +265,7 @@ def test_a_change_is_judged_before_it_is_asked_for() -> None:
 def test_a_change_with_no_edit_that_stands_in_a_log_still_travels() -> None:
     """It could be asked for once; a frame that is refused would be sent again for ever."""
     begun = Begin("c", ())
-    for frame in (Feed(0, (begun,), 1, ()), Append(1, 0, 0, (Entry(1, begun),), 0, 0)):
+    for frame in (fed(begun), Append(1, 0, 0, (Entry(1, begun),), 0, 0)):
         assert decode_frame(encode_frame(frame)) == frame
 
 
@@ -261,6 +276,10 @@ def lasts(count: int, width: int = 1) -> tuple[tuple[str, int, str, int], ...]:
     return (("o" * width, LARGEST_NUMBER, "g" * width, LARGEST_NUMBER),) * count
 
 
+def moved(count: int) -> ForestMoves:
+    return ForestMoves("greedy", (), ((LARGEST_NUMBER, LARGEST_NUMBER),) * count)
+
+
 def members(count: int) -> tuple[str, ...]:
     return (LONG,) * count
 
@@ -268,7 +287,7 @@ def members(count: int) -> tuple[str, ...]:
 NONE, TOO_MANY = Nothing(), RECORDS + 1
 ENTRY = Entry(1, NONE)
 AT_THE_LIMIT: dict[str, tuple[WireFrame, WireFrame]] = {
-    "records": (Feed(0, (NONE,) * RECORDS, 0, ()), Feed(0, (NONE,) * TOO_MANY, 0, ())),
+    "records": (Feed(0, (ENTRY,) * RECORDS, 0, ()), Feed(0, (ENTRY,) * TOO_MANY, 0, ())),
     "wanted": (Feed(0, (), 0, ("c" * TEXT,) * RECORDS), Feed(0, (), 0, ("c",) * TOO_MANY)),
     "folded": (
         Feed(0, (), 0, (), bytes(FOLDED_BYTES)),
@@ -278,6 +297,10 @@ AT_THE_LIMIT: dict[str, tuple[WireFrame, WireFrame]] = {
     "streams": (
         Fed(0, (("c", lasts(LASTS, 64)),)),
         Fed(0, (("c", lasts(LASTS)), ("d", lasts(1)))),
+    ),
+    "forests": (
+        fed(Finish("c", (), (), (moved(PLACES),))),
+        fed(Finish("c", (), (), (moved(PLACES), moved(1)))),
     ),
     "lasts": (fed(Finish("c", lasts(LASTS, 64))), fed(Finish("c", lasts(LASTS + 1)))),
     "edits": (asked(*[RetireSite(LONG)] * RECORDS), asked(*[RetireSite("a")] * TOO_MANY)),
@@ -322,7 +345,7 @@ LARGEST_RECORDS: Sequence[EpochRecord] = [
         "c" * TEXT,
         (AddGroup(LONG, members(MEMBERS)), *(AddSite(LONG, "x" * TEXT),) * (RECORDS - 1)),
     ),
-    Finish("c" * TEXT, lasts(LASTS, 64)),
+    Finish("c" * TEXT, lasts(LASTS, 64), (), (moved(PLACES),), "r" * TEXT),
     Founded(((LONG, 2**63 - 1),) * VOTERS),
 ]
 
@@ -330,7 +353,7 @@ LARGEST_RECORDS: Sequence[EpochRecord] = [
 @pytest.mark.parametrize("record", LARGEST_RECORDS, ids=lambda record: type(record).__name__)
 def test_the_largest_record_of_each_kind_can_be_appended_and_fed(record: EpochRecord) -> None:
     append = Append(1, 1, 1, (Entry(LARGEST_NUMBER, record),), 1, 1)
-    feed = Feed(0, (record,), 0, ("c" * TEXT,) * RECORDS)
+    feed = Feed(0, (Entry(1, record),), 0, ("c" * TEXT,) * RECORDS)
     for frame in (append, feed):
         assert decode_frame(encode_frame(frame)) == frame
 
@@ -347,7 +370,7 @@ def test_records_that_fit_together_go_into_one_frame_and_a_large_one_goes_alone(
     assert fitting([]) == 0
     count = fitting([middle] * 100)
     assert 1 < count < 100
-    feed = Feed(0, (middle,) * count, 0, ())
+    feed = Feed(0, (Entry(1, middle),) * count, 0, ())
     assert len(encode_frame(feed)) < FEW_BYTES < FRAME_BYTES / 8
 
 
@@ -357,7 +380,7 @@ def test_records_that_fit_together_go_into_one_frame_and_a_large_one_goes_alone(
 @pytest.mark.parametrize(
     "frame",
     [
-        Feed(0, (Nothing(),) * 300_000, 0, ()),
+        Feed(0, (Entry(1, Nothing()),) * 300_000, 0, ()),
         Feed(0, (), 0, ("",) * 1_000_000),
         Fed(0, (("", ()),) * 300_000),
         Fed(0, (("c", (("", 1, "", 1),) * 200_000),)),

@@ -22,10 +22,10 @@ from ordercast.model.fields import (
     check_text,
 )
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import LASTS, MEMBERS, RECORDS, VOTERS
+from ordercast.model.limits import LASTS, MEMBERS, PLACES, RECORDS, VOTERS
 
 
-class JoinGroup(Packed, frozen=True, tag="j"):
+class _OfMember(Packed, frozen=True):
     group: Group
     site: Site
 
@@ -34,13 +34,12 @@ class JoinGroup(Packed, frozen=True, tag="j"):
         check_site(self.site, "site")
 
 
-class LeaveGroup(Packed, frozen=True, tag="l"):
-    group: Group
-    site: Site
+class JoinGroup(_OfMember, frozen=True, tag="j"):
+    """The site becomes a member of the group."""
 
-    def check(self) -> None:
-        check_named_group(self.group, "group")
-        check_site(self.site, "site")
+
+class LeaveGroup(_OfMember, frozen=True, tag="l"):
+    """The site is a member of the group no longer."""
 
 
 class AddGroup(Packed, frozen=True, tag="g"):
@@ -69,11 +68,15 @@ class AddSite(Packed, frozen=True, tag="s"):
         check_text(self.address, "address")
 
 
-class RetireSite(Packed, frozen=True, tag="r"):
+class _OfSite(Packed, frozen=True):
     site: Site
 
     def check(self) -> None:
         check_site(self.site, "site")
+
+
+class RetireSite(_OfSite, frozen=True, tag="r"):
+    """The site leaves all its groups, and the roster."""
 
 
 class UseBuilder(Packed, frozen=True, tag="b"):
@@ -100,20 +103,12 @@ class UseProtocol(Packed, frozen=True, tag="p"):
             check_site(self.site, "site")
 
 
-class AddVoter(Packed, frozen=True, tag="v"):
+class AddVoter(_OfSite, frozen=True, tag="v"):
     """Let a site of the roster decide with the others; no domain is closed for it."""
 
-    site: Site
 
-    def check(self) -> None:
-        check_site(self.site, "site")
-
-
-class RemoveVoter(Packed, frozen=True, tag="w"):
-    site: Site
-
-    def check(self) -> None:
-        check_site(self.site, "site")
+class RemoveVoter(_OfSite, frozen=True, tag="w"):
+    """Let a voter decide no longer; no domain is closed for it."""
 
 
 Edit: TypeAlias = (
@@ -173,30 +168,62 @@ def check_stores(stores: Stores, field: str) -> None:
     check_sites((voter for voter, _ in stores), field)
 
 
+class ForestMoves(Packed, frozen=True):
+    """The forest of a domain that opens: what differs from the forests of the closed epochs. Sites
+    and groups are numbered as they sort within the domain, from 1."""
+
+    builder: str  # of the forest; "": none could be built
+    parents: tuple[tuple[Ordinal, Natural], ...] = ()  # (site, parent); 0: it is the root
+    primaries: tuple[tuple[Ordinal, Ordinal], ...] = ()  # (group, site)
+
+    def check(self) -> None:
+        check_text(self.builder, "builder")
+
+
+def check_forests(forests: Sequence[ForestMoves] | None, field: str) -> None:
+    if forests is None:
+        return
+    check_length(forests, 0, PLACES, field)
+    check_each(forests, field)
+    places = sum(len(moves.parents) + len(moves.primaries) for moves in forests)
+    if places > PLACES:
+        raise FrameError(f"{field}: {places} sites and groups, at most {PLACES}")
+
+
 # --- records of the voters' log -------------------------------------------------------------------
 
 
 class Begin(Packed, frozen=True, tag="B"):
-    """Close the domains that the edits touch; `change` names it for the one who asked."""
+    """Close the domains that the edits touch; `change` names it for the one who asked. `refused`:
+    why the manager could build no forest for it. None, in logs of earlier versions: each site finds
+    that out itself."""
 
     change: str
     edits: tuple[Edit, ...]
+    refused: str | None = None
 
     def check(self) -> None:
         check_edits(self.change, self.edits)
+        check_text(self.refused or "", "refused")
 
 
 class Finish(Packed, frozen=True, tag="F"):
-    """Every site of the closing epochs has closed: do the edits, open the next epochs."""
+    """Every site of the closing epochs has closed: do the edits, open the next epochs. `forests`:
+    the forests of these, in the order in which they open. None, in logs of earlier versions: each
+    site builds them itself. `refused`: why there are none."""
 
     change: str
     lasts: Included
     counts: Counts = ()  # what absent sites will be compared with
+    forests: tuple[ForestMoves, ...] | None = None
+    refused: str = ""
 
     def check(self) -> None:
         check_text(self.change, "change", least=1)
         check_included(self.lasts, "lasts")
         check_counts(self.counts, "counts")
+        check_forests(self.forests, "forests")
+        check_text(self.refused, "refused")
 
 
 class Founded(Packed, frozen=True, tag="O"):
@@ -230,6 +257,18 @@ class Voters(Packed, frozen=True, tag="V"):
         check_stores(self.voters, "voters")
 
 
+class Recovered(Packed, frozen=True, tag="R"):
+    """An operator has declared voters lost for good. The others are the only voters from now on,
+    and the stores of the lost ones may not come back."""
+
+    voters: Stores
+    lost: Stores
+
+    def check(self) -> None:
+        check_stores(self.voters, "voters")
+        check_stores(self.lost, "lost")
+
+
 class Stored(Packed, frozen=True, tag="T"):
     """A site came for the first time, with this store: it may take part."""
 
@@ -256,15 +295,18 @@ class Flush(Packed, frozen=True, tag="X"):
 
 
 class Open(Packed, frozen=True, tag="P"):
-    """Every site of the flush has all of the past: open the next epochs."""
+    """Every site of the flush has all of the past: open the next epochs, with these forests (as in
+    `Finish`)."""
 
     flush: Ordinal  # the number of its record
     counts: Counts  # what absent sites will be compared with
     lasts: Included
+    forests: tuple[ForestMoves, ...] | None = None
 
     def check(self) -> None:
         check_counts(self.counts, "counts")
         check_included(self.lasts, "lasts")
+        check_forests(self.forests, "forests")
 
 
 class Lapse(Packed, frozen=True, tag="L"):
@@ -282,7 +324,7 @@ class Nothing(Packed, frozen=True, tag="N"):
 
 
 EpochRecord: TypeAlias = (
-    Begin | Finish | Founded | Admit | Voters | Stored | Flush | Open | Lapse | Nothing
+    Begin | Finish | Founded | Admit | Voters | Recovered | Stored | Flush | Open | Lapse | Nothing
 )
 
 

@@ -57,6 +57,11 @@ def check_text(text: str, field: str, least: int = 0) -> None:
         raise FrameError(f"{field}: {text[:_SHOWN]!a} is not printable ASCII")
 
 
+def plain_text(text: str) -> str:
+    """The text as `check_text` lets it pass."""
+    return ascii(text)[1:-1][:TEXT] if not (text.isascii() and text.isprintable()) else text[:TEXT]
+
+
 # --- names ----------------------------------------------------------------------------------------
 
 

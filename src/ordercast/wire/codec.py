@@ -24,8 +24,19 @@ from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.lineage import LineageFrame, StoredRow
+from ordercast.wire.pipes import PipeFrame
+from ordercast.wire.replica_digest import ReplicaDigest
 
-WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame
+WireFrame: TypeAlias = (
+    Frame
+    | SiteFrame
+    | HandoverFrame
+    | DisseminationFrame
+    | LineageFrame
+    | ReplicaDigest
+    | PipeFrame
+)
 
 MAGIC: Final = b"ocf"
 VERSION: Final = 5
@@ -35,6 +46,7 @@ HEADER_BYTES: Final = _HEADER.size
 _START = int.from_bytes(MAGIC) << 8 | VERSION
 _MOST = FRAME_BYTES - HEADER_BYTES
 
+_COMMON = (Ack, Repair, StoredRow)  # they hold numbers of this site's own making
 _read_header = _HEADER.unpack_from
 _write_header = _HEADER.pack
 _encode = msgspec.msgpack.Encoder().encode
@@ -56,7 +68,7 @@ def encode_frame(frame: WireFrame) -> bytes:
     if type(inner) is Data:
         if len(inner.items) > ITEMS:
             raise FrameError(f"frame of {len(inner.items)} items, at most {ITEMS}")
-    elif type(inner) is not Ack and type(inner) is not Repair:
+    elif type(inner) not in _COMMON:
         _decode_body(body, checksum)
     return _write_header(_START, len(body), checksum) + body
 
@@ -164,7 +176,9 @@ class FrameSplitter:
         if self._part:
             at = self._complete(view, frames)
         while end - at >= HEADER_BYTES:
-            length, checksum = self._header(view, at)
+            start, length, checksum = _read_header(view, at)
+            if start != _START or length + HEADER_BYTES > self._limit:
+                _refuse_header(start, length, self._limit)
             after = at + HEADER_BYTES + length
             if after > end:
                 self._wanted = HEADER_BYTES + length
@@ -183,16 +197,12 @@ class FrameSplitter:
             at += len(taken)
             if len(self._part) < self._wanted:
                 break
-            length, checksum = self._header(self._part, 0)
+            start, length, checksum = _read_header(self._part)
+            if start != _START or length + HEADER_BYTES > self._limit:
+                _refuse_header(start, length, self._limit)
             self._wanted = HEADER_BYTES + length
             if len(self._part) == self._wanted:
                 whole, self._part, self._wanted = self._part, bytearray(), HEADER_BYTES
                 frames.append(_decode_body(memoryview(whole)[HEADER_BYTES:], checksum))
                 break
         return at
-
-    def _header(self, data: memoryview | bytearray, at: int) -> tuple[int, int]:
-        start, length, checksum = _read_header(data, at)
-        if start != _START or length + HEADER_BYTES > self._limit:
-            _refuse_header(start, length, self._limit)
-        return length, checksum

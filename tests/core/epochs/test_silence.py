@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from ordercast.core.epochs.member import Member
-from ordercast.core.epochs.pauses import Pauses
+from ordercast.core.epochs.silence.pauses import Pauses
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.epochs import Fed, Knock
 from support.worlds.epochs import World

@@ -74,10 +74,10 @@ def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
         (b"\x16\x03\x01", "no hello: it speaks TLS, and this site has no certificates"),
         (
             b"och\x01" + bytes(8),
-            "another version: it speaks version 1, this site 2: run one release",
+            "another version: it speaks version 1, this site 3: run one release",
         ),
         (
-            b"och\x02\xff\xff\xff\xff" + bytes(4),
+            b"och\x03\xff\xff\xff\xff" + bytes(4),
             f"no hello: 4294967295 bytes announced, at most {HELLO_BYTES} taken",
         ),
     ],
@@ -165,6 +165,12 @@ def test_a_founding_that_is_not_known_agrees_with_every_other(
         LinkTrouble, match="'a' is '' there, '1' here"
     ):  # no other term is so lenient
         check_terms({"a": ""}, {"a": "1"})
+
+
+def test_builders_of_two_releases_are_named_as_the_reason() -> None:
+    check_terms({"forests": ""}, {"forests": "f"})  # who came later has not built them
+    with pytest.raises(LinkTrouble, match=r"'forests' is 'g' there.*builders of two releases"):
+        check_terms({"forests": "g"}, {"forests": "f"})
 
 
 def test_a_reason_is_cut_and_in_ascii_so_that_it_always_fits() -> None:

@@ -2,16 +2,19 @@
 
 import contextlib
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ordercast
+from ordercast.core.epochs.layout import nowhere
+from ordercast.core.structure import Structure
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.local import LocalCluster, local_cluster
-from ordercast.net.site.founding import begin, remember
+from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.node import site_of
 from ordercast.net.store.memory import MemoryStore
 from support.clusters.processes import write_cluster
@@ -99,6 +102,26 @@ def test_a_store_whose_founding_is_no_founding_is_refused() -> None:
         store.founded = wrong
         with pytest.raises(StoreCorrupt, match="what the cluster was founded with"):
             begin(cluster, "a", store)
+
+
+def test_founders_whose_builders_differ_do_not_agree_on_the_forests() -> None:
+    cluster = cluster_of_groups({"alpha": ["a", "b"], "beta": ["b", "c"]})
+    layout = cluster.first_layout()
+    (epoch, domain), *_ = layout.domains.items()
+    structure = domain.structure
+    moved = {"alpha": structure.root("a"), "beta": structure.root("a")}
+    assert forests_of(nowhere("a")) == ""
+    told = {forests_of(layout)}
+    for forest in (
+        replace(structure.forest, builder="another"),
+        replace(structure.forest, primary={**moved, "alpha": "a", "beta": "c"}),
+    ):
+        other = replace(domain, structure=Structure(epoch, structure.table, forest))
+        told.add(forests_of(replace(layout, domains={epoch: other})))
+    assert len(told) == 3
+    store = MemoryStore()
+    remember(store, cluster, layout, ("127.0.0.1", 1))
+    assert forests_of(begin(cluster, "a", store).layout) in told
 
 
 @in_loop

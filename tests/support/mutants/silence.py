@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ordercast.core.epochs.hearing import Hearing
-from ordercast.core.epochs.pauses import Pauses
-from ordercast.core.epochs.silence import Silences
+from ordercast.core.epochs.silence.hearing import Hearing
+from ordercast.core.epochs.silence.pauses import Pauses
+from ordercast.core.epochs.silence.silences import Silences
 from support.mutants.exclusion import in_force
 
 

@@ -8,6 +8,7 @@ absent sites, frozen groups and the past of each closed epoch become part of the
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ordercast.core.epochs.forests import from_record
 from ordercast.core.epochs.layout import (
     ALL,
     Build,
@@ -199,6 +200,8 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
     roster = {**layout.roster, **{site: new for site, (new, _) in flush.fresh.items()}}
     live = living(layout.groups, absent)
     old = [layout.domains[epoch] for epoch in flush.epochs]
+    if record.forests is not None:
+        build = from_record(record.forests, old)
     domains = {e: domain for e, domain in layout.domains.items() if e not in flush.epochs}
     there = {tuple(domain.structure.groups) for domain in domains.values()}
     sites = tuple(sorted(roster))

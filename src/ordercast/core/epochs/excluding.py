@@ -12,11 +12,12 @@ from typing import Protocol, TypeAlias
 
 from ordercast.core.epochs.absence import fold_flush, longest_away
 from ordercast.core.epochs.flush import Flusher
+from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Flushing, Layout
 from ordercast.core.epochs.past import Chosen, choose
-from ordercast.core.epochs.pauses import Pauses
 from ordercast.core.epochs.raft import Raft
-from ordercast.core.epochs.silence import Silences
+from ordercast.core.epochs.silence.pauses import Pauses
+from ordercast.core.epochs.silence.silences import Silences
 from ordercast.model.epochs import Flush, Lapse, Open, Stored
 from ordercast.model.groups import Site
 from ordercast.model.options import Options
@@ -26,6 +27,7 @@ Returning: TypeAlias = tuple[Site, int, int]
 """A site that returns: (site, incarnation, store)."""
 
 _STALLED = 4  # times the timeout of a silent site, without progress
+_CALM = 10  # times the same, between two returns of a site without its store
 
 
 class _Member(Protocol):
@@ -34,6 +36,7 @@ class _Member(Protocol):
     name: Site
     options: Options
     layout: Layout
+    folds: Folds
 
     @property
     def flush(self) -> Flusher: ...
@@ -45,6 +48,8 @@ class Excluding:
         self._member = member
         self._raft = raft
         self._silences = silences
+        # When a site was last let back without its store, and with which one it came.
+        self._fresh: dict[Site, tuple[int, int]] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -98,9 +103,13 @@ class Excluding:
             for site in out:
                 if site not in self._silences.gone and not self._lost(site):
                     self._pauses.begin(now, site)
+            for site, incarnation, store in back:
+                if incarnation > member.layout.roster[site]:
+                    self._fresh[site] = now, store
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
-            raft.propose(now, Open(flush.number, self._chosen.counts, self._chosen.lasts))
+            end = Open(flush.number, self._chosen.counts, self._chosen.lasts)
+            raft.propose(now, member.folds.end(member.layout, end))
         elif flush is None and self._too_much() and (lapsed := longest_away(member.layout)):
             raft.propose(now, Lapse(lapsed))
         else:
@@ -228,6 +237,8 @@ class Excluding:
                 continue
             if site in layout.absent or stopped or self._waits(now, site, awaited):
                 lost = layout.stores.get(site, store) != store
+                if lost and not self._is_calm(now, site, store):
+                    continue
                 asking.append((site, layout.roster[site] + lost, store))
         let_in = self._returning(asking)
         if self._silences.pairs():
@@ -261,6 +272,12 @@ class Excluding:
             company[one[0]] = None
             found.append(one)
         return sorted(found)
+
+    def _is_calm(self, now: int, site: Site, store: int) -> bool:
+        """Whether the site may return without its store. It could stop all domains again and again,
+        for all of them are flushed then: so not soon after it has done so with another store."""
+        at, before = self._fresh.get(site, (0, store))
+        return store == before or now >= at + _CALM * self._member.options.timing.suspect
 
     def _store(self, now: int) -> None:
         """Propose the store of a site that comes for the first time."""

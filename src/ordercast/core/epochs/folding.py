@@ -6,6 +6,9 @@ sites that have heard the same records agree.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
 
 from ordercast.core.epochs.absence import (
     counted_in,
@@ -15,6 +18,7 @@ from ordercast.core.epochs.absence import (
     pruned,
     require_present,
 )
+from ordercast.core.epochs.forests import Builds, as_before, from_record
 from ordercast.core.epochs.layout import (
     NO_EDIT,
     Build,
@@ -42,6 +46,7 @@ from ordercast.model.epochs import (
     Lapse,
     LeaveGroup,
     Open,
+    Recovered,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
@@ -51,10 +56,15 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
+from ordercast.model.fields import plain_text
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import is_name, nearest
 
 _OUTCOMES = 256  # so many are remembered
+_TAKEN_BACK = "taken back: the site was removed from the voters before it had become one"
+
+
+FinishOrOpen = TypeVar("FinishOrOpen", Finish, Open)
 
 
 class Busy(ConfigError):
@@ -85,10 +95,12 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
     if isinstance(record, Stored):
         known = record.site in layout.stores or record.site not in layout.roster
         return layout if known else replace(layout, stores=_with_store(layout, record))
-    if isinstance(record, Voters):
+    if isinstance(record, (Voters, Recovered)):
         if not any(store for _, store in record.voters):
             return layout  # no voter would have a store (`voters_log`)
-        return replace(layout, voters=tuple(sorted(dict(record.voters))))
+        layout = replace(layout, voters=tuple(sorted(dict(record.voters))))
+    if isinstance(record, Recovered):
+        layout = replace(layout, lost=tuple(dict.fromkeys((*layout.lost, *record.lost))))
     return layout
 
 
@@ -104,13 +116,19 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
         return layout  # asked twice
     try:
         closing = plan_change(layout, record.edits)
-        begun = replace(layout, closing={**layout.closing, record.change: closing})
-        # Its end should not fail: try it now.
-        _finished(begun, Finish(record.change, ()), closing, closing.edits, build)
+        begun = layout
+        for change in _taken_back(layout, record.edits):
+            others = {name: one for name, one in begun.closing.items() if name != change}
+            begun = _with_outcome(replace(begun, closing=others), change, _TAKEN_BACK)
+        begun = replace(begun, closing={**begun.closing, record.change: closing})
+        if record.refused is None:  # of an earlier version: each site tries the end
+            _finished(begun, Finish(record.change, ()), closing, closing.edits, build)
     except Busy:
         return layout  # not now: the manager will propose it again
     except ConfigError as error:
         return _with_outcome(layout, record.change, str(error))
+    if record.refused:
+        return _with_outcome(layout, record.change, record.refused)
     return begun
 
 
@@ -141,6 +159,8 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     ):
         raise Busy("a flush is under way there")
     for change, other in layout.closing.items():
+        if change in _taken_back(layout, edits):
+            continue
         there = {site.lower() for site in other.at}  # a new name may differ by case alone
         both = sorted(site for site in concerned if site.lower() in there)
         both += sorted(_touched(layout, edits) & _touched(layout, other.edits))
@@ -148,6 +168,12 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
         if both:
             raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
     return Closing(edits, epochs, frozenset(concerned), layout.count)
+
+
+def _taken_back(layout: Layout, edits: tuple[Edit, ...]) -> list[str]:
+    """The pending changes that would add a voter which the edits remove: it may never come."""
+    gone = [(AddVoter(edit.site),) for edit in edits if isinstance(edit, RemoveVoter)]
+    return [change for change, closing in layout.closing.items() if closing.edits in gone]
 
 
 def _of_voters(edits: tuple[Edit, ...]) -> bool:
@@ -268,12 +294,17 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
     closing = layout.closing.get(record.change)
     if closing is None:
         return layout  # finished before
+    again, old = build, [layout.domains[epoch] for epoch in closing.epochs]
+    if record.forests is not None:
+        build, again = from_record(record.forests, old), as_before(old)
     try:
+        if record.refused:
+            raise ConfigError(record.refused)
         done = _finished(layout, record, closing, closing.edits, build)
         _require_room(done)
     except ConfigError as error:
         # Its epochs are closed already: they open again as they were.
-        done = _finished(layout, record, closing, (), build, somehow=True)
+        done = _finished(layout, record, closing, (), again, somehow=True)
         return _with_outcome(done, record.change, f"refused when all had closed: {error}")
     return _with_outcome(done, record.change, "")
 
@@ -337,6 +368,38 @@ def _finished(
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )
     return pruned(done)
+
+
+# --- what the manager proposes --------------------------------------------------------------------
+
+
+def with_refusal(layout: Layout, record: Begin, build: Build) -> Begin:
+    """The record with the reason why the change could not end, if there is one: try it now."""
+    try:
+        begun = replace(layout, count=layout.count + 1)
+        closing = plan_change(begun, record.edits)
+        begun = replace(begun, closing={**begun.closing, record.change: closing})
+        builds = Builds(build, [begun.domains[epoch] for epoch in closing.epochs])
+        _finished(begun, Finish(record.change, ()), closing, closing.edits, builds)
+    except ConfigError as error:
+        return msgspec.structs.replace(record, refused=plain_text(str(error)))
+    return msgspec.structs.replace(record, refused="")
+
+
+def with_forests(layout: Layout, record: FinishOrOpen, build: Build) -> FinishOrOpen:
+    """The record with the forests of the epochs that it opens."""
+    if isinstance(record, Open):
+        flush = layout.flushing
+        builds = Builds(build, [layout.domains[e] for e in flush.epochs] if flush else ())
+        fold_open(layout, record, builds)
+        return msgspec.structs.replace(record, forests=tuple(builds.forests))
+    closing = layout.closing[record.change]
+    builds = Builds(build, [layout.domains[epoch] for epoch in closing.epochs])
+    try:
+        _require_room(_finished(layout, record, closing, closing.edits, builds))
+    except ConfigError as error:
+        return msgspec.structs.replace(record, forests=(), refused=plain_text(str(error)))
+    return msgspec.structs.replace(record, forests=tuple(builds.forests))
 
 
 def _addresses(layout: Layout, edits: tuple[Edit, ...]) -> list[tuple[Site, str]]:

@@ -2,13 +2,14 @@
 
 It has the roster, the voters, the groups, the open epoch of each domain with its structure, and the
 changes under way. All sites that have heard the same records have the same layout: `folding.fold`
-is a pure function, and so is the builder of forests that it is given.
+is a pure function, and forests come with the records.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ordercast.core.epochs.chain import START, UNKNOWN
 from ordercast.core.order.fit import require_fit
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.structure import Structure
@@ -19,15 +20,14 @@ from ordercast.model.errors import (
     ConfigError,
     CrossDomain,
     NotInMajority,
-    TooLarge,
     UnknownGroup,
 )
 from ordercast.model.groups import Group, GroupTable, Site
-from ordercast.model.limits import MEMBERS
+from ordercast.model.implicit import listed_sites
 from ordercast.model.names import nearest
 
 Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
-"""(the groups of one domain, builder, protocol) -> its forest, the same at every site."""
+"""(the groups of one domain, builder, protocol) -> its forest, or ConfigError."""
 
 ALL = 1 << 62  # above the number of every message
 STAR, STAND_IN = "star", "centralized"
@@ -48,6 +48,7 @@ class Domain:
     sites: tuple[Site, ...]
     after: tuple[int, ...] = ()  # the epochs that were closed for it
     usual: str = ""  # the protocol that was asked for, if another stands in for it
+    refused: str = ""  # why one site places all here, whatever was asked for
 
     @property
     def manner(self) -> tuple[str, str]:
@@ -109,6 +110,9 @@ class Layout:
     rejoining: Mapping[Site, int] = field(default_factory=dict)  # the open epoch each joined anew
     manners: Mapping[Group, tuple[str, str]] = field(default_factory=dict)  # of frozen groups
     causal: bool = False
+    term: int = 0  # of the last record
+    chain: bytes = UNKNOWN  # the hash of the records
+    lost: tuple[tuple[Site, int], ...] = ()  # stores of voters that were declared lost
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""
@@ -147,15 +151,7 @@ class Layout:
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
         """The members of an implicit group, sorted, each once. Raises Error if they make none."""
-        members = tuple(sorted(dict.fromkeys(sites)))
-        if not members:
-            raise ConfigError("sites: none is listed")
-        for site in members:
-            if site not in self.roster:
-                raise ConfigError(f"sites: there is no site {site!r}{nearest(site, self.roster)}")
-        if len(members) > MEMBERS:
-            raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
-        return members
+        return listed_sites(sites, self.roster)
 
     def _connected(self, sites: tuple[Site, ...]) -> bool:
         for names in components(self.groups):
@@ -196,7 +192,7 @@ def first_layout(
     sites = tuple(sorted(roster))
     empty = Layout(
         0, dict.fromkeys(sites, 1), tuple(sorted(voters)), {}, {}, 0,
-        founding=founding, whole=whole, open=open_groups, causal=causal,
+        founding=founding, whole=whole, open=open_groups, causal=causal, chain=START,
     )  # fmt: skip
     sorted_groups = {group: tuple(sorted(groups[group])) for group in sorted(groups)}
     domains: dict[int, Domain] = {}
@@ -206,9 +202,10 @@ def first_layout(
     return replace(empty, groups=sorted_groups, domains=domains, last_epoch=len(domains))
 
 
-def nowhere(voters: Iterable[Site]) -> Layout:
-    """The layout of a site that is not in the cluster yet: it knows only whom to ask."""
-    return Layout(-1, {}, tuple(sorted(voters)), {}, {}, 0)
+def nowhere(sites: Iterable[Site], founding: str = "") -> Layout:
+    """The layout of a site that is not in the cluster yet: it knows only whom to ask. It believes
+    these sites as others believe the voters."""
+    return Layout(-1, {}, tuple(sorted(sites)), {}, {}, 0, founding=founding)
 
 
 def reopened(
@@ -248,11 +245,17 @@ def opened(
     try:
         domain = reopened(epoch, names, groups, roster, builder, protocol, after, build, usual)
         require_fit(protocol, domain.structure, domain.sites)
-    except ConfigError:
+    except ConfigError as error:
         if not somehow:
             raise
-        return reopened(epoch, names, groups, roster, STAR, STAND_IN, after, build)
+        domain = reopened(epoch, names, groups, roster, STAR, STAND_IN, after, _stand_in)
+        return replace(domain, refused=str(error))
     return domain
+
+
+def _stand_in(table: GroupTable, _builder: str, _protocol: str) -> Forest:
+    """No other builder is asked: two versions of it could build two forests."""
+    return build_star(table)
 
 
 def widened(structure: Structure, sites: Iterable[Site]) -> Structure:
@@ -304,22 +307,24 @@ def in_force(layout: Layout, absent: Iterable[Site], protocol: str) -> tuple[str
 
 def components(groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ...]]:
     """The groups that share sites, directly or through others: sorted lists, by first name."""
-    home: dict[Site, list[Group]] = {}
+    top: dict[Site, Site] = {}  # a site of the same part; itself, for one site of each part
+
+    def first(site: Site) -> Site:
+        at = site
+        while top[at] != at:
+            at = top[at]
+        while top[site] != at:  # next time it is near
+            top[site], site = at, top[site]
+        return at
+
+    for members in groups.values():
+        known = [site for site in members if site in top]
+        at = first(known[0]) if known else members[0]
+        for site in known[1:]:
+            top[first(site)] = at
+        for site in members:
+            top.setdefault(site, at)
+    parts: dict[Site, list[Group]] = {}
     for group in sorted(groups):
-        for site in groups[group]:
-            home.setdefault(site, []).append(group)
-    found: list[tuple[Group, ...]] = []
-    done: set[Group] = set()
-    for start in sorted(groups):
-        if start in done:
-            continue
-        names = [start]
-        done.add(start)
-        for group in names:  # grows while it is read
-            for site in groups[group]:
-                for other in home[site]:
-                    if other not in done:
-                        done.add(other)
-                        names.append(other)
-        found.append(tuple(sorted(names)))
-    return found
+        parts.setdefault(first(groups[group][0]), []).append(group)
+    return [tuple(names) for names in parts.values()]

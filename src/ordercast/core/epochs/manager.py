@@ -8,13 +8,14 @@ is asked for again by the next manager.
 from typing import Protocol
 
 from ordercast.core.detector import Detector, DetectorTimes
+from ordercast.core.epochs.chain import UNKNOWN
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
-from ordercast.core.epochs.silence import Pair, Silences
+from ordercast.core.epochs.silence.silences import Pair, Silences
 from ordercast.model.epochs import (
     AddVoter,
     Admit,
@@ -70,6 +71,7 @@ class Manager:
         self._silences = Silences(member, raft)
         self.excluding = Excluding(member, raft, self._silences)
         self.alarm_at = NEVER
+        self.led_at = 0  # when it last worked as the manager
 
     @property
     def leads(self) -> bool:
@@ -83,12 +85,17 @@ class Manager:
 
     def fed(self, peer: Site, frame: Fed) -> None:
         layout = self._member.layout
+        if (peer, frame.store) in layout.lost:
+            whole = self._member.folds.pack(layout)
+            self._member.say(peer, Feed(layout.count, (), layout.count, (), whole))
+            return
         if not self.leads:
             if frame.count < layout.count:
                 # The peer may not know the present voters, and believes only voters that it knows.
                 self._fed[peer] = frame.count
                 self._feed(peer)
             return
+        before = self._fed.get(peer)
         self._fed[peer] = frame.count
         self.excluding.fed(peer, frame)
         self._silences.fed(peer, frame.silent)
@@ -103,8 +110,8 @@ class Manager:
             )
             if closing is not None and concerned and frame.count >= closing.number:
                 self._reports.setdefault(closing.number, {})[peer] = included
-        if frame.count < self._raft.committed:
-            self._feed(peer)
+        if frame.count < self._raft.committed and frame.count != before:
+            self._feed(peer)  # a voter may not take them before its log has them: then, by the beat
 
     def reported(self, peer: Site, frame: LogReport | Whole) -> None:
         """Take a site's report on a flush."""
@@ -141,6 +148,7 @@ class Manager:
         if not self.leads:
             self.alarm_at = NEVER
             return
+        self.led_at = now
         if self._term != raft.term:
             self._term = raft.term
             self._fed, self._reports, self._proposed = {}, {}, {}
@@ -190,14 +198,23 @@ class Manager:
         lacks = not self.leads and raft.committed < layout.count  # the layout is ahead of the log
         if known < raft.log.snapshot.upto or lacks:
             folded = self._member.folds.pack(layout)
-            feed = Feed(layout.count, (), layout.count, wanted, folded, doubted)
+            feed = Feed(layout.count, (), layout.count, wanted, folded, doubted=doubted)
         else:
             # At most what the log has: another manager may have fed this site more than that.
             first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)
-            records = [raft.log.entry(index).record for index in range(first, last + 1)]
-            told = tuple(records[: fitting(records)])
-            feed = Feed(known, told, layout.count, wanted, doubted=doubted)
+            records = [raft.log.entry(index) for index in range(first, last + 1)]
+            some = tuple(records[: fitting(records)])
+            chain = self._chain_at(known)
+            feed = Feed(known, some, layout.count, wanted, chain=chain, doubted=doubted)
         self._member.say(site, feed)
+
+    def _chain_at(self, count: int) -> bytes:
+        """The hash of so many records, if this site knows that they are committed."""
+        raft, layout = self._raft, self._member.layout
+        if count == layout.count:
+            return layout.chain
+        inside = raft.log.snapshot.upto <= count <= raft.committed
+        return raft.log.chain_at(count) if inside else UNKNOWN
 
     def _begin(self, now: int) -> None:
         for change, edits in list(self._wanted.items()):
@@ -211,8 +228,14 @@ class Manager:
                 continue
             except ConfigError:
                 pass  # proposed all the same: its outcome says why not
-            if self._raft.committed == self._raft.log.last:  # a record under way may conflict
-                self._raft.propose(now, Begin(change, edits))
+            if self._settled():
+                self._raft.propose(now, self._member.folds.begin(layout, Begin(change, edits)))
+
+    def _settled(self) -> bool:
+        """Whether no record is under way. It could conflict with another one, or with the forest
+        that is built for it."""
+        raft = self._raft
+        return raft.committed == raft.log.last == self._member.layout.count
 
     def _choose_voters(self, now: int) -> None:
         """Propose the voters of a change. A new one has no store that counts: it is admitted when
@@ -242,7 +265,7 @@ class Manager:
             if own is not None:
                 reports[self._member.name] = own
             sites = [s for epoch in closing.epochs for s in layout.domains[epoch].sites]
-            if all(site in reports for site in sites):
+            if self._settled() and all(site in reports for site in sites):
                 lasts: dict[tuple[Site, int, str], int] = {}
                 for site in sorted(reports):
                     for origin, incarnation, group, seq in reports[site]:
@@ -251,6 +274,7 @@ class Manager:
                 record = Finish(
                     change, tuple((*s, lasts[s]) for s in sorted(lasts)), self._missed(closing)
                 )
+                record = self._member.folds.end(layout, record)
                 if self._raft.propose(now, record) is not None:
                     self._proposed[name] = None
 

@@ -1,7 +1,11 @@
 """A layout as bytes: in checkpoints, in snapshots of the voters' log, for a site far behind."""
 
+from dataclasses import replace
+
 import msgspec
 
+from ordercast.core.epochs.chain import HASH_BYTES, UNKNOWN
+from ordercast.core.epochs.forests import Before, from_record, moves_of
 from ordercast.core.epochs.layout import (
     NO_EDIT,
     Build,
@@ -13,7 +17,7 @@ from ordercast.core.epochs.layout import (
     reopened,
 )
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.model.epochs import Counts, Edit, Included
+from ordercast.model.epochs import Counts, Edit, ForestMoves, Included
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import is_name
@@ -26,6 +30,8 @@ class _Domain(msgspec.Struct, frozen=True, array_like=True):
     protocol: str
     after: tuple[int, ...]
     usual: str = ""
+    forest: ForestMoves | None = None  # None, in stores of earlier versions: it is built again
+    refused: str = ""
 
 
 class _Closing(msgspec.Struct, frozen=True, array_like=True):
@@ -68,6 +74,9 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     rejoining: dict[Site, int]
     manners: dict[Group, tuple[str, str]] = {}
     causal: bool = False
+    term: int = 0
+    chain: bytes = UNKNOWN
+    lost: tuple[tuple[Site, int], ...] = ()
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -81,10 +90,7 @@ def pack_layout(layout: Layout) -> bytes:
             dict(layout.roster),
             layout.voters,
             dict(layout.groups),
-            tuple(
-                _Domain(d.epoch, tuple(d.structure.groups), d.builder, d.protocol, d.after, d.usual)
-                for d in layout.domains.values()
-            ),
+            tuple(_packed(domain) for domain in layout.domains.values()),
             layout.last_epoch,
             tuple(
                 _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)), c.number)
@@ -110,8 +116,21 @@ def pack_layout(layout: Layout) -> bytes:
             dict(layout.rejoining),
             dict(layout.manners),
             layout.causal,
+            layout.term,
+            layout.chain,
+            layout.lost,
         )
     )
+
+
+def _packed(domain: Domain) -> _Domain:
+    structure = domain.structure
+    inside = {site: None for members in structure.groups.values() for site in members}
+    table = replace(structure.table, sites=tuple(sorted(inside)))
+    return _Domain(
+        domain.epoch, tuple(structure.groups), domain.builder, domain.protocol, domain.after,
+        domain.usual, moves_of(table, structure.forest, Before()), domain.refused,
+    )  # fmt: skip
 
 
 def included_in(data: bytes) -> Included:
@@ -163,6 +182,7 @@ def _read(data: bytes) -> _Layout:
         or not all(site in packed.absent for site in packed.lapsed)
         or any(epoch not in epochs for epoch in (flush.epochs if flush else ()))
         or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
+        or len(packed.chain) not in (0, HASH_BYTES)
     ):
         raise FrameError("not a layout: its parts contradict each other")
     return packed
@@ -185,12 +205,13 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         if flush is None
         else Flushing(flush.number, flush.epochs, flush.members, flush.absent, flush.fresh)
     )
-    domains: dict[int, Domain] = {
-        d.epoch: reopened(
-            d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, build, d.usual
+    domains: dict[int, Domain] = {}
+    for d in packed.domains:
+        forest = build if d.forest is None else from_record((d.forest,), ())
+        domain = reopened(
+            d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, forest, d.usual
         )
-        for d in packed.domains
-    }
+        domains[d.epoch] = replace(domain, refused=d.refused)
     return Layout(
         packed.count,
         packed.roster,
@@ -220,4 +241,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.rejoining,
         packed.manners,
         packed.causal,
+        packed.term,
+        packed.chain,
+        packed.lost,
     )

@@ -28,8 +28,9 @@ from ordercast.model.limits import (
     RECORDS,
 )
 from ordercast.model.messages import CLIENT_BYTES, Placed
+from ordercast.wire.replica_digest import ReplicaDigest
 
-VERSION = 4
+VERSION = 5
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
 
@@ -99,7 +100,7 @@ class Unsubscribe(Packed, frozen=True, tag=6):
 
 
 class Confirm(Packed, frozen=True, tag=7):
-    """`attempt`: that the application has come to, or 0."""
+    """`attempt`: the attempt that the application has come to, or 0."""
 
     id: Ordinal
     position: Natural
@@ -118,8 +119,27 @@ class Change(Packed, frozen=True, tag=9):
     edits: Annotated[tuple[Edit, ...], Meta(min_length=1, max_length=RECORDS)]
 
 
+class DigestRequest(Packed, frozen=True, tag=10):
+    """Of a replica: how far it is, if it is anywhere, and what it finds wrong. The answer has what
+    the other members told last (MessagePack)."""
+
+    id: Ordinal
+    group: Name
+    digest: ReplicaDigest | None
+    alarm: Text
+
+
 ClientFrame: TypeAlias = (
-    ClientHello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | StatusRequest | Change
+    ClientHello
+    | Send
+    | Watch
+    | Subscribe
+    | Grant
+    | Unsubscribe
+    | Confirm
+    | StatusRequest
+    | Change
+    | DigestRequest
 )
 
 
@@ -177,7 +197,8 @@ class SubscribedBatches(Packed, frozen=True, tag=5):
 
 
 class Shed(Packed, frozen=True, tag=8):
-    """In place of a batch: so many messages were shed for this site's application."""
+    """In place of a batch: its messages were shed, and the application of this site does not get
+    them."""
 
     id: int
     position: int
@@ -204,7 +225,7 @@ class Rolled(Packed, frozen=True, tag=11):
 
 
 class Answer(Packed, frozen=True, tag=6):
-    """To a Confirm or a Change (empty), or a Status (JSON)."""
+    """To a Confirm or a Change (empty), a StatusRequest (JSON), or a DigestRequest."""
 
     id: int
     body: bytes
@@ -235,6 +256,7 @@ DaemonFrame: TypeAlias = (
 _encoder = msgspec.msgpack.Encoder()
 decode_request = msgspec.msgpack.Decoder(ClientFrame).decode
 decode_reply = msgspec.msgpack.Decoder(DaemonFrame).decode
+decode_digests = msgspec.msgpack.Decoder(list[tuple[Site, ReplicaDigest]]).decode
 _HEAD = struct.Struct(">I")
 
 
@@ -306,6 +328,8 @@ class Wire(asyncio.Protocol):
                 self._on_frame(self, self._decode(body))
         except (FrameError, msgspec.DecodeError) as error:
             self.fail(str(error))
+        except (UnicodeDecodeError, RecursionError):
+            self.fail("a frame does not decode")
 
     def connection_lost(self, _: Exception | None) -> None:
         if not self.closed:
@@ -359,7 +383,8 @@ def kind_of(error: Exception) -> str:
 
 
 def error_of(kind: str, reason: str) -> Error:
-    """The same error on this side; one that this side does not know is an `Error`."""
+    """The error as an exception of this side. A kind that this side does not know becomes an
+    `Error`."""
     found = getattr(errors, kind, Error)
     made = found if isinstance(found, type) and issubclass(found, Error) else Error
     return made(reason)

@@ -1,8 +1,8 @@
 """A cluster: what its file says, and what follows from it for every site.
 
 A cluster is founded with its file: sites, groups, voters, protocol and builder become the first
-layout, which `founding` names. Later changes are in the stores (docs/epochs.md). Each site works
-out by itself, from a layout alone, who forwards to whom.
+layout, which `founding` names. Later changes are in the stores (docs/epochs.md). Founders work out
+by themselves who forwards to whom at first; later the manager builds forests.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
+from ordercast.net.cluster.directory import AROUND
 from ordercast.net.cluster.multicast import MulticastConfig
 from ordercast.plan.advice import AUTO, advise
 
@@ -86,14 +87,16 @@ class Cluster:
     stability: str = "s_coordp"
     durability: str = "sync"
     voters: tuple[Site, ...] = ()
+    retired: tuple[Site, ...] = ()  # sites of the file that have left: nobody believes them
     slow_member: str = "wait"
     open: bool = False
     insecure: bool = False
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     timeouts: Timeouts = field(default_factory=Timeouts)
     tls: TlsFiles | None = None
+    secret: Path | None = None  # the file, where links have no certificates
     dissemination: str = UNICAST
-    multicast: MulticastConfig | None = None  # where that is how
+    multicast: MulticastConfig | None = None  # None unless dissemination is multicast
     source: str = "cluster"
 
     # --- sites ------------------------------------------------------------------------------------
@@ -113,7 +116,7 @@ class Cluster:
 
     def directory(self, given: str | Path | None = None) -> Path:
         """Where stores, sockets and process files live: DIR, or `.ordercast/NAME`."""
-        return Path(given) if given is not None else Path(".ordercast") / self.name
+        return Path(given) if given is not None else Path(AROUND) / self.name
 
     # --- what follows -----------------------------------------------------------------------------
 
@@ -124,7 +127,7 @@ class Cluster:
         return GroupTable.of(groups, sites=sorted(self.sites))
 
     def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
-        """The forest of a domain's groups, the same at every site: of the builder, or of one that
+        """The forest of a domain's groups: of the builder, or of one that
         the protocol needs. ConfigError where the protocol does not fit the cluster."""
         if unfit := misfit(protocol, on_failure=self.on_failure, causal=self.causal):
             raise ConfigError(f"protocol: {unfit[1]}")

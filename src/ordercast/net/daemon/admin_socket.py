@@ -23,6 +23,7 @@ from ordercast.net.admin.frames import (
     ClientHello,
     Confirm,
     DaemonRefusal,
+    DigestRequest,
     Failed,
     Grant,
     Send,
@@ -116,7 +117,18 @@ class AdminSocket:
         if self._closed:
             connection.close("the daemon stops")
         elif len(self._connections) > MOST_CONNECTIONS:
-            connection.close(f"too many clients ({MOST_CONNECTIONS} at most)")
+            self._make_room(connection)
+
+    def _make_room(self, newest: "_Connection") -> None:
+        """Drop the oldest connection that has not said hello; clients that have are not touched."""
+        there = [each for each in self._connections.values() if not each.wire.closed]
+        if len(there) <= MOST_CONNECTIONS:
+            return  # others are about to end
+        silent = [each for each in there if each.session is None and each is not newest]
+        if silent:
+            silent[0].wire.fail("it said nothing, and another came")
+        else:
+            newest.close(f"too many clients ({MOST_CONNECTIONS} at most)")
 
     def _frame(self, wire: Wire, frame: ClientFrame) -> None:
         connection = self._connections.get(wire)
@@ -276,12 +288,12 @@ class _Connection:
         batches = stream.batches(frame.start, attempt)
         return Subscription(frame.id, batches, self.wire, keep=stream.log is None)
 
-    def _ask(self, frame: Confirm | StatusRequest | Change) -> None:
+    def _ask(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
         task = asyncio.create_task(self._answer(frame))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
-    async def _answer(self, frame: Confirm | StatusRequest | Change) -> None:
+    async def _answer(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
         body = b""
         try:
             if isinstance(frame, Confirm):
@@ -290,6 +302,9 @@ class _Connection:
                 await self.site.change(frame.edits, frame.name)
                 # Before the answer: the client may send to a new group at once.
                 self.tell_targets(targets_of(self.site.core.layout))
+            elif isinstance(frame, DigestRequest):
+                told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
+                body = msgspec.msgpack.encode(told)
             else:
                 body = msgspec.json.encode(status_of(self.site))
         except Error as error:

@@ -16,8 +16,8 @@ from typing import Any
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.directory import make_directory
 from ordercast.net.cluster.processes import (
-    make_directory,
     note_retired,
     remove_pid,
     require_site,
@@ -87,6 +87,8 @@ async def _serve(
             watcher = OperatorLog(node, tell)
             stack.callback(watcher.close)
             node.on_failed = stopped.set
+            if node.failed:  # before this
+                stopped.set()
             _tell_started(node, tell)
             await stopped.wait()
             _log.info("stopping")

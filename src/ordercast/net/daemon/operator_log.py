@@ -31,6 +31,7 @@ class OperatorLog:
         self._full = 0
         self._standing = ""
         self._away: dict[str, int] = {}
+        self._refused = 0  # the last epoch whose forest was refused
         self._attempt = site.stream.attempt
         self._incarnation = site.incarnation
         self._timer: asyncio.TimerHandle | None = None
@@ -48,6 +49,15 @@ class OperatorLog:
         self._look_at_window()
         self._look_at_standing()
         self._look_at_rollbacks()
+        self._look_at_forest()
+
+    def _look_at_forest(self) -> None:
+        """Whether the site's epoch has another forest and protocol than were asked for."""
+        home = self.site.core.layout.home(self.site.site)
+        if home is not None and home.refused and home.epoch != self._refused:
+            self._refused = home.epoch
+            _log.warning("epoch %d: %s orders everything: %s", home.epoch, home.root, home.refused)
+            self.tell("forest", {"epoch": home.epoch, "refused": home.refused})
 
     def _look_at_standing(self) -> None:
         """Whether this site takes part, and which sites of the cluster are excluded."""

@@ -21,14 +21,21 @@ from ordercast.model.groups import Site
 from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.names import is_name, shown
 from ordercast.net.link.complaints import LinkTrouble
+from ordercast.wire.lineage import StorePoint
 
 MAGIC: Final = b"och"
-VERSION: Final = 2
+VERSION: Final = 3
 HELLO_BYTES: Final = 4_096  # header included
 INSTANCE_BYTES: Final = 8
 TERMS: Final = 32
 REASON: Final = 400  # characters
-FOUNDING: Final = "founding"  # the term that a newcomer has yet to learn
+FOUNDING: Final = "founding"  # a newcomer has yet to learn this term
+FORESTS: Final = "forests"  # of the founding; who came later never learns it
+
+_HINTS = {
+    FOUNDING: ": two clusters of one name, a store of an earlier one, or another release",
+    FORESTS: ": one file, but builders of two releases",
+}
 
 _HEADER = struct.Struct(">3sBII")
 HEADER_BYTES: Final = _HEADER.size
@@ -41,6 +48,7 @@ OTHER_ADDRESSEE: Final = "meant for another site"
 UNKNOWN_SITE: Final = "unknown site"
 OURSELVES: Final = "connected to ourselves"
 REFUSES_US: Final = "it refuses us"
+OUR_STORE: Final = "our store is an older copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     gone: int  # of the other's hellos: connections with numbers up to this have ended here
     terms: dict[str, str]
     refusal: str = ""  # why the hello that this one answers is refused
+    heard: StorePoint | None = None  # the furthest point of the other's store that it has told
 
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -122,6 +131,8 @@ def _hello(body: bytes, checksum: int) -> Hello:
 def _guess(start: bytes) -> str:
     if start[:1] == b"\x16":
         return "it speaks TLS, and this site has no certificates"
+    if start[:3] == b"ocp":
+        return "it asks for the proof of a secret, and this site has none"
     return f"it begins with {start!r}"
 
 
@@ -161,9 +172,7 @@ def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
     """Refuse terms other than ours; a founding that is not known yet does not differ."""
     for name in (*ours, *sorted(theirs)):
         here, there = ours.get(name), theirs.get(name)
-        if here == there or (name == FOUNDING and "" in (here, there)):
+        if here == there or (name in _HINTS and "" in (here, there)):
             continue
-        detail = f"{shown(name)} is {shown(there)} there, {shown(here)} here"
-        if name == FOUNDING:
-            detail += ": two clusters of one name, or a store of an earlier one"
+        detail = f"{shown(name)} is {shown(there)} there, {shown(here)} here{_HINTS.get(name, '')}"
         raise LinkTrouble(OTHER_TERMS, detail)

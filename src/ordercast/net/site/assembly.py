@@ -5,17 +5,19 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from ordercast.core.dissemination.registry import TREE
-from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.directory import make_directory
+from ordercast.net.cluster.secret import secret_of
 from ordercast.net.link.combined_transport import TransportHost, TransportListener
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.multicast_transport import MulticastTransport
 from ordercast.net.link.peers import LinkStatus
+from ordercast.net.link.pipes import RelayCounts
 from ordercast.net.link.seals import seal_for
 from ordercast.net.link.tls import TlsConfig
-from ordercast.net.link.transport import Transport
+from ordercast.net.link.transport import KnownPoints, Transport
 from ordercast.net.link.tree_transport import TreeTransport
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
@@ -32,6 +34,7 @@ class AnyTransport(Protocol):
     def part(self, site: Site) -> None: ...
     def retell(self, terms: Mapping[str, str]) -> None: ...
     def links(self) -> Sequence[LinkStatus]: ...
+    def relayed(self) -> RelayCounts: ...
     async def close(self) -> None: ...
 
 
@@ -41,6 +44,9 @@ class TransportSite(TransportHost, Protocol):
     boot: int
 
     def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
+
+    @property
+    def points(self) -> KnownPoints: ...
 
     @property
     def incarnation(self) -> int: ...
@@ -65,11 +71,7 @@ def open_store(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
 def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
     if cluster.durability == "memory":
         return MemoryStore()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ConfigError(f"{directory}: cannot be made ({why})") from None
+    make_directory(directory)
     return Store.open(
         directory / f"{site}.db",
         cluster=cluster.name,
@@ -81,6 +83,7 @@ def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
 
 def over_tcp(cluster: Cluster) -> MakeTransport:
     """Real connections."""
+    secret = secret_of(cluster)
 
     def make(host: TransportSite) -> AnyTransport:
         def connect(told: TransportListener) -> Transport:
@@ -95,6 +98,8 @@ def over_tcp(cluster: Cluster) -> MakeTransport:
                 on_congested=told.congested,
                 times=LinkTimes(suspect=cluster.timeouts.suspect),
                 insecure=cluster.insecure,
+                points=host.points,
+                secret=secret,
             )
 
         if cluster.dissemination == TREE:

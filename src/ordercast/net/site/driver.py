@@ -24,6 +24,9 @@ from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
+from ordercast.model.options import NEVER
+from ordercast.net.site.replica_digests import DigestExchange
+from ordercast.net.site.store_points import StorePoints
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.wire.codec import WireFrame
@@ -31,8 +34,13 @@ from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.lineage import Lineage, LineageFrame, StoredRow
+from ordercast.wire.pipes import PIPE_FRAMES
+from ordercast.wire.replica_digest import ReplicaDigest
 
 _log = logging.getLogger("ordercast.net.driver")
+
+_NOT_OF_SITES = (Data, Ack, Repair, Keyed, Heard, TreePacket, *PIPE_FRAMES)
 
 _TIMER_S = 0.001  # added to every alarm: a loop may ring so much too early, and for nothing
 _TRY_AGAIN_S = 0.02  # after a batch that the site had no room to place
@@ -44,12 +52,12 @@ class Carrier(Protocol):
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
 
     def refuse(self, peer: Site, why: str) -> None:
-        """The peer has said what it may not: drop the connection, say so in one line, count it."""
+        """The peer broke a rule: drop its connection, say so in one line, count it."""
 
 
 @runtime_checkable
 class Sharing(Carrier, Protocol):
-    """A transport that sends to many at once what is for many, and leaves the rest."""
+    """A transport that sends frames for many sites at once, and gives back the other frames."""
 
     def share(
         self, sends: Sequence[tuple[Site, SiteFrame]]
@@ -59,11 +67,16 @@ class Sharing(Carrier, Protocol):
 class Keeper(Protocol):
     """What a driver needs of a store."""
 
+    @property
+    def row(self) -> int: ...
+
     def write(self, box: StoreBox, then: Callable[[], None]) -> None: ...
 
 
 class Application(Protocol):
     """The running site around the driver: what it sends, and what it is told."""
+
+    rows_due: bool  # there are rows to `annotate` with, also without records of the site
 
     def offer(self, now: int) -> bool:
         """Hand over what is reserved. False: the site had no room for some of it, ask again."""
@@ -75,11 +88,17 @@ class Application(Protocol):
 
     def received(self, receipts: Sequence[StageReached]) -> None: ...
 
+    def barred(self) -> None:
+        """The site's store was declared lost."""
+
     def laid_out(self) -> None:
         """The member's layout has changed."""
 
     def handed(self, peer: Site, frame: HandoverFrame) -> None:
-        """A frame that is for the application's state, not for the member."""
+        """Take a frame about the application's state: the member does not handle it."""
+
+    points: StorePoints
+    digests: DigestExchange
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         """The outcomes of changes that this site asked for: "" if done, else why not."""
@@ -89,9 +108,6 @@ class Application(Protocol):
 
     def committed(self) -> None:
         """The oldest commit that was annotated is durable."""
-
-    def wants_commit(self) -> bool:
-        """Whether there are such rows, also without records of the site."""
 
     def broken(self, error: Exception) -> None:
         """The driver has stopped for good."""
@@ -103,7 +119,8 @@ P = ParamSpec("P")
 def _or_break(
     call: Callable[Concatenate["NodeDriver", P], None],
 ) -> Callable[Concatenate["NodeDriver", P], None]:
-    """For a call into the core: do nothing once the driver is closed; close it if one raises."""
+    """Guard a call into the core: it does nothing once the driver is closed, and an exception in it
+    closes the driver."""
 
     @wraps(call)
     def guarded(self: "NodeDriver", /, *args: P.args, **options: P.kwargs) -> None:
@@ -134,8 +151,9 @@ class NodeDriver:
         self.durable = durable
         self.last_opened = 0  # the last epoch of which the store has an event
         self._layout = member.layout
+        self._told: dict[Site, int] = {}  # the last row of this site's store, as peers know
         self._reserved = member.admission.queue  # what the application has to offer
-        self.fed_at = 0  # when a manager, which has a majority, was last heard, or was here
+        self.fed_at = 0  # when a manager, which has a majority, was last heard
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self.closed = False
@@ -179,19 +197,31 @@ class NodeDriver:
     def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         if self.closed:
             return
+        points = self.application.points
+        if peer in points.behind and not (frames and type(frames[0]) is Lineage):
+            return  # it was refused, and what is on its way counts for nothing
         now = time.monotonic_ns()
         receive = self.member.receive
         try:
             for frame in frames:
                 if type(frame) is InEpoch:
                     receive(now, peer, frame)
+                elif isinstance(frame, LineageFrame):
+                    if not points.take(peer, frame):
+                        if peer in points.behind:
+                            self.carrier.refuse(peer, points.behind[peer])
+                        return
                 elif isinstance(frame, HandoverFrame):
                     self.application.handed(peer, frame)
+                elif isinstance(frame, ReplicaDigest):
+                    self.application.digests.take(peer, frame)
                 elif type(frame) is Feed:
                     if self.member.believes(peer):
                         self.fed_at = now
                     receive(now, peer, frame)
-                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
+                    if self.member.declared_lost:
+                        self.application.barred()
+                elif not isinstance(frame, _NOT_OF_SITES):
                     receive(now, peer, frame)
         except Exception as error:
             self.break_off(error)
@@ -200,6 +230,10 @@ class NodeDriver:
 
     @_or_break
     def connected(self, peer: Site) -> None:
+        introduction = self.application.points.introduction(peer)
+        if introduction is not None:
+            self._told[peer] = introduction.row
+            self.carrier.send(peer, [introduction])
         self.member.connected(time.monotonic_ns(), peer)
         self.wake()
 
@@ -237,8 +271,6 @@ class NodeDriver:
         now = time.monotonic_ns()
         member = self.member
         try:
-            if member.manager.leads:
-                self.fed_at = now
             if member.layout is not self._layout:
                 self._look()
             if self._reserved and not self.application.offer(now) and self._again is None:
@@ -254,13 +286,13 @@ class NodeDriver:
         self.application.laid_out()
 
     def _perform(self, now: int, box: MemberBox) -> None:
-        alarm = box.alarm
-        if alarm is not None and (self._alarm is None or alarm < self._alarm_at):
+        alarm = min(box.epochs_alarm, box.voters_alarm)
+        if alarm < NEVER and (self._alarm is None or alarm < self._alarm_at):
             self._arm(now, alarm)
         for peer, mistake in box.mistakes:
             self.carrier.refuse(peer, mistake)
         if not self.durable:
-            if self.application.wants_commit():
+            if self.application.rows_due:
                 self._note()
             self._send([*box.send, *box.then_send] if box.send else box.then_send)
             self.member.stored(box.counted)
@@ -268,7 +300,7 @@ class NodeDriver:
             return
         if box.send:
             self._send(box.send)
-        if box.persist or box.forget is not None or self.application.wants_commit():
+        if box.persist or box.forget is not None or self.application.rows_due:
             self._unwritten.append((box, True))
             self._commit(box)
         elif self._unwritten:
@@ -320,12 +352,13 @@ class NodeDriver:
     def _reveal(self, box: MemberBox) -> None:
         if box.then_send or box.counted:
             self._leave(box)
-        self._tell(box)
+        if box.deliver or box.receipts or box.outcomes:
+            self._tell(box)
 
     @_or_break
     def _leave(self, box: MemberBox) -> None:
         if box.then_send:
-            self._send(box.then_send)
+            self._send(box.then_send, self.store.row)
         if box.counted:
             self.member.stored(box.counted)
 
@@ -337,14 +370,21 @@ class NodeDriver:
         if box.outcomes:
             self.application.decided(box.outcomes)
 
-    def _send(self, sends: Sequence[tuple[Site, SiteFrame]]) -> None:
+    def _send(self, sends: Sequence[tuple[Site, SiteFrame]], row: int = 0) -> None:
+        """`row`: the frames may promise what the store has up to this row; 0: they do not."""
         if self._share is not None:
             sends = self._share(sends)
-        if len(sends) == 1:  # the common case
+        if len(sends) == 1 and not row:  # the common case
             peer, frame = sends[0]
             self.carrier.send(peer, [frame])
             return
-        by_peer: dict[Site, list[SiteFrame]] = {}
+        by_peer: dict[Site, list[WireFrame]] = {}
+        if row:
+            told = self._told
+            for peer, _ in sends:
+                if told.get(peer) != row:
+                    told[peer] = row
+                    by_peer[peer] = [StoredRow(row)]
         for peer, frame in sends:
             frames = by_peer.get(peer)
             if frames is None:

@@ -5,6 +5,7 @@ ask, and is told the rest once the others have admitted it. A site with a store 
 the file may have been edited since, and founders that begin differently would disagree for ever.
 """
 
+import hashlib
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,9 +44,15 @@ def begin(cluster: Cluster, site: Site, store: AnyStore, address: str = "") -> B
     at = _address(cluster, site, address or store.address)
     if store.founded:
         return _again(cluster, site, store, at)
-    layout = cluster.first_layout() if site in cluster.sites else nowhere(cluster.voters)
+    layout = cluster.first_layout() if site in cluster.sites else _newcomer(cluster, site)
     remember(store, cluster, layout, at)
     return Beginning(cluster, layout, at)
+
+
+def _newcomer(cluster: Cluster, site: Site) -> Layout:
+    """It believes the sites of its file, and takes only the cluster that the file founded."""
+    there = [name for name in cluster.sites if name != site and name not in cluster.retired]
+    return nowhere(there, cluster.first_layout().founding)
 
 
 def remember(
@@ -55,7 +62,8 @@ def remember(
     founded = msgspec.msgpack.encode(_Founded(pack_layout(layout), cluster.tie))
     host, port = address
     at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    store.keep_founding(founded, founding or layout.founding, at)
+    known = layout.founding if layout.count >= 0 else ""  # a newcomer is not told yet
+    store.keep_founding(founded, founding or known, at)
     store.describe(
         deliver=cluster.deliver, on_failure=cluster.on_failure, epochs=founding_facts(layout)
     )
@@ -79,6 +87,8 @@ def _again(cluster: Cluster, site: Site, store: AnyStore, address: tuple[str, in
         layout = unpack_layout(founded.layout, cluster.build)
     except msgspec.DecodeError as error:
         raise StoreCorrupt(f"{store.path}: what the cluster was founded with: {error}") from None
+    if layout.count < 0:
+        layout = _newcomer(cluster, site)  # the file may name other sites by now
     if site in cluster.sites and layout.founding not in ("", cluster.first_layout().founding):
         _log.info(
             "%s: sites, groups, voters, protocol or builder differ from what the cluster was"
@@ -88,6 +98,16 @@ def _again(cluster: Cluster, site: Site, store: AnyStore, address: tuple[str, in
     _require_as_before(cluster, store)
     remember(store, cluster, layout, address, store.founding)
     return Beginning(cluster, layout, address)
+
+
+def forests_of(layout: Layout) -> str:
+    """A digest of the forests that a cluster begins with; "": this site was no founder. Parents are
+    in the founding too, but primaries are not, nor which builder `auto` has chosen."""
+    if not layout.domains:
+        return ""
+    forests = [domain.structure.forest for domain in layout.domains.values()]
+    told = [(one.builder, sorted(one.primary.items())) for one in forests]
+    return hashlib.sha256(msgspec.msgpack.encode(told)).hexdigest()[:32]
 
 
 def _address(cluster: Cluster, site: Site, newcomer: str) -> tuple[str, int]:

@@ -26,6 +26,7 @@ STATE_BYTES = 1 << 30  # of one group
 AGAIN_S = 0.25  # without an answer
 PATIENCE_S = 5.0  # with nothing but refusals: applications may be just starting
 KEPT = 4  # epochs of a group
+SERVING_S = 5.0  # a state stays in memory after it was last asked for
 _NOTHING = ""  # the reason where there is no state: the group began with the epoch
 
 
@@ -70,6 +71,7 @@ class Handover:
         self._givers: dict[Group, int] = {}  # applications here that give the group's state
         self._fetches: dict[tuple[int, Group], _Fetch] = {}
         self._serving: tuple[tuple[int, Group], bytes, bytes] | None = None  # key, state, digest
+        self._unneeded: asyncio.TimerHandle | None = None  # when `_serving` goes
 
     # --- the application has come to an epoch -----------------------------------------------------
 
@@ -87,7 +89,7 @@ class Handover:
                 await self.give(opened, group, hooks.snapshot(group))
 
     def gives(self, group: Group, *, more: int) -> None:
-        """Count the applications here that will `give` the group's state: so many more."""
+        """Count the applications here that will `give` the state of the group: add so many."""
         self._givers[group] = self._givers.get(group, 0) + more
 
     async def give(self, opened: EpochOpened, group: Group, state: bytes) -> None:
@@ -156,7 +158,7 @@ class Handover:
         epoch, group = wanted.epoch, wanted.group
         opened = self._opened_as(epoch)
         if opened is None or peer not in dict(opened.members).get(group, ()):
-            return  # not open here yet, or no concern of the peer's
+            return  # the epoch is not open here yet, or the peer is not in the group
         if group not in dict(opened.arrived):
             self._send(peer, NoSnapshot(epoch, group, _NOTHING))
             return
@@ -170,13 +172,25 @@ class Handover:
             if self._hooks is None and not self._givers.get(group):
                 why = f"no application at {self._site} gives its state of {group}"
                 self._send(peer, NoSnapshot(epoch, group, why))
-            return  # else its application is not there yet
+            return  # else the application here has not come to the epoch yet
         self._serving = serving
+        self._let_go_later()
         _, state, digest = serving
         data = state[wanted.offset : wanted.offset + PIECE_BYTES]
         if data or not state:
             piece = SnapshotPiece(epoch, group, wanted.offset, len(state), digest, data)
             self._send(peer, piece)
+
+    def _let_go_later(self) -> None:
+        if self._folder is None:  # it is in memory anyway
+            return
+        if self._unneeded is not None:
+            self._unneeded.cancel()
+        loop = asyncio.get_running_loop()
+        self._unneeded = loop.call_later(SERVING_S, self._let_go)
+
+    def _let_go(self) -> None:
+        self._serving = self._unneeded = None
 
 
 class _Fetch:

@@ -5,6 +5,7 @@ it: it has the `Node` of the site. Daemons and the tools of an operator use it d
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -15,26 +16,39 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import Error
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
 from ordercast.net.site.changes import ChangeRequests, new_change_name
 from ordercast.net.site.driver import NodeDriver
-from ordercast.net.site.founding import begin, remember
+from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
+from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
+from ordercast.net.site.store_points import StorePoints
 from ordercast.net.site.stream import Lag, Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
 
+_log = logging.getLogger("ordercast.net.site")
+
 CLOSE_S = 5.0  # how long closing waits until all is flushed
 REST_S = 0.25  # and then for silence
 LOOK_S = 0.1  # between looks at whether those who wait still should
+
+
+def _barred(site: Site, store: AnyStore) -> str:
+    files = "its store" if store.path is None else f"{store.path}*"
+    return (
+        f"site {site} was declared lost by 'ordercast cluster recover': move {files} away; without"
+        " its old store it returns as a new incarnation"
+    )
 
 
 class RunningSite:
@@ -66,10 +80,14 @@ class RunningSite:
             store=store.store_number,
             times=cluster.voting_times(),
             records=store.restored(),
+            gone=cluster.retired,
         )
+        if self.core.declared_lost:
+            raise ConfigError(_barred(site, store))
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
+        self.points = StorePoints(site, store, self._outdated)
         self.driver = NodeDriver(self.core, store, self, durable=self.durable)
         self.frames = self.driver.frames  # what the transport tells goes straight there
         self.connected = self.driver.connected
@@ -81,6 +99,9 @@ class RunningSite:
         self.stream = self._open_stream(embedded)
         self.delivered = self.stream.add  # the driver's deliveries go straight there
         self.handover = self._open_handover(hooks)
+        self.digests = DigestExchange(
+            site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
+        )
         self.stages = Stages()
         window = self.core.window
         for group in window.groups():
@@ -88,11 +109,12 @@ class RunningSite:
             self.stages.update([StageReached("accepted", group, 1, window.last_seq(group))])
         self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
+        self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
-        self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
-        self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
+        self._confirming: list[asyncio.Future[None]] = []  # who waits for the next commit
+        self._committing: deque[list[asyncio.Future[None]]] = deque()  # per commit under way
         self._closed: str | None = None
         self.failed = ""  # why it stopped by itself
         self._failing: asyncio.Task[None] | None = None
@@ -163,7 +185,9 @@ class RunningSite:
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
-        return {**self.cluster.terms(), "founding": self.core.layout.founding}
+        layout, forests = self.core.layout, forests_of(self._begun.layout)
+        founding = layout.founding if layout.count >= 0 else ""
+        return {**self.cluster.terms(), FOUNDING: founding, FORESTS: forests}
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of the site's domain, and all sites of that domain."""
@@ -202,7 +226,7 @@ class RunningSite:
             raise Error(unflushed)
 
     async def _rest(self) -> None:
-        """Others may wait for a report from here: it is soon on its way."""
+        """Wait a little until this site is quiet: other sites may wait for its last report."""
         end = time.monotonic() + REST_S
         while not self.core.quiet() and time.monotonic() < end:
             await asyncio.sleep(0.005)
@@ -237,6 +261,7 @@ class RunningSite:
             self._looking.cancel()
         self._peers.close()
         await self.transport.close()
+        self.store.keep_points(self.points.news())
         await self.store.close(quiet=not self.failed and self.quiet())
         self.stages.close(why)
         self.stream.close(why)
@@ -265,12 +290,13 @@ class RunningSite:
             raise Error(f"position {position} cannot be confirmed: {self._closed}")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirming.append(done)
+        self.rows_due = True
         self.driver.wake()
         await done
 
     def requested(self, client: bytes, number: int) -> SeqRange | None:
-        """The seqs of a client's request that was accepted, or has its seqs reserved: it may wait
-        for the site although its session is gone."""
+        """The seqs of a client's request that was accepted, or whose seqs are reserved. A reserved
+        request may still wait here after its session has ended."""
         return self.core.admission.requested.get((client, number)) or self.store.request(
             client, number
         )
@@ -278,9 +304,10 @@ class RunningSite:
     def answered(self, client: bytes, number: int) -> None:
         """The client will not repeat requests up to this one."""
         self._answered.append((client, number))
+        self.rows_due = True
 
     def _look(self) -> None:
-        """Those who wait here are told when there is no hope any more."""
+        """Now and then: fail the calls that wait for something that will not come."""
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         self.sender.review()
         self.changes.look()
@@ -296,6 +323,7 @@ class RunningSite:
         admitted, all_accepted = self.core.admission.hand_over(now)
         if admitted:
             self._requests += admitted
+            self.rows_due = True
         return all_accepted
 
     def rolling_back(self, rolled: Rollback) -> None:
@@ -311,8 +339,10 @@ class RunningSite:
         news = self.presence.news()
         if news is not None and self.durable:
             self._events.append(news)
+            self.rows_due = True
         self._peers.follow(layout)
-        if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
+        if layout.count >= 0 and layout.founding not in ("", self.store.founding):
+            # A newcomer was told.
             remember(self.store, self.cluster, self._begun.layout, self.address, layout.founding)
             self.transport.retell(self.terms())
         for call in list(self.on_layout):
@@ -324,10 +354,8 @@ class RunningSite:
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         self.changes.decided(outcomes)
 
-    def wants_commit(self) -> bool:
-        return bool(self._confirming or self._requests or self._events or self._answered)
-
     def annotate(self, written: StoreBox) -> None:
+        self.rows_due = False
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
         self._committing.append(self._confirming)
@@ -341,15 +369,28 @@ class RunningSite:
             written.answered, self._answered = self._answered, []
         if self._events:
             written.events, self._events = self._events, []
+        written.points = self.points.news()
 
     def committed(self) -> None:
         for done in self._committing.popleft():
             if not done.done():  # else its waiter was cancelled
                 done.set_result(None)
 
+    def barred(self) -> None:
+        self._stop(_barred(self.site, self.store))
+
     def broken(self, error: Exception) -> None:
+        self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
+
+    def _outdated(self, why: str) -> None:
         if not self.failed:
-            self.failed = f"site {self.site} has failed, and must be restarted: {error!r}"
+            _log.critical("%s", why)
+        self.driver.close()
+        self._stop(why)
+
+    def _stop(self, why: str) -> None:
+        if not self.failed:
+            self.failed = why
             self._failing = asyncio.get_running_loop().create_task(self.abandon())
             if self.on_failed is not None:
                 self.on_failed()
@@ -357,3 +398,4 @@ class RunningSite:
     def _was_shed(self, gap: GapBatch) -> None:
         if self.durable:
             self._events.append(("gap", gap.position, gap_to_json(gap)))
+            self.rows_due = True

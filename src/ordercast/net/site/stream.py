@@ -32,10 +32,11 @@ from ordercast.net.site.gaps import Gap as Gap
 from ordercast.net.site.gaps import GapBatch as GapBatch
 from ordercast.net.site.gaps import without_body
 from ordercast.net.store.events import OpenedEpochs, RollbackLog
+from ordercast.net.store.reader import READ_BYTES
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
 _RECENT_BYTES = 16 * 1024 * 1024
-_READ_MESSAGES = 4_096  # at once from the store
+_READ_MESSAGES = 4_096  # at once from the store; bytes: `READ_BYTES`
 
 
 StreamItem: TypeAlias = Delivery | Gap | EpochOpened | Rollback
@@ -115,7 +116,7 @@ class Stream:
         self.confirmed = confirmed
         self.confirmed_attempt = confirmed_attempt  # in which the application has come there
         self.delivered = delivered  # last position released to the application, read or not
-        self._handed = confirmed  # last position that some reader got that has left
+        self._handed = confirmed  # last position read by a reader that has left
         self.lag_limit = lag
         self.embedded = embedded  # the application lives here: it lags also before it reads
         self.holding = False
@@ -243,8 +244,7 @@ class Stream:
         """The last position that some reader got."""
         handed = self._handed
         for reader in self._readers:
-            if reader.handed > handed:
-                handed = reader.handed
+            handed = max(handed, reader.handed)
         return handed
 
     @property
@@ -393,12 +393,13 @@ class Stream:
         """What was delivered behind a position, or nothing where that is no longer here."""
         recent = self._recent
         if recent and recent[0].position == read + 1:
-            return list(recent)  # the common case
-        found = list(takewhile(partial(_is_above, read), reversed(recent)))
-        if found and found[-1].position <= read + 1:
+            found = list(recent)  # the common case
+        else:
+            found = list(takewhile(partial(_is_above, read), reversed(recent)))
+            if not found or found[-1].position > read + 1:
+                return []
             found.reverse()
-            return found
-        return []
+        return found if self._recent_bytes <= READ_BYTES else _first_of(found)
 
     def _pending(self, reader: Cursor) -> list[EpochOpened]:
         if reader.epoch == self._openings.last:
@@ -496,8 +497,8 @@ class StreamReader(ABC, Generic[I]):
 
 
 class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
-    """What `Node.deliveries` iterates over: one message at a time. A reader that stops within a
-    batch has had no more of it."""
+    """What `Node.deliveries` iterates over: one message at a time. If reading stops within a batch,
+    the messages that follow in it count as not read."""
 
     def __init__(self, stream: Stream, start: int | None, attempt: int | None = None) -> None:
         super().__init__(stream, start, attempt)
@@ -555,7 +556,8 @@ class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
 
 
 def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | GapBatch:
-    """The part of a batch from a position on; the reader has, or did not ask for, the rest."""
+    """The part of a batch from a position on: the reader has the messages before it, or did not ask
+    for them."""
     skipped = position - batch.position
     if isinstance(batch, GapBatch):
         return replace(
@@ -590,8 +592,20 @@ def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[_Kept | E
 
 
 def _is_of(attempt: int, batch: _Kept) -> bool:
-    """Whether a reader at this attempt may have the batch: before later ones comes a rollback."""
+    """Whether a reader at this attempt may read the batch. Before batches of a later attempt it
+    must read the rollback."""
     return isinstance(batch, GapBatch) or batch.attempt <= attempt
+
+
+def _first_of(batches: list[_Kept]) -> list[_Kept]:
+    """The first ones, of about `READ_BYTES`: a reader that is slow keeps them all, although the
+    stream has dropped them."""
+    size = 0
+    for n, batch in enumerate(batches, start=1):
+        size += _size_of(batch)
+        if size >= READ_BYTES:
+            return batches[:n]
+    return batches
 
 
 def _is_above(position: int, batch: _Kept) -> bool:

@@ -2,7 +2,7 @@
 
 A site knocks at a peer that the manager names, and at one that has not acknowledged a frame for
 long. Otherwise nobody knocks. An answer shows that both directions of the link work. The manager
-judges by the reports of all sites (`core/epochs/silence.py`; the argument is in docs/epochs.md).
+judges by the reports of all sites (`silences.py`; the argument is in docs/epochs.md).
 """
 
 from collections.abc import Iterable

@@ -1,0 +1,168 @@
+"""Forests in records: the manager builds a forest once, and all sites take it from the record.
+
+A record has what differs from the forests of the closed epochs (`ForestMoves`). Two versions of a
+builder may build two forests of the same groups, so no site builds one for itself: it derives the
+forest, and checks that it is legal. That is a pure function of layout and record, so all sites
+accept or refuse a forest alike (docs/epochs.md, "Forests").
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ordercast.core.epochs.layout import Build, Domain
+from ordercast.forest.forest import Forest, under_one_root
+from ordercast.model.epochs import ForestMoves
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.limits import KEY_PATH, PLACES
+
+_DEEPEST = KEY_PATH // 2  # a deeper site could place nothing whose key fits into a frame
+
+
+class Before:
+    """The forests of the closed epochs, as one."""
+
+    def __init__(self, closed: Iterable[Domain] = ()) -> None:
+        self.parent: dict[Site, Site | None] = {}
+        self.primary: dict[Group, Site] = {}
+        for domain in closed:
+            forest = domain.structure.forest
+            self.parent.update((site, forest.parent[site]) for site in domain.sites)
+            self.primary.update(forest.primary)
+
+
+def moves_of(table: GroupTable, forest: Forest, before: Before) -> ForestMoves:
+    """What differs in the forest. `table` has the groups of its domain, and no other sites."""
+    number = {site: place for place, site in enumerate(table.sites, start=1)}
+    parents = tuple(
+        (number[site], number[above] if above is not None else 0)
+        for site in table.sites
+        if (above := forest.parent[site]) != before.parent.get(site)
+    )
+    primaries = tuple(
+        (place, number[forest.primary[group]])
+        for place, group in enumerate(sorted(table.groups), start=1)
+        if forest.primary[group] != before.primary.get(group)
+    )
+    return ForestMoves(forest.builder, parents, primaries)
+
+
+def moved(table: GroupTable, moves: ForestMoves, before: Before) -> Forest:
+    """The forest again. Raises ConfigError, in one line, if it is not legal."""
+    if not moves.builder:
+        raise ConfigError("forest: none could be built")
+    sites, groups = table.sites, sorted(table.groups)
+    parent = {site: before.parent.get(site) for site in sites}
+    for site, above in moves.parents:
+        if site > len(sites) or above > len(sites):
+            raise ConfigError(
+                f"forest: of {len(sites)} sites there is no number {max(site, above)}"
+            )
+        parent[sites[site - 1]] = sites[above - 1] if above else None
+    primary = {g: before.primary[g] for g in groups if g in before.primary}
+    for group, site in moves.primaries:
+        if group > len(groups) or site > len(sites):
+            raise ConfigError(f"forest: there is no group {group}, or no site {site}")
+        primary[groups[group - 1]] = sites[site - 1]
+    forest = Forest(moves.builder, parent, primary)
+    require_legal(table, forest)
+    return forest
+
+
+def require_legal(table: GroupTable, forest: Forest) -> None:
+    """Raise ConfigError unless the forest is one tree of the table's sites, in which every group
+    has a primary with all members at or below it."""
+    span = _spans(forest.parent)
+    for group, members in table.groups.items():
+        top = forest.primary.get(group)
+        if top not in span:
+            raise ConfigError(f"forest: group {group!r} has no primary among the sites")
+        first, last = span[top]
+        for site in members:
+            if not first <= span[site][0] <= last:
+                raise ConfigError(f"forest: primary {top!r} of {group!r} is not above {site!r}")
+
+
+def _spans(parent: Mapping[Site, Site | None]) -> dict[Site, tuple[int, int]]:
+    """By site, its number in a walk down the tree, and the last number below it."""
+    below: dict[Site, list[Site]] = {site: [] for site in parent}
+    roots = []
+    for site, above in parent.items():
+        if above is None:
+            roots.append(site)
+        elif above in below:
+            below[above].append(site)
+        else:
+            raise ConfigError(f"forest: {above!r}, above {site!r}, is not in the domain")
+    if len(roots) != 1:
+        raise ConfigError(f"forest: {len(roots)} roots, not one")
+    order, depth = list[Site](), {roots[0]: 0}
+    ahead = [roots[0]]
+    while ahead:
+        site = ahead.pop()
+        order.append(site)
+        for child in below[site]:
+            depth[child] = depth[site] + 1
+            ahead.append(child)
+    if len(order) < len(parent):
+        lost = next(site for site in parent if site not in depth)
+        raise ConfigError(f"forest: {lost!r} is its own ancestor, or below one that is")
+    if max(depth.values()) > _DEEPEST:
+        raise ConfigError(f"forest: deeper than {_DEEPEST}")
+    last = {site: place for place, site in enumerate(order)}
+    first = dict(last)
+    for site in reversed(order):
+        above = parent[site]
+        if above is not None:
+            last[above] = max(last[above], last[site])
+    return {site: (first[site], last[site]) for site in order}
+
+
+# --- in place of a builder ------------------------------------------------------------------------
+
+
+def from_record(forests: Sequence[ForestMoves], closed: Sequence[Domain]) -> Build:
+    """Gives the forests of a record, one after the other."""
+    before, ahead = Before(closed), iter(forests)
+
+    def told(table: GroupTable, _builder: str, _protocol: str) -> Forest:
+        moves = next(ahead, None)
+        if moves is None:
+            raise ConfigError("forest: the record has none")
+        return moved(table, moves, before)
+
+    return told
+
+
+def as_before(closed: Sequence[Domain]) -> Build:
+    """Gives the forests of the closed epochs, where nothing has changed."""
+
+    def same(table: GroupTable, _builder: str, _protocol: str) -> Forest:
+        for domain in closed:
+            if domain.structure.groups == table.groups:
+                forest = domain.structure.forest
+                parent = {site: forest.parent[site] for site in table.sites}
+                return Forest(forest.builder, parent, forest.primary)
+        raise ConfigError("forest: there was none for these groups")
+
+    return same
+
+
+class Builds:
+    """Builds forests, and notes them for a record. State: the forests so far."""
+
+    def __init__(self, build: Build, closed: Iterable[Domain]) -> None:
+        self._build = build
+        self._before = Before(closed)
+        self._moved = 0
+        self.forests: list[ForestMoves] = []
+
+    def __call__(self, table: GroupTable, builder: str, protocol: str) -> Forest:
+        self.forests.append(ForestMoves(""))
+        forest = under_one_root(self._build(table, builder, protocol))
+        require_legal(table, forest)
+        moves = moves_of(table, forest, self._before)
+        self._moved += len(moves.parents) + len(moves.primaries)
+        if self._moved > PLACES:
+            raise ConfigError(f"forest: more than {PLACES} sites and groups would be moved")
+        self.forests[-1] = moves
+        return forest

@@ -1,0 +1,244 @@
+"""Forests come with the records: sites whose builders differ have the same forest all the same."""
+
+from collections.abc import Callable
+from dataclasses import replace as but
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ordercast.core.epochs.folding import fold, with_forests, with_refusal
+from ordercast.core.epochs.forests import require_legal
+from ordercast.core.epochs.layout import Build, Layout, first_layout
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.packing import pack_layout, unpack_layout
+from ordercast.forest.forest import Forest
+from ordercast.model.epochs import (
+    AddGroup,
+    Begin,
+    Finish,
+    Flush,
+    ForestMoves,
+    JoinGroup,
+    LeaveGroup,
+    Open,
+    UseBuilder,
+    UseProtocol,
+)
+from ordercast.model.errors import ConfigError, FrameError
+from ordercast.model.groups import GroupTable
+from ordercast.model.options import MILLISECOND, SECOND
+from support.cases.any_records import aimed, check_layout, layouts, records
+from support.worlds.epochs import World, build
+
+SITES = ["a", "b", "c", "d", "e", "z"]
+GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d"], "gamma": ["d", "e"]}
+
+
+def chain(table: GroupTable, _builder: str, _protocol: str) -> Forest:
+    """Another version of the builders: legal, and another forest for nearly all groups."""
+    sites = sorted(table.sites, reverse=True)
+    parent = dict(zip(sites, (None, *sites), strict=False))
+    return Forest("greedy", parent, dict.fromkeys(table.groups, sites[0]))
+
+
+def none(table: GroupTable, _builder: str, _protocol: str) -> Forest:
+    raise ConfigError(f"no builder at all for {len(table.groups)} groups")
+
+
+def with_builder(site: str, other: Build) -> Callable[..., Member]:
+    """Members, of which one has another builder than all others."""
+
+    def make(name: str, first: Layout, options: Any, usual: Build, **more: Any) -> Member:
+        return Member(name, first, options, other if name == site else usual, **more)
+
+    return make
+
+
+# --- clusters -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deliver", ["safe", "agreed"])
+@pytest.mark.parametrize("policy", ["wait", "exclude"])
+@pytest.mark.parametrize("odd", ["a", "c", "d"])
+def test_a_site_with_another_builder_changes_no_order_and_stops_nobody(
+    deliver: str, policy: str, odd: str
+) -> None:
+    world = World(
+        GROUPS, SITES, ["a", "b", "c"], deliver=deliver, policy=policy,
+        make=with_builder(odd, chain), checkpoint_batches=4, log_entries=2,
+    )  # fmt: skip
+    edits = (JoinGroup("gamma", "z"), LeaveGroup("alpha", "b"), AddGroup("delta", ("b", "z")))
+    for number in range(90):
+        site, group = SITES[number % 6], sorted(GROUPS)[number % 3]
+        world.at(
+            SECOND + number * 20 * MILLISECOND,
+            lambda s=site, g=group, n=number: world.submit(s, g, b"%d" % n),  # type: ignore[misc]
+        )
+    for number, edit in enumerate(edits):
+        world.at(
+            SECOND + (100 + 400 * number) * MILLISECOND,
+            lambda n=number, e=edit: world.ask("e", f"change {n}", e),  # type: ignore[misc]
+        )
+    for number, site in enumerate(("d", "a", "c")):  # they read their layouts from their disks
+        world.at(
+            SECOND + (300 + 500 * number) * MILLISECOND,
+            lambda s=site: world.crash(s, 200 * MILLISECOND),  # type: ignore[misc]
+        )
+    world.run(4 * SECOND)
+    world.settle()
+    assert world.quiet()
+    assert world.judge() == []
+    assert world.outcomes == dict.fromkeys(["change 0", "change 1", "change 2"], "")
+    forests = {pack_layout(member.layout) for member in world.members.values()}
+    assert len(forests) == 1
+    assert all("stable" in stages for stages in world.stages.values())
+    assert len(world.stages) > 50
+
+
+def test_what_the_manager_cannot_build_is_refused_with_its_reason_at_all_sites() -> None:
+    world = World(GROUPS, SITES, ["a"], make=with_builder("a", none))
+    world.at(SECOND, lambda: world.ask("e", "join", JoinGroup("gamma", "z")))
+    world.run(2 * SECOND)
+    world.settle()
+    assert world.outcomes == {"join": "no builder at all for 3 groups"}
+    assert {member.layout.last_epoch for member in world.members.values()} == {1}
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def founded(protocol: str = "propagation") -> Layout:
+    groups = {group: tuple(members) for group, members in GROUPS.items()}
+    return first_layout(SITES, "abc", groups, "greedy", protocol, build)
+
+
+def closing(*edits: Any) -> Layout:
+    return fold(founded(), Begin("c", edits, ""), none)
+
+
+numbers = st.integers(1, 7)
+forests = st.builds(
+    ForestMoves,
+    st.sampled_from(["greedy", "star", "metagroups", "", "x"]),
+    st.lists(st.tuples(numbers, st.integers(0, 7)), max_size=7).map(tuple),
+    st.lists(st.tuples(numbers, numbers), max_size=5).map(tuple),
+)
+told = st.lists(forests, max_size=3).map(tuple)
+
+
+@settings(max_examples=300, deadline=None)
+@given(told, st.sampled_from(["propagation", "tom", "metagroup", "centralized", "two_phase"]))
+def test_any_forest_is_taken_or_refused_alike_everywhere(
+    drawn: tuple[ForestMoves, ...], protocol: str
+) -> None:
+    join = Begin("c", (JoinGroup("gamma", "z"), UseProtocol(protocol)), "")
+    done = [fold(fold(founded(), join, b), Finish("c", (), (), drawn), b) for b in (chain, none)]
+    flush = [fold(founded(protocol), Flush(("e",), ()), b) for b in (chain, none)]
+    back = [
+        fold(one, Open(1, (), (), drawn), b) for one, b in zip(flush, (chain, none), strict=True)
+    ]
+    for one, other in (done, back):
+        assert pack_layout(one) == pack_layout(other)
+        check_layout(one, none)
+        for domain in one.domains.values():
+            inside = but(domain.structure.table, sites=domain.sites)
+            parent = {site: domain.structure.forest.parent[site] for site in domain.sites}
+            require_legal(inside, but(domain.structure.forest, parent=parent))
+    outcome = done[0].outcomes["c"]
+    assert outcome == "" or outcome.startswith("refused when all had closed: ")
+    assert ("z" in done[0].groups["gamma"]) == (outcome == "")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_records_with_forests_need_no_builder(data: st.DataObject) -> None:
+    layout = data.draw(layouts(build))
+    for drawn in data.draw(st.lists(records, max_size=20)):
+        record = aimed(drawn, layout)
+        if isinstance(record, Begin):
+            record = replace(record, refused=data.draw(st.sampled_from(["", "", "", "no"])))
+        elif isinstance(record, (Finish, Open)):
+            record = replace(record, forests=data.draw(told))
+        layout = fold(layout, record, none)
+        check_layout(layout, none)
+
+
+@pytest.mark.parametrize(
+    ("moves", "why"),
+    [
+        (ForestMoves(""), "forest: none could be built"),
+        (ForestMoves("x", ((9, 1),)), "forest: of 6 sites there is no number 9"),
+        (ForestMoves("x", ((6, 3),), ((4, 1),)), "forest: there is no group 4, or no site 1"),
+        (ForestMoves("x", ((1, 0), (2, 0))), "roots, not one"),
+        (ForestMoves("x", ((1, 2), (2, 1), (6, 3))), "is its own ancestor, or below one that is"),
+        (ForestMoves("x", ((6, 3),), ((1, 6),)), "forest: primary 'z' of 'alpha' is not above 'a'"),
+    ],
+)
+def test_an_illegal_forest_is_refused_in_one_line_and_all_opens_as_it_was(
+    moves: ForestMoves, why: str
+) -> None:
+    before = closing(JoinGroup("gamma", "z"))
+    after = fold(before, Finish("c", (), (), (moves,)), none)
+    assert why in after.outcomes["c"]
+    assert "\n" not in after.outcomes["c"]
+    ((_, was),), ((_, now),) = before.domains.items(), after.domains.items()
+    assert now.structure.forest.primary == was.structure.forest.primary
+    assert {s: now.structure.parent(s) for s in now.sites} == {
+        s: was.structure.parent(s) for s in was.sites
+    }
+    assert (now.protocol, now.builder, after.last_epoch) == (was.protocol, was.builder, 2)
+
+
+def test_a_flush_with_an_illegal_forest_opens_on_a_star() -> None:
+    layout = fold(founded(), Flush(("e",), ()), none)
+    for wrong in ((), (ForestMoves("greedy", ((1, 1),)),)):
+        (domain,) = fold(layout, Open(1, (), (), wrong), none).domains.values()
+        assert (domain.builder, domain.protocol) == ("star", "centralized")
+
+
+def test_the_record_has_only_what_differs() -> None:
+    layout = closing(JoinGroup("gamma", "z"))
+    record = with_forests(layout, Finish("c", ()), build)
+    assert record.forests is not None
+    (moves,) = record.forests
+    built = fold(layout, Finish("c", ()), build).domains[2].structure.forest
+    told_so = fold(layout, record, none).domains[2].structure.forest
+    assert (told_so.parent, told_so.primary) == (built.parent, built.primary)
+    assert told_so.builder == built.builder
+    assert len(moves.parents) == 1  # z has a parent now
+    assert not moves.primaries
+
+
+def test_records_and_layouts_of_earlier_versions_are_built_from_as_before() -> None:
+    begun = fold(founded(), Begin("c", (UseBuilder("star"),)), build)
+    assert fold(begun, Finish("c", ()), build).domains[2].structure.forest.builder == "star"
+    assert (
+        "there is no builder 'no'"
+        in fold(founded(), Begin("c", (UseBuilder("no"),)), build).outcomes["c"]
+    )
+    parts = msgspec.msgpack.decode(pack_layout(founded()))
+    assert len(parts[4][0]) == 8
+    parts[4][0] = parts[4][0][:6]
+    back = unpack_layout(msgspec.msgpack.encode(parts), chain)
+    assert back.domains[1].structure.forest.primary["gamma"] == "e"
+
+
+def test_a_layout_with_an_illegal_forest_is_no_layout() -> None:
+    parts = msgspec.msgpack.decode(pack_layout(founded()))
+    parts[4][0][6] = ["greedy", [[1, 1]], []]
+    with pytest.raises(FrameError, match="not a layout: forest: "):
+        unpack_layout(msgspec.msgpack.encode(parts), build)
+
+
+def test_the_manager_says_why_when_it_proposes() -> None:
+    wanted = Begin("c", (UseBuilder("no"),))
+    assert with_refusal(founded(), wanted, build).refused == "there is no builder 'no'"
+    assert with_refusal(founded(), Begin("c", (UseBuilder("star"),)), build).refused == ""
+    refused = with_forests(closing(UseBuilder("no")), Finish("c", ()), build)
+    assert refused.refused == "there is no builder 'no'"
+    after = fold(closing(UseBuilder("no")), refused, none)
+    assert after.outcomes["c"] == "refused when all had closed: there is no builder 'no'"
