@@ -1,1 +1,1 @@
-"""Who is silent: what a site hears, what the manager makes of it, how long an excluded site waits."""
+"""Who is silent: what sites hear, how the manager judges, how long excluded sites wait."""
