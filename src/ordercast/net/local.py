@@ -18,6 +18,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.peers import LinkStatus
+from ordercast.net.link.pipes import RelayCounts
 from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportSite, open_store
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.running import CLOSE_S, RunningSite
@@ -239,6 +240,9 @@ class _Wire:
 
     def links(self) -> list[LinkStatus]:
         return []
+
+    def relayed(self) -> RelayCounts:
+        return RelayCounts()
 
     async def close(self) -> None:
         self._open = False

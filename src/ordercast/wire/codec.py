@@ -25,10 +25,17 @@ from ordercast.wire.epochs import InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import HandoverFrame
 from ordercast.wire.lineage import LineageFrame, StoredRow
+from ordercast.wire.pipes import PipeFrame
 from ordercast.wire.replica_digest import ReplicaDigest
 
 WireFrame: TypeAlias = (
-    Frame | SiteFrame | HandoverFrame | DisseminationFrame | LineageFrame | ReplicaDigest
+    Frame
+    | SiteFrame
+    | HandoverFrame
+    | DisseminationFrame
+    | PipeFrame
+    | LineageFrame
+    | ReplicaDigest
 )
 
 MAGIC: Final = b"ocf"

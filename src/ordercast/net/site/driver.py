@@ -35,9 +35,12 @@ from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import HandoverFrame
 from ordercast.wire.lineage import Lineage, LineageFrame, StoredRow
+from ordercast.wire.pipes import PIPE_FRAMES
 from ordercast.wire.replica_digest import ReplicaDigest
 
 _log = logging.getLogger("ordercast.net.driver")
+
+_NOT_OF_SITES = (Data, Ack, Repair, Keyed, Heard, TreePacket, *PIPE_FRAMES)
 
 _TIMER_S = 0.001  # added to every alarm: a loop may ring so much too early, and for nothing
 _TRY_AGAIN_S = 0.02  # after a batch that the site had no room to place
@@ -213,7 +216,7 @@ class NodeDriver:
                     if self.member.believes(peer):
                         self.fed_at = now
                     receive(now, peer, frame)
-                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
+                elif not isinstance(frame, _NOT_OF_SITES):
                     receive(now, peer, frame)
         except Exception as error:
             self.break_off(error)
