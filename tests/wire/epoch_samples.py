@@ -24,6 +24,7 @@ from ordercast.model.epochs import (
     LeaveGroup,
     Nothing,
     Open,
+    Recovered,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
@@ -91,15 +92,17 @@ records: st.SearchStrategy[EpochRecord] = st.one_of(
     st.builds(Open, NUMBERS, counts, included),
     st.builds(Founded, voters),
     st.builds(Voters, voters),
+    st.builds(Recovered, voters, voters),
     st.builds(Admit, NAMES, COUNTS, STORES),
     st.just(Nothing()),
 )
 entries = st.builds(Entry, NUMBERS, records)
+CHAINS = st.binary(max_size=16)
 
 KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     "InEpoch": st.builds(InEpoch, NUMBERS, samples.frames),
     "Feed": st.one_of(
-        st.builds(Feed, COUNTS, few(records), COUNTS, few(CHANGES)),
+        st.builds(Feed, COUNTS, few(entries), COUNTS, few(CHANGES), chain=CHAINS),
         st.builds(Feed, COUNTS, st.just(()), COUNTS, few(CHANGES), st.binary(max_size=300)),
     ),
     "Fed": st.builds(
@@ -124,7 +127,7 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     "Append": st.builds(Append, COUNTS, COUNTS, COUNTS, few(entries), COUNTS, COUNTS),
     "Appended": st.builds(Appended, COUNTS, st.booleans(), COUNTS, STORES, COUNTS),
     "Install": st.builds(
-        Install, COUNTS, NUMBERS, NUMBERS, voters, st.binary(max_size=300), COUNTS
+        Install, COUNTS, NUMBERS, NUMBERS, voters, st.binary(max_size=300), COUNTS, CHAINS
     ),
     "SnapshotWanted": st.builds(SnapshotWanted, NUMBERS, NAMES, COUNTS),
     "SnapshotPiece": st.builds(
@@ -236,6 +239,7 @@ def random_record(rng: random.Random) -> EpochRecord:
         Open(number(rng, 1), random_counts(rng), random_included(rng), random_forests(rng)),
         Founded(random_stores(rng)),
         Voters(random_stores(rng)),
+        Recovered(random_stores(rng), random_stores(rng)),
         Admit("a", number(rng), rng.getrandbits(63)),
         Nothing(),
     ]
@@ -246,8 +250,8 @@ def random_feed(rng: random.Random) -> Feed:
     wanted = ("change 1", "change 2")[: rng.randint(0, 2)]
     if rng.random() < 0.3:
         return Feed(number(rng), (), number(rng), wanted, rng.randbytes(50))
-    records = several(rng, random_record)
-    return Feed(number(rng), records, number(rng), wanted)  # type: ignore[arg-type]
+    entries = several(rng, random_entry)
+    return Feed(number(rng), entries, number(rng), wanted, chain=rng.randbytes(16))  # type: ignore[arg-type]
 
 
 def random_entry(rng: random.Random) -> Entry:

@@ -1,10 +1,13 @@
 """What a member does with layouts: fold records into them, write them as bytes, read them back.
 Only the manager builds forests, for the records that it proposes."""
 
+from dataclasses import replace
+
+from ordercast.core.epochs.chain import linked
 from ordercast.core.epochs.folding import FinishOrOpen, fold, with_forests, with_refusal
 from ordercast.core.epochs.layout import Build, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
-from ordercast.model.epochs import Begin, EpochRecord
+from ordercast.model.epochs import Begin, Entry
 
 
 class Folds:
@@ -15,8 +18,9 @@ class Folds:
         self.build = build
         self._packed: tuple[Layout | None, bytes] = (None, b"")
 
-    def fold(self, layout: Layout, record: EpochRecord) -> Layout:
-        return fold(layout, record, self.build)
+    def fold(self, layout: Layout, entry: Entry) -> Layout:
+        after = fold(layout, entry.record, self.build)
+        return replace(after, term=entry.term, chain=linked(layout.chain, entry))
 
     def begin(self, layout: Layout, record: Begin) -> Begin:
         """As the manager proposes it: with the reason, if no forest can be built for it."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
+from ordercast.core.epochs.chain import HASH_BYTES, UNKNOWN
 from ordercast.core.epochs.forests import Before, from_record, moves_of
 from ordercast.core.epochs.layout import (
     NO_EDIT,
@@ -73,6 +74,9 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     rejoining: dict[Site, int]
     manners: dict[Group, tuple[str, str]] = {}
     causal: bool = False
+    term: int = 0
+    chain: bytes = UNKNOWN
+    lost: tuple[tuple[Site, int], ...] = ()
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -112,6 +116,9 @@ def pack_layout(layout: Layout) -> bytes:
             dict(layout.rejoining),
             dict(layout.manners),
             layout.causal,
+            layout.term,
+            layout.chain,
+            layout.lost,
         )
     )
 
@@ -175,6 +182,7 @@ def _read(data: bytes) -> _Layout:
         or not all(site in packed.absent for site in packed.lapsed)
         or any(epoch not in epochs for epoch in (flush.epochs if flush else ()))
         or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
+        or len(packed.chain) not in (0, HASH_BYTES)
     ):
         raise FrameError("not a layout: its parts contradict each other")
     return packed
@@ -233,4 +241,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.rejoining,
         packed.manners,
         packed.causal,
+        packed.term,
+        packed.chain,
+        packed.lost,
     )

@@ -88,6 +88,9 @@ class Application(Protocol):
 
     def received(self, receipts: Sequence[StageReached]) -> None: ...
 
+    def barred(self) -> None:
+        """The site's store was declared lost."""
+
     def laid_out(self) -> None:
         """The member's layout has changed."""
 
@@ -216,6 +219,8 @@ class NodeDriver:
                     if self.member.believes(peer):
                         self.fed_at = now
                     receive(now, peer, frame)
+                    if self.member.declared_lost:
+                        self.application.barred()
                 elif not isinstance(frame, _NOT_OF_SITES):
                     receive(now, peer, frame)
         except Exception as error:

@@ -16,7 +16,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import Error
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
@@ -41,6 +41,14 @@ _log = logging.getLogger("ordercast.net.site")
 CLOSE_S = 5.0  # how long closing waits until all is flushed
 REST_S = 0.25  # and then for silence
 LOOK_S = 0.1  # between looks at whether those who wait still should
+
+
+def _barred(site: Site, store: AnyStore) -> str:
+    files = "its store" if store.path is None else f"{store.path}*"
+    return (
+        f"site {site} was declared lost by 'ordercast cluster recover': move {files} away; without"
+        " its old store it returns as a new incarnation"
+    )
 
 
 class RunningSite:
@@ -72,7 +80,10 @@ class RunningSite:
             store=store.store_number,
             times=cluster.voting_times(),
             records=store.restored(),
+            gone=cluster.retired,
         )
+        if self.core.declared_lost:
+            raise ConfigError(_barred(site, store))
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
@@ -174,7 +185,8 @@ class RunningSite:
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
-        founding, forests = self.core.layout.founding, forests_of(self._begun.layout)
+        layout, forests = self.core.layout, forests_of(self._begun.layout)
+        founding = layout.founding if layout.count >= 0 else ""
         return {**self.cluster.terms(), FOUNDING: founding, FORESTS: forests}
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
@@ -329,7 +341,8 @@ class RunningSite:
             self._events.append(news)
             self.rows_due = True
         self._peers.follow(layout)
-        if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
+        if layout.count >= 0 and layout.founding not in ("", self.store.founding):
+            # A newcomer was told.
             remember(self.store, self.cluster, self._begun.layout, self.address, layout.founding)
             self.transport.retell(self.terms())
         for call in list(self.on_layout):
@@ -362,6 +375,9 @@ class RunningSite:
         for done in self._committing.popleft():
             if not done.done():  # else its waiter was cancelled
                 done.set_result(None)
+
+    def barred(self) -> None:
+        self._stop(_barred(self.site, self.store))
 
     def broken(self, error: Exception) -> None:
         self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
