@@ -146,11 +146,6 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     ),
     "Heard": st.builds(Heard, NUMBERS),
     "TreePacket": st.builds(TreePacket, NUMBERS, NAMES, NUMBERS, st.binary(max_size=50)),
-    "PipeWanted": st.builds(PipeWanted, NUMBERS, NAMES),
-    "PipeOffered": st.builds(PipeOffered, NUMBERS, NAMES),
-    "PipeData": st.builds(PipeData, NUMBERS, st.binary(min_size=1, max_size=300)),
-    "PipeRoom": st.builds(PipeRoom, NUMBERS, st.integers(1, PIPE_WINDOW)),
-    "PipeEnd": st.builds(PipeEnd, NUMBERS, TEXTS),
     "Lineage": st.builds(
         lambda store, boot, mark, row, heard: Lineage(
             store, (StoreStart(boot, mark, row), StoreStart(boot + 1, mark, row)), row + 1, heard
@@ -167,6 +162,11 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         NAMES,
         st.builds(DigestPoint, NUMBERS, COUNTS, CRCS, CRCS, COUNTS, STORES),
     ),
+    "PipeWanted": st.builds(PipeWanted, NUMBERS, NAMES),
+    "PipeOffered": st.builds(PipeOffered, NUMBERS, NAMES),
+    "PipeData": st.builds(PipeData, NUMBERS, st.binary(min_size=1, max_size=300)),
+    "PipeRoom": st.builds(PipeRoom, NUMBERS, st.integers(1, PIPE_WINDOW)),
+    "PipeEnd": st.builds(PipeEnd, NUMBERS, TEXTS),
 }
 frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
@@ -299,11 +299,6 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     ),
     "Heard": lambda rng: Heard(number(rng, 1)),
     "TreePacket": lambda rng: TreePacket(number(rng, 1), "a", number(rng, 1), rng.randbytes(9)),
-    "PipeWanted": lambda rng: PipeWanted(number(rng, 1), "b"),
-    "PipeOffered": lambda rng: PipeOffered(number(rng, 1), "a"),
-    "PipeData": lambda rng: PipeData(number(rng, 1), rng.randbytes(100)),
-    "PipeRoom": lambda rng: PipeRoom(number(rng, 1), rng.randint(1, PIPE_WINDOW)),
-    "PipeEnd": lambda rng: PipeEnd(number(rng, 1), "it is not connected here"),
     "Lineage": lambda rng: Lineage(
         rng.getrandbits(63), (StoreStart(number(rng, 1), rng.getrandbits(63), 9),), 10,
         StorePoint(rng.getrandbits(63), number(rng, 1), rng.getrandbits(63), number(rng)),
@@ -312,4 +307,9 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     "ReplicaDigest": lambda rng: ReplicaDigest(
         "alpha", (DigestPoint(number(rng, 1), number(rng), rng.getrandbits(32), 8, number(rng)),)
     ),
+    "PipeWanted": lambda rng: PipeWanted(number(rng, 1), "b"),
+    "PipeOffered": lambda rng: PipeOffered(number(rng, 1), "a"),
+    "PipeData": lambda rng: PipeData(number(rng, 1), rng.randbytes(100)),
+    "PipeRoom": lambda rng: PipeRoom(number(rng, 1), rng.randint(1, PIPE_WINDOW)),
+    "PipeEnd": lambda rng: PipeEnd(number(rng, 1), "it is not connected here"),
 }  # fmt: skip

@@ -202,14 +202,14 @@ FRAMES: tuple[WireFrame, ...] = (
     Keyed(3, 77, bytes(range(32)), 1),
     Heard(77),
     TreePacket(3, "a", 77, b"packet"),
+    Lineage(2**63 - 1, (StoreStart(1, 5, 0), StoreStart(3, 7, 40)), 40, StorePoint(8, 2, 9, 12)),
+    StoredRow(41),
+    ReplicaDigest("alpha", (DigestPoint(2, 1_000, 7, 8, 1, 9), DigestPoint(2, 1_004, 3, 4, 0))),
     PipeWanted(1, "b"),
     PipeOffered(2, "a"),
     PipeData(1, b"bytes"),
     PipeRoom(1, 65_536),
     PipeEnd(1, "too many pipes here"),
-    Lineage(2**63 - 1, (StoreStart(1, 5, 0), StoreStart(3, 7, 40)), 40, StorePoint(8, 2, 9, 12)),
-    StoredRow(41),
-    ReplicaDigest("alpha", (DigestPoint(2, 1_000, 7, 8, 1, 9), DigestPoint(2, 1_004, 3, 4, 0))),
 )  # fmt: skip
 
 MANY = Many(

@@ -33,9 +33,9 @@ WireFrame: TypeAlias = (
     | SiteFrame
     | HandoverFrame
     | DisseminationFrame
-    | PipeFrame
     | LineageFrame
     | ReplicaDigest
+    | PipeFrame
 )
 
 MAGIC: Final = b"ocf"

@@ -29,7 +29,7 @@ class DigestPoint(Packed, frozen=True):
     state: StoreNumber = 0
 
 
-class ReplicaDigest(Packed, frozen=True, tag="Z"):
+class ReplicaDigest(Packed, frozen=True, tag="P"):
     """How far the sender's replica of the group has come, and with what results."""
 
     group: Group

@@ -386,16 +386,6 @@ class Transport:
             raise
         self._admit(peer, connection, hello, role)
 
-    def _check_piped(self, connection: Connection, hello: Hello) -> None:
-        """Guests come directly. A site that has just paused was silent itself: that says nothing
-        about its links."""
-        peer = self._peers.get(hello.site)
-        if peer is None or peer.guest:
-            raise LinkTrouble(UNKNOWN_SITE, f"{hello.site!r} is no peer here")
-        paused = self._loop.time() - self._ticked_at > self.times.suspect / SECOND / 4
-        if paused and connection.dialled is None and peer.direct is not None:
-            raise Unneeded
-
     def _check_point(self, connection: Connection, hello: Hello) -> None:
         """A peer shows what it heard of this site's store also where it refuses this site, as it
         does with an older copy whose start has been here before."""
@@ -407,6 +397,16 @@ class Transport:
             return  # it must not stop this site
         if not self._points.told(hello.site, hello.heard):
             raise LinkTrouble(OUR_STORE, usual=True)  # the site says so, and stops
+
+    def _check_piped(self, connection: Connection, hello: Hello) -> None:
+        """Guests come directly. A site that has just paused was silent itself: that says nothing
+        about its links."""
+        peer = self._peers.get(hello.site)
+        if peer is None or peer.guest:
+            raise LinkTrouble(UNKNOWN_SITE, f"{hello.site!r} is no peer here")
+        paused = self._loop.time() - self._ticked_at > self.times.suspect / SECOND / 4
+        if paused and connection.dialled is None and peer.direct is not None:
+            raise Unneeded
 
     def _is_stranger(self, connection: Connection) -> bool:
         """Whether the other end has not proved that it is of this cluster, where it could."""
