@@ -74,8 +74,9 @@ class Sources:
             raise PeerMistake("a snapshot with the hash of another")
 
     def bars(self, frame: Feed, store: tuple[Site, int]) -> bool:
-        """Whether a layout, old or new, says that the store was declared lost."""
-        return bool(frame.folded) and store in self.unpacked(frame.folded, frame.count).lost
+        """Whether a layout says that the store was declared lost. It may be older than the one here,
+        and so of an earlier term: a frame that came late, or the layout of another history."""
+        return bool(frame.folded) and store in self._member.folds.unpack(frame.folded).lost
 
     def caught(self, peer: Site, frame: Feed) -> Layout | None:
         """The layout in place of records, if this site lacks it and may take it."""
