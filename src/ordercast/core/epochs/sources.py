@@ -74,7 +74,7 @@ class Sources:
             raise PeerMistake("a snapshot with the hash of another")
 
     def bars(self, frame: Feed, store: tuple[Site, int]) -> bool:
-        """Whether a layout says that the store was declared lost. It may be older than the one here,
+        """Whether a layout says that the store was declared lost. It may be older than ours,
         and so of an earlier term: a frame that came late, or the layout of another history."""
         return bool(frame.folded) and store in self._member.folds.unpack(frame.folded).lost
 
