@@ -177,6 +177,8 @@ def test_a_layout_that_comes_late_is_no_mistake() -> None:
     taker = member("d")
     said(taker, "a", feed(0, 6))
     assert said(taker, "a", folded(LAYOUTS[3])) == []
+    stores, snapshot = (("a", 1), ("b", 2), ("c", 3)), pack_layout(LAYOUTS[3])
+    assert said(taker, "a", Install(3, 3, 1, stores, snapshot, 1, LAYOUTS[3].chain)) == []
     assert count_of(taker) == 6
 
 
