@@ -173,6 +173,15 @@ def test_a_record_of_an_earlier_term_is_a_mistake() -> None:
     assert count_of(taker) == 6
 
 
+def test_a_layout_that_comes_late_is_no_mistake() -> None:
+    taker = member("d")
+    said(taker, "a", feed(0, 6))
+    assert said(taker, "a", folded(LAYOUTS[3])) == []
+    stores, snapshot = (("a", 1), ("b", 2), ("c", 3)), pack_layout(LAYOUTS[3])
+    assert said(taker, "a", Install(3, 3, 1, stores, snapshot, 1, LAYOUTS[3].chain)) == []
+    assert count_of(taker) == 6
+
+
 def test_a_voter_that_has_a_leader_waits_for_its_own_log() -> None:
     taker = member("b")
     said(taker, "a", Append(1, 0, 0, TRUE[:1], 0, 1))

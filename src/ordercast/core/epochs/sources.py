@@ -54,15 +54,15 @@ class Sources:
         return any(AddVoter(peer) in edits for edits in (*asked, *(one.edits for one in begun)))
 
     def unpacked(self, folded: bytes, count: int) -> Layout:
-        """The layout that a peer has sent. It must be of this cluster, of `count` records, and of
-        no earlier term than the one that is known here."""
+        """The layout that a peer has sent. It must be of this cluster, of `count` records, and, if
+        it is ahead, of no earlier term than the one that is known here."""
         before = self._member.layout
         layout = self._member.folds.unpack(folded)
         if layout.count != count:
             raise PeerMistake(f"a layout of {layout.count} records, not {count}")
         if before.founding and layout.founding != before.founding:
             raise PeerMistake("a layout of another cluster")
-        if layout.chain and layout.term < before.term:
+        if count > before.count and layout.chain and layout.term < before.term:
             raise PeerMistake(f"a layout of term {layout.term}, after one of term {before.term}")
         return layout
 
@@ -74,8 +74,9 @@ class Sources:
             raise PeerMistake("a snapshot with the hash of another")
 
     def bars(self, frame: Feed, store: tuple[Site, int]) -> bool:
-        """Whether a layout, old or new, says that the store was declared lost."""
-        return bool(frame.folded) and store in self.unpacked(frame.folded, frame.count).lost
+        """Whether a layout says that the store was declared lost. It may be older than ours,
+        and so of an earlier term: a frame that came late, or the layout of another history."""
+        return bool(frame.folded) and store in self._member.folds.unpack(frame.folded).lost
 
     def caught(self, peer: Site, frame: Feed) -> Layout | None:
         """The layout in place of records, if this site lacks it and may take it."""
