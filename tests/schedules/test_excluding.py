@@ -110,7 +110,7 @@ ROLLING_BACK = (32, 92)
 
 def test_who_was_given_up_and_comes_back_after_all_takes_its_deliveries_back() -> None:
     """And what it alone had is there: nothing is left out by the judge."""
-    world = hard_world(801_522, make_world=by_chance(5))
+    world = hard_world(801_562, make_world=by_chance(5))
     world.run(6 * SECOND)
     world.settle()
     (site,) = world.down
