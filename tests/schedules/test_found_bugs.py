@@ -139,7 +139,7 @@ LOST_STORES = (
     ),
     found(
         "such a one was rolled back where nobody else wanted that past",
-        loss(814, changes=True),
+        loss(814, changes=True, chance=5),
         past.choose,
         " and _is_asked_for(layout, flush, reports, epoch, nominal)",
         "",
@@ -147,42 +147,14 @@ LOST_STORES = (
 )
 FLUSH = (
     found(
-        "what waited for a frozen group was sent again although the group's past had it",
-        flush(60),
-        Flusher.unpark,
-        "return not_in_the_past(self._member, waited)",
-        "return waited",
-    ),
-    found(
         "a flush ended a change, and left one of the domains that it had closed sealed",
-        flush(100_706),
+        flush(100_706, chance=20),
         absence._with_changes,
         "for closing in layout.closing.values():",
         "for closing in ():",
     ),
-    found(
-        "the only one who had the past lost it, and who had some of it gave others nothing",
-        flush(5_105_951),
-        past.choose,
-        "if not holders and number != ALL",
-        "if False and number != ALL",
-    ),
-    found(
-        "a voter that returned without its store was made another incarnation once more",
-        flush(101_487, chance=23),
-        Manager._admit,
-        " and not self._member.flush.excludes",
-        "",
-    ),
 )
 RETURN = (
-    found(
-        "in causal order an absent site sent what had waited before what it had sent earlier",
-        flush(900_589, chance=70),
-        Flusher.require_nothing_waits,
-        "(self.parked or self.tail is not None)",
-        "self.parked",
-    ),
     found(
         "an origin outside was retired, and what it was told later was owed to it for ever",
         hard(5_306_901),
@@ -192,14 +164,14 @@ RETURN = (
     ),
     found(
         "who had been absent for too long went again before it heard that it had joined anew",
-        hard(163),
+        hard(163, chance=22),
         absence._lapsed,
         " or layout.rejoining.get(site) == layout.absent[site]",
         "",
     ),
     found(
         "a retired site was quiet before it was told what no epoch takes",
-        change(20_129, chance=19),
+        change(20_129, chance=67),
         Member.quiet,
         "return all(engine.own.all_placed() for engine in engines) and not self.flush.waiting()",
         "return True",
@@ -212,13 +184,6 @@ PROTOCOLS = (
         simulated(all_return, "tom", 800_189, settle=60),
         Tom.restarted,
         "if self._labels.next_hop(self.site, node) == peer:",
-        "if False:",
-    ),
-    found(
-        "bids by a hop that had restarted were lost in every new epoch",
-        stability(2_007_129, settle=60),
-        Tom.restarted,
-        "if bid.origin != self.site:",
         "if False:",
     ),
     *(
@@ -320,36 +285,29 @@ MISJUDGED = (
         "",
     ),
     found(
-        "a site that went for good could not take back what it had delivered at `agreed`",
-        hard(801_522, chance=5),
-        epoch_judge.leave_out_unagreed,
-        'world.down if world.options.deliver == "agreed" else ()',
-        "()",
-    ),
-    found(
         "what only a site that went for good had of a list of sites was called lost",
-        hard(801_011, chance=7),
+        hard(801_011, chance=2),
         epoch_judge.leave_out_unagreed,
         "or all(layout.absent.get(s) == since for s in world.present(since, row[1][2]))",
         "",
     ),
     found(
         "what was stable where it was lost, with the only store that had it, was missed",
-        flush(5_003_204, chance=16),
+        flush(5_003_204, chance=26),
         epoch_judge.nothing_lost,
         '"stable" in stages and any',
         "False and any",
     ),
     found(
         "the same, where the only site that had it was retired",
-        hard(7_101_408, chance=30),
+        hard(7_101_408, chance=48),
         epoch_judge.nothing_lost,
         " or world.left(s) for",
         " for",
     ),
     found(
         "nobody asked again to retire a site that was gone, and others waited for it",
-        hard(800_067, chance=0),
+        hard(800_067, chance=3),
         exclude_schedules._go_for_good,
         "if there and world.now > world.calm_at + 3 * SECOND:",
         "if False:",
@@ -359,6 +317,48 @@ MISJUDGED = (
 # These are too rare: no run is known, on the links of today, that fails when the fix is taken back.
 # The first run that found each still passes.
 NOT_SHOWN = (
+    found(
+        "what waited for a frozen group was sent again although the group's past had it",
+        flush(60),
+        Flusher.unpark,
+        "return not_in_the_past(self._member, waited)",
+        "return waited",
+    ),
+    found(
+        "the only one who had the past lost it, and who had some of it gave others nothing",
+        flush(5_105_951),
+        past.choose,
+        "if not holders and number != ALL",
+        "if False and number != ALL",
+    ),
+    found(
+        "a voter that returned without its store was made another incarnation once more",
+        flush(101_487, chance=23),
+        Manager._admit,
+        " and not self._member.flush.excludes",
+        "",
+    ),
+    found(
+        "in causal order an absent site sent what had waited before what it had sent earlier",
+        flush(900_589, chance=70),
+        Flusher.require_nothing_waits,
+        "(self.parked or self.tail is not None)",
+        "self.parked",
+    ),
+    found(
+        "bids by a hop that had restarted were lost in every new epoch",
+        stability(2_007_129, settle=60),
+        Tom.restarted,
+        "if bid.origin != self.site:",
+        "if False:",
+    ),
+    found(
+        "a site that went for good could not take back what it had delivered at `agreed`",
+        hard(801_522, chance=5),
+        epoch_judge.leave_out_unagreed,
+        'world.down if world.options.deliver == "agreed" else ()',
+        "()",
+    ),
     found(
         "a site relayed in an epoch, had not stored that it opened, and entered it again",
         flush(200_966),

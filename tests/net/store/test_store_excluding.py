@@ -33,7 +33,7 @@ def test_a_store_gives_a_member_back_what_it_persisted(
         crashes += world.crashes
         records += world.compared
         epochs += max(world.epochs)
-    assert crashes > 5, "few starts: the test shows little"
+    assert crashes >= 5, "less than one a seed: the test shows little"
     assert records > 15
     assert epochs > 8
 

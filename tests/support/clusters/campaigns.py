@@ -228,8 +228,10 @@ class Campaign:
         path = cluster.directory / f"{site}.db"
         wal = path.with_name(f"{site}.db-wal")
         if hard:
-            shutil.copy(path, self.directory / "now.db")
+            # The writer may move rows from the second file to the first meanwhile: in this order
+            # none is missing in both copies.
             shutil.copy(wal, self.directory / "now.wal")
+            shutil.copy(path, self.directory / "now.db")
         yield
         if hard:
             shutil.copy(self.directory / "now.db", path)

@@ -13,6 +13,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -105,6 +106,7 @@ class LyingWorld(World):
     def __init__(self, case: Case, seed: int) -> None:
         self.case = case
         self.refused: Counter[str] = Counter()
+        self._dialling: dict[tuple[str, str], None] = {}  # pairs that will be connected again
 
         def make(name: str, *args: Any, **options: Any) -> Member:
             return (Fallen if name == case.liar else Member)(name, *args, **options)
@@ -129,14 +131,21 @@ class LyingWorld(World):
             self.down.add(OUTSIDER)
 
     def mistaken(self, site: str, box: MemberBox) -> None:
-        """The connection is dropped, and there is a new one."""
+        """The connection is dropped, and there is a new one after the pause of a dialler."""
         for peer, why in getattr(box, "mistakes", ()):
             self.refused[why] += 1
             if peer != self.case.liar:
                 self.violations.append(("taken for a liar", site, peer, why))
-            self.members[site].connected(self.now, peer)
-            if peer in self.members:
-                self.members[peer].connected(self.now, site)
+            if (site, peer) not in self._dialling:
+                self._dialling[site, peer] = None
+                self.at(self.now + 50 * MILLISECOND, partial(self._connect, site, peer))
+
+    def _connect(self, site: str, peer: str) -> None:
+        del self._dialling[site, peer]
+        for one, other in ((site, peer), (peer, site)):
+            if one in self.members:
+                self.members[one].connected(self.now, other)
+                self.drain(one)
 
     def quiet(self) -> bool:
         liar = self.case.liar
