@@ -23,7 +23,7 @@ SMALL = ("--messages", "50")
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert main(["sim", *arguments, "--json"]) == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    assert "ordercast: " not in err  # a long run says how far it is, and how long depends on load
     found = json.loads(out)
     assert isinstance(found, dict)
     return found
