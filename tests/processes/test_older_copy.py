@@ -24,6 +24,6 @@ def test_a_daemon_on_an_older_copy_of_its_store_ends_with_one_line(tmp_path: Pat
         log = (daemons.dir / "a.log").read_text(encoding="utf-8")
         said = [line for line in log.splitlines() if "an older copy was put back" in line]
         assert said
-        assert "a.db: this store is older than what site a has said to b" in said[0]
+        assert "a.db: this store is older than what site a has said to " in said[0]  # b or c
         assert "Traceback" not in log
         assert set(daemons.pids()) == {"b", "c"}

@@ -88,6 +88,7 @@ def run_cuts(
             deliveries = Deliveries(running)
             deliveries.watch(0.5)
             epochs = {site: len(running.told(site, "epoch")) for site in SITES}
+            before = {site: len(running.told(site, "standing")) for site in SITES}  # of founding
             for cut in cuts:
                 network.cut(cut.one, cut.two, both=cut.both)
                 stop = deliveries.watch(lasting_s)
@@ -103,7 +104,9 @@ def run_cuts(
                 found.counters["epochs"] += more
                 if more:
                     found.wrong.append(f"{site}: {more} new epochs")
-                absent = {"excluded", "no majority"} & set(running.told(site, "standing")[1:])
+                absent = {"excluded", "no majority"} & set(
+                    running.told(site, "standing")[before[site] :]
+                )
                 if absent:
                     found.wrong.append(f"{site}: {', '.join(sorted(absent))}")
                 ways = [way for way in running.told(site, "links") if way]
