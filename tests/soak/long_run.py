@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from processes.daemons import up
-from support.clusters.long_run import GROUPS, SITES, LongRun, run_long
+from support.clusters.long_run import GROUPS, SITES, LongRun
 from tools.soak.campaign import ROOT, Outcome
 
 CASE_S = 130
@@ -31,6 +31,5 @@ def run(seed: int) -> Outcome:
         up(Path(place), groups=GROUPS, voters=SITES, deliver=level, durability="os") as daemons,
     ):
         running = LongRun(daemons, seed, samples, sample_s=min(SAMPLE_S, minutes * 60 / 16))
-        asyncio.run(run_long(running, minutes * 60))
-    wrong = "; ".join(running.wrong)[:1500]
-    return Outcome(not running.wrong, running.counts, f"{level}, {samples}: {wrong}")
+        wrong = asyncio.run(running.run(minutes * 60))
+    return Outcome(not wrong, running.counts, f"{level}, {samples}: {'; '.join(wrong)[:1500]}")
