@@ -74,7 +74,6 @@ class Applications:
         self.wrong: list[str] = []
         self.clients: dict[str, Client] = {}
         self.timed: Timed | None = None
-        self.epochs = dict.fromkeys(self.sites, 0)  # the last that each site opened
         self._client_of = client_of
         self._targets = [*groups, *groups, *passing]
         self._pace = pace
@@ -121,10 +120,10 @@ class Applications:
 
     # --- sending ----------------------------------------------------------------------------------
 
-    async def send_until(self, site: str, until: float) -> None:
+    async def send_while(self, site: str, going: Callable[[], bool]) -> None:
         rng = random.Random(f"sends {site}")
         under_way: deque[tuple[Message, ClientReceipt]] = deque()
-        while time.monotonic() < until:
+        while going():
             await asyncio.sleep(self._pace.every_s * (0.5 + rng.random()))
             group = rng.choice(self._targets)
             for _ in range(rng.randint(1, self._pace.burst)):
@@ -170,7 +169,6 @@ class Applications:
         async for item in self.clients[site].batches():
             if isinstance(item, EpochOpened):
                 self.counts["epochs, at all sites"] += 1
-                self.epochs[site] = item.epoch
                 self.judge.joined(site, item.joined, self.sites)
             elif isinstance(item, Rollback):
                 self.counts["rollbacks"] += 1

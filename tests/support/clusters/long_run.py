@@ -90,7 +90,8 @@ class LongRun:
         return [*wrong, *judge_flatness(self.samples)]
 
     async def _work(self, until: float) -> None:
-        sending = [self.applications.send_until(site, until) for site in SITES]
+        send = self.applications.send_while
+        sending = [send(site, lambda: time.monotonic() < until) for site in SITES]
         await asyncio.gather(*sending, self._change_until(until), self._kill_until(until))
 
     # --- churn ------------------------------------------------------------------------------------
