@@ -12,8 +12,8 @@ for each drained outbox, in the order in which they were drained:
    and earlier ones may be dropped. The checkpoint, followed by the records of later outboxes,
    restores the site.
 5. `mistakes` — drop the connection to each of these peers, and say why in one line.
-6. `epochs_alarm`, `voters_alarm` — call `alarm` at the earlier of these times (the latest drain's
-   word counts; NEVER: no alarm).
+6. `alarm` — call it at the earlier of `epochs_alarm` and `voters_alarm` (those of the latest drain
+   count; NEVER: no alarm).
 
 A driver may crash between any two duties. It must not reorder within a duty, must not do 3 before
 1, and must hand frames to the peer they name; the network may lose, double, delay and reorder them.
