@@ -46,6 +46,7 @@ class _Member(Protocol):
     now: int
     options: Options
     layout: Layout
+    detoured: tuple[Site, ...]
     folds: Folds
 
     @property
