@@ -39,7 +39,7 @@ from ordercast.core.outbox import (
     Record,
     typed,
 )
-from ordercast.core.own import OwnMessages
+from ordercast.core.own_messages import OwnMessages
 from ordercast.core.retention import Held, PassedBatches
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers

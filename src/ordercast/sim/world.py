@@ -42,8 +42,8 @@ from ordercast.sim.faults import CHANGES, CUTS, total
 from ordercast.sim.injections import Injection, draw_injections
 from ordercast.sim.members import Epochs, accepted_in
 from ordercast.sim.place import Place
+from ordercast.sim.quiescence import all_quiet, cut_off, is_away, latest_layout
 from ordercast.sim.recorder import Violation
-from ordercast.sim.rest import all_quiet, cut_off, is_away, latest_layout
 from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
 
