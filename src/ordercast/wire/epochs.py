@@ -102,6 +102,7 @@ class Fed(Packed, frozen=True, tag="2"):
         check_sites(self.slow, "slow")
         check_sites(self.awaited, "awaited")
         check_sites(self.silent, "silent")
+        check_sites(self.detoured, "detoured")
 
 
 class Knock(Packed, frozen=True, tag="0"):
