@@ -38,6 +38,12 @@ def test_the_search_finds_what_is_broken_in_changes(mutant: str, name: str) -> N
         ("deliveries_are_reported_instead_of_logs", "two sites, a leaf crashes, safe"),
         ("the_tail_is_kept", "two sites, the root is cut off, agreed"),
         ("rollback_is_one_short", "two sites, the root is cut off, agreed"),
+        ("open_does_not_wait", "two sites, both crash, at once, safe"),
+        ("the_log_is_cut_before_the_past_is_there", "two sites, both crash, at once, agreed"),
+        (
+            "deliveries_are_reported_instead_of_logs",
+            "two sites, a crash and a cut link, at once, safe",
+        ),
     ],
 )
 def test_the_search_finds_what_is_broken_in_the_flush(mutant: str, name: str) -> None:

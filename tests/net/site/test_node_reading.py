@@ -29,6 +29,14 @@ def expected(first: int, last: int) -> list[tuple[int, bytes]]:
     return [(n, b"%d" % n) for n in range(first, last + 1)]
 
 
+def forget_deliveries(path: Path) -> None:
+    """As after a kill: how far deliveries went is written in a while."""
+    with sqlite3.connect(path) as db:
+        crc = state_row("delivered", 0)
+        db.execute("UPDATE state SET value = ?, crc = ? WHERE key = ?", (*crc[1:], crc[0]))
+    db.close()
+
+
 async def send(node: Any, first: int, last: int, *, batch: int = 7) -> None:
     """Payload n is at position n, in batches of several."""
     for begin in range(first, last + 1, batch):
@@ -320,10 +328,7 @@ async def test_what_may_have_been_seen_is_not_shed_after_a_restart(tmp_path: Pat
             await cluster["a"].multicast("alpha", b"%d" % n)
             await anext(items)  # in time
         await cluster.kill("b")
-        with sqlite3.connect(tmp_path / "b.db") as db:  # as after a kill: it is written in a while
-            crc = state_row("delivered", 0)
-            db.execute("UPDATE state SET value = ?, crc = ? WHERE key = ?", (*crc[1:], crc[0]))
-        db.close()
+        forget_deliveries(tmp_path / "b.db")
         assert sequence(await read(await cluster.start("b"), 20)) == expected(1, 20)
 
 
@@ -339,6 +344,41 @@ async def test_what_is_not_delivered_cannot_be_confirmed(tmp_path: Path) -> None
         await cluster["b"].confirm(5)
         await cluster["b"].confirm(3)  # done already
         assert site_of(cluster["b"]).store.confirmed == 5
+
+
+@in_loop
+async def test_what_was_seen_before_a_restart_is_confirmed_when_it_is_delivered_again(
+    tmp_path: Path,
+) -> None:
+    async with local_cluster(ONE, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+        await send(cluster["a"], 1, 5)
+        await read(cluster["b"], 5)
+        for site in sorted(cluster.nodes):
+            await cluster.kill(site)
+        forget_deliveries(tmp_path / "b.db")
+        again = await cluster.start("b")
+        confirming = asyncio.ensure_future(again.confirm(5))
+        with pytest.raises(ConfigError, match="position 6 cannot be confirmed"):
+            await again.confirm(6)
+        assert not confirming.done()  # alone it does not know that they are stable
+        await cluster.start("a")
+        await confirming
+        assert site_of(again).store.confirmed == 5
+
+
+@in_loop
+async def test_a_site_that_closes_tells_who_waits_to_confirm(tmp_path: Path) -> None:
+    async with local_cluster(ONE, dir=tmp_path, durability="os", on_failure="wait") as cluster:
+        await send(cluster["a"], 1, 5)
+        await read(cluster["b"], 5)
+        for site in sorted(cluster.nodes):
+            await cluster.kill(site)
+        forget_deliveries(tmp_path / "b.db")
+        confirming = asyncio.ensure_future((await cluster.start("b")).confirm(5))
+        await asyncio.sleep(0)
+        await cluster.kill("b")
+        with pytest.raises(Error, match="position 5 cannot be confirmed: site b"):
+            await confirming
 
 
 @in_loop

@@ -9,6 +9,11 @@ the first and after the last), and starts again at any later moment. Time does n
 nothing is under way; then the earliest alarm goes off. With `prompt` an alarm that is due may also
 go off while frames are under way.
 
+Failures may also be listed as calls. Each of them happens once, at any time: a site crashes between
+two steps ("crash"), loses its store as well ("lose"), or the link of two sites is cut and never
+heals ("unlink"); several at the same moment are one call ("together"). Nobody carries frames around
+a cut link here, so a site may stay excluded for ever: then the others end without it.
+
 A member's next state follows from its state and the call. Each such step is computed once and then
 looked up, so that other orders of the same steps cost little.
 """
@@ -33,7 +38,10 @@ from support.worlds.epochs import build
 
 DUTIES = 5
 LOST = DUTIES + 2  # after all duties, and with the disk
-Call = tuple[str, str, Any]  # site, "send" or "ask", (group, payload) or (change, edit)
+Call = tuple[str, str, Any]
+"""site, "send" or "ask", (group, payload) or (change, edit); or a site and what happens to it:
+"cut", "heal", "crash", "lose", "unlink" with the other site, "together" with the calls"""
+OUTSIDE = ("cut", "heal", "crash", "lose", "unlink", "together")
 Step = tuple[Any, ...]
 State = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 """now, members by number, frames by number (sorted), calls still to come, faults left"""
@@ -66,6 +74,7 @@ class Found:
     steps: int = 0
     ends: int = 0
     rollbacks: int = 0  # ends in which some site had rolled back
+    without: int = 0  # ends in which some site stays excluded
     computed: int = 0  # steps of one member that were computed
     complete: bool = True
     violations: list[tuple[Any, ...]] = field(default_factory=list)
@@ -106,11 +115,13 @@ class Model:
         self._shared: dict[Any, Structure] = {}
         self._blobs: list[bytes] = []
         self._facts: list[tuple[bool, bool, int, int | None, bool]] = []
+        self._absent: list[tuple[str, ...]] = []  # of each local: the sites that it knows excluded
+        self._cut_links: dict[tuple[int, ...], frozenset[frozenset[str]]] = {}
         self._ids: dict[Any, int] = {}
         self._frames: list[tuple[str, str, Any]] = []
         self._frame_ids: dict[tuple[str, str, Any], int] = {}
         self._steps: dict[Any, tuple[int, tuple[int, ...]]] = {}
-        self._judged: dict[tuple[int, ...], list[tuple[Any, ...]]] = {}
+        self._judged: dict[Any, list[tuple[Any, ...]]] = {}
 
     # --- one member -------------------------------------------------------------------------------
 
@@ -129,6 +140,7 @@ class Model:
             quiet = member is not None and member.quiet()
             count = member.layout.count if member is not None else -1
             self._facts.append((up, quiet, count, local.alarm, bool(local.violations)))
+            self._absent.append(tuple(member.layout.absent) if member is not None else ())
         return number
 
     def _reduce(self, structure: Structure) -> Any:
@@ -179,7 +191,7 @@ class Model:
             member.receive(now, source, frame)
         elif kind == "alarm":
             member.alarm(now)
-        else:
+        elif kind == "call":
             _, what, (name, thing) = self.calls[event[1]]
             if what == "ask":
                 member.ask(now, name, (thing,))
@@ -299,6 +311,43 @@ class Model:
                 return site
         return ""
 
+    def _unlinked(self, to_come: tuple[int, ...]) -> frozenset[frozenset[str]]:
+        """The pairs of sites whose link is cut for good."""
+        found = self._cut_links.get(to_come)
+        if found is None:
+            done = [call for n, call in enumerate(self.calls) if n not in to_come]
+            found = self._cut_links[to_come] = frozenset(
+                frozenset((site, other))
+                for call in done
+                for site, what, other in _parts(call)
+                if what == "unlink"
+            )
+        return found
+
+    def _passes(self, frame: int, to_come: tuple[int, ...]) -> bool:
+        ends = self._frames[frame][:2]
+        return self._is_cut(to_come) not in ends and frozenset(ends) not in self._unlinked(to_come)
+
+    def _fail(self, state: State) -> Iterator[tuple[Step, State]]:
+        """A failure that is listed, or several at one moment, of sites that are up."""
+        now, numbers, frames, to_come, left = state
+        for call in to_come:
+            parts = _parts(self.calls[call])
+            hit = {site: what for site, what, _ in parts if what in ("crash", "lose")}
+            if self.calls[call][1] in ("cut", "heal", "send", "ask") or any(
+                not self._facts[numbers[self.sites.index(site)]][0] for site in hit
+            ):
+                continue
+            after = tuple(
+                self._apply(number, now, ("fail",), {"crash": 0, "lose": LOST}[hit[site]])[0]
+                if site in hit
+                else number
+                for site, number in zip(self.sites, numbers, strict=True)
+            )
+            rest = tuple(other for other in to_come if other != call)
+            kept = tuple(frame for frame in frames if self._passes(frame, rest))
+            yield ("fail", 0, call), (now, after, kept, rest, left)
+
     def _cut_or_heal(self, state: State) -> Iterator[tuple[Step, State]]:
         now, numbers, frames, to_come, left = state
         for call in to_come:
@@ -311,8 +360,21 @@ class Model:
                 place = self.sites.index(site)
                 yield ((what, place), (now, numbers, kept, rest, left))
 
+    def without(self, state: State) -> tuple[str, ...]:
+        """The sites that stay excluded, because a link of theirs is cut for good."""
+        apart = {site for pair in self._unlinked(state[3]) for site in pair}
+        if not apart:
+            return ()
+        latest = max(state[1], key=lambda number: self._facts[number][2])
+        return tuple(site for site in self._absent[latest] if site in apart)
+
     def _calm(self, state: State) -> bool:
-        facts = [self._facts[number] for number in state[1]]
+        out = self.without(state)
+        facts = [
+            self._facts[number]
+            for site, number in zip(self.sites, state[1], strict=True)
+            if site not in out
+        ]
         return all(up and quiet for up, quiet, _, _, _ in facts) and (
             len({count for _, _, count, _, _ in facts}) == 1
         )
@@ -326,8 +388,7 @@ class Model:
         under_way = list(frames)
         if without is not None:
             under_way.remove(without)
-        alone = self._is_cut(to_come)
-        under_way.extend(f for f in sent if not alone or alone not in self._frames[f][:2])
+        under_way.extend(frame for frame in sent if self._passes(frame, to_come))
         if not self.fifo:
             under_way.sort()
         after = (*numbers[:place], number, *numbers[place + 1 :])
@@ -365,18 +426,20 @@ class Model:
             if not self._facts[numbers[place]][0]:
                 yield ("start", place), self._step(state, place, ("start",))
         yield from self._cut_or_heal(state)
+        yield from self._fail(state)
         if self.options.on_failure == "exclude" and not frames and now < self._until:
-            away = any(not self._facts[n][0] for n in numbers) or self._is_cut(to_come)
-            if away:  # others may go on without it
+            up = [self._facts[number][0] for number in numbers]
+            away = not all(up) or self._is_cut(to_come) or self._unlinked(to_come)
+            if away and any(up):  # others may go on without it
                 yield ("alarm",), self._next_alarm(state)
         for place, number in enumerate(numbers):
             due = self._facts[number][3]
             if self.prompt and frames and due is not None and due <= now:
                 events.append((place, ("alarm",), None))
         for call in to_come:
-            place = self.sites.index(self.calls[call][0])
-            if self.calls[call][1] in ("cut", "heal"):
+            if self.calls[call][1] in OUTSIDE:
                 continue
+            place = self.sites.index(self.calls[call][0])
             if self._facts[numbers[place]][0]:
                 events.append((place, ("call", call), None))
         for place, event, frame_or_none in events:
@@ -396,6 +459,8 @@ class Model:
 
     def _told(self, step: Step) -> str:
         """A step of a trace, for a person."""
+        if step[0] == "fail":
+            return f"failures: {_parts(self.calls[step[2]])}"
         text = f"{step[0]} at {self.sites[step[1]]}" if len(step) > 1 else step[0]
         if step[0] in ("frame", "lost", "doubled"):
             source, _, content = self._frames[step[2]]
@@ -437,6 +502,7 @@ class Model:
         if self._calm(state):
             found.ends += 1
             found.rollbacks += any(self._load(number).rollbacks for number in state[1])
+            found.without += bool(self.without(state))
             return [], self._judge(state)
         if state[0] > 100 * SECOND:
             return [], [("not quiet",)]
@@ -447,9 +513,10 @@ class Model:
         return local
 
     def _judge(self, state: State) -> list[tuple[Any, ...]]:
-        known = self._judged.get(state[1])
+        key = (state[1], self.without(state))
+        known = self._judged.get(key)
         if known is None:
-            known = self._judged[state[1]] = judge(Ended(self, state))  # type: ignore[arg-type]
+            known = self._judged[key] = judge(Ended(self, state))  # type: ignore[arg-type]
         return known
 
 
@@ -460,7 +527,8 @@ class Ended:
         locals_ = {site: model._load(n) for site, n in zip(model.sites, state[1], strict=True)}
         self.options = model.options
         self.disks = {site: local.disk for site, local in locals_.items()}
-        self.members = {site: local.member for site, local in locals_.items()}
+        out = model.without(state)
+        self.members = {s: local.member for s, local in locals_.items() if s not in out}
         self.seen = {site: local.seen for site, local in locals_.items()}
         self.opened = {site: local.opened for site, local in locals_.items()}
         self.stages = {k: v for local in locals_.values() for k, v in local.stages.items()}
@@ -475,7 +543,7 @@ class Ended:
                     self.violations.append(("one decision per number", epoch, site))
 
         self.nominal = {e: groups for one in locals_.values() for e, groups in one.nominal.items()}
-        self.down: set[str] = set()
+        self.down = set(out)
         self.lost = {site: local.lost for site, local in locals_.items() if local.lost}
         self.rollbacks = [(site, one) for site, local in locals_.items() for one in local.rollbacks]
         self.ever: set[Any] = set()
@@ -500,7 +568,7 @@ class Ended:
         return False
 
     def incarnation(self, site: str) -> int:
-        member = self.members[site]
+        member = self.members.get(site)
         return member.incarnation if member is not None else 1
 
     def quiet(self) -> bool:
@@ -521,6 +589,11 @@ def _path(came_from: Mapping[State, tuple[State, Step] | None], state: State) ->
         steps.append(at[1])
         at = came_from[at[0]]
     return steps[::-1]
+
+
+def _parts(call: Call) -> tuple[Call, ...]:
+    """What happens at one moment."""
+    return tuple(call[2]) if call[1] == "together" else (call,)
 
 
 def edit_call(site: str, edit: Edit) -> Call:

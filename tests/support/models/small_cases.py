@@ -52,6 +52,23 @@ def cut(site: str) -> list[Call]:
     return [(site, "cut", None), (site, "heal", None)]
 
 
+def crash(site: str) -> Call:
+    return (site, "crash", None)
+
+
+def lose(site: str) -> Call:
+    return (site, "lose", None)
+
+
+def unlink(site: str, other: str) -> Call:
+    return (site, "unlink", other)
+
+
+def together(*failures: Call) -> list[Call]:
+    """At one moment."""
+    return [("", "together", failures)]
+
+
 WAITING: dict[str, Callable[[], Model]] = {
     f"two sites wait, {what}, {deliver}": partial(
         excluding, TWO, calls, policy="wait", deliver=deliver, **options
@@ -92,9 +109,46 @@ EXCLUDING: dict[str, Callable[[], Model]] = {
     )
 }
 
+TWO_FAILURES: dict[str, Callable[[], Model]] = {
+    f"{what}, {when}, {deliver}": partial(
+        excluding, groups, calls, voters, deliver=deliver, patience=patience
+    )
+    for deliver in ("safe", "agreed")
+    for what, groups, messages, voters, failures in (
+        ("two sites, both crash", TWO, [TO_G], "a", (crash("a"), crash("b"))),
+        ("two sites, a crash and a lost store", TWO, [TO_G], "a", (crash("a"), lose("b"))),
+        ("two sites, a crash and a cut link", TWO, [TO_G], "a", (crash("b"), unlink("a", "b"))),
+        ("root and leaf crash", THREE, [TO_H], "a", (crash("b"), crash("c"))),
+        ("root and leaf crash, no message", THREE, [], "a", (crash("b"), crash("c"))),
+        ("a crash and a lost store, no message", THREE, [], "a", (crash("b"), lose("c"))),
+        ("manager and root crash", THREE, [TO_H], "a", (crash("a"), crash("b"))),
+        ("two voters of three crash", THREE, [TO_H], "abc", (crash("a"), crash("b"))),
+        ("a crash and a lost store", THREE, [TO_H], "a", (crash("b"), lose("c"))),
+        ("a voter crashes, one loses its store", THREE, [TO_H], "abc", (crash("a"), lose("c"))),
+        ("a crash and a cut link", THREE, [TO_H], "abc", (crash("c"), unlink("a", "b"))),
+        ("two cut links", THREE, [TO_H], "abc", (unlink("a", "b"), unlink("b", "c"))),
+        (
+            "two cut links of the manager",
+            THREE,
+            [TO_H],
+            "abc",
+            (unlink("a", "b"), unlink("a", "c")),
+        ),
+    )
+    for patience in (
+        # Without any crash: until a manager is elected, and a site excluded.
+        (1_500 if all(kind == "unlink" for _, kind, _ in failures) else 400) * MILLISECOND,
+    )
+    for when, calls in (
+        ("at once", [*messages, *together(*failures)]),
+        ("at any times", [*messages, *failures]),
+    )
+}
+
 CASES: dict[str, Callable[[], Model]] = {
     **WAITING,
     **EXCLUDING,
+    **TWO_FAILURES,
     **{
         f"{change}, {count} message{'s' * (count > 1)}": partial(three, change, count, fifo=True)
         for change in CHANGES
@@ -165,4 +219,10 @@ SHORT = {
     "two sites, a leaf is cut off, agreed": 3_267,
     "two sites, the root is cut off, safe": 2_847,
     "two sites, the root is cut off, agreed": 2_641,
+    "two sites, both crash, at once, safe": 537,
+    "two sites, both crash, at once, agreed": 541,
+    "two sites, a crash and a lost store, at once, safe": 788,
+    "two sites, a crash and a lost store, at once, agreed": 715,
+    "two sites, a crash and a cut link, at once, safe": 542,
+    "two sites, a crash and a cut link, at once, agreed": 509,
 }

@@ -165,7 +165,9 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         also after a restart. Returns when that is durable. Deliveries that were taken back since,
         in `attempt` or as far as the slowest reader knows, are not confirmed by this.
 
-        Raises ConfigError for a position that is not delivered yet, or Error (the site is closed).
+        After a restart it waits for a position that may have been delivered before, until it is
+        delivered again. Raises ConfigError for a position that is not delivered yet, or Error (the
+        site is closed).
         """
         await self._running.confirm(position, attempt)
 

@@ -284,6 +284,9 @@ class RunningSite:
         await self.changes.change(edits, name or new_change_name())
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
+        await self.stream.repeated(position)
+        if self._closed is not None and position > self.stream.delivered:
+            raise Error(f"position {position} cannot be confirmed: {self._closed}")
         news = self.stream.confirm(position, attempt)
         if not self.durable or (not news and position <= self.store.confirmed):
             return

@@ -138,6 +138,7 @@ class Stream:
         self._messages = 0  # delivered in this run, for the mean size
         self._bytes = 0
         self._readers: list[Cursor] = []
+        self._confirming: list[asyncio.Future[None]] = []  # who waits for deliveries to be repeated
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed: str | None = None
 
@@ -174,9 +175,16 @@ class Stream:
             waiter = reader.waiter
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
+        self._wake_confirming()
         if not self.lag_limit.shed and not self.holding and self._too_far():
             self.holding = True
             self._hold(True)
+
+    def _wake_confirming(self) -> None:
+        waiting, self._confirming = self._confirming, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _roll_back(self, rolled: Rollback) -> None:
         """Readers notice by themselves. They may still read the batches that they hold."""
@@ -289,6 +297,15 @@ class Stream:
             self._hold(False)
 
     # --- to the application -----------------------------------------------------------------------
+
+    async def repeated(self, position: int) -> None:
+        """Wait while a position that the log had at the start is not delivered again. The
+        application may have seen it in the life before: at `safe` a site that restarts delivers it
+        when it knows again that it is stable."""
+        while self.delivered < position <= self._restored and self._closed is None:
+            waiter = asyncio.get_running_loop().create_future()
+            self._confirming.append(waiter)
+            await waiter
 
     def confirm(self, position: int, attempt: int | None = None) -> bool:
         """Whether this confirms anything new. Deliveries that were taken back since the application
@@ -434,6 +451,7 @@ class Stream:
     def close(self, why: str) -> None:
         """Readers get what there is, and then an error."""
         self._closed = why
+        self._wake_confirming()
         for reader in self._readers:
             if reader.waiter is not None and not reader.waiter.done():
                 reader.waiter.set_result(None)
