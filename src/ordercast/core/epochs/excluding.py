@@ -109,7 +109,8 @@ class Excluding:
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
             end = Open(flush.number, self._chosen.counts, self._chosen.lasts)
-            raft.propose(now, member.folds.end(member.layout, end))
+            apart = self._silences.detoured()
+            raft.propose(now, member.folds.end(member.layout, end, apart))
         elif flush is None and self._too_much() and (lapsed := longest_away(member.layout)):
             raft.propose(now, Lapse(lapsed))
         else:
