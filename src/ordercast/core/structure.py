@@ -124,7 +124,8 @@ class Structure:
         return self.manager(top) if self.forest.builder in (METAGROUPS, BALANCED) else top
 
     def manager(self, site: Site) -> Site:
-        """The manager of the site's metagroup: its parent if in the same groups, else itself."""
+        """The manager of the site's metagroup: the site's parent if that is in the same groups,
+        else the site itself."""
         above = self.forest.parent[site]
         same = above is not None and self.groups_of[above] == self.groups_of[site]
         return above if above is not None and same else site
