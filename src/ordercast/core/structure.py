@@ -59,6 +59,11 @@ class Structure:
             self._at[site] = found
         return found
 
+    def concerning(self, site: Site) -> list[Group]:
+        """The groups of which the site is a member, then those of which it is only the primary."""
+        placed = [group for group, primary in self.forest.primary.items() if primary == site]
+        return list(dict.fromkeys([*self.groups_at(site), *placed]))
+
     @cached_property
     def labels(self) -> Labels:
         return Labels.of(self.forest.parent)
