@@ -102,9 +102,8 @@ class Engine:
         inside: bool = True,
         excludes: bool | None = None,
     ) -> None:
-        """`attempt`: that of its deliveries. `remember` is called with batches that the log
-        forgets. `inside`: the site is in the domain. `excludes`: sites may be excluded; None: as
-        the policy says."""
+        """`attempt`: of its deliveries. `remember` is called with batches that the log forgets.
+        `inside`: the site is in the domain. `excludes`: sites may be excluded; None: by policy."""
         if options.limits.frame_items > ITEMS:
             raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
         info = protocol_named(protocol)
