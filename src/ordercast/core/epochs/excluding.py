@@ -48,7 +48,7 @@ class Excluding:
         self._member = member
         self._raft = raft
         self._silences = silences
-        # When a site was last let back without its store, and with which one it came.
+        # When each site was last let back without its store, and with which new store.
         self._fresh: dict[Site, tuple[int, int]] = {}
         self.reset()
 
@@ -129,8 +129,8 @@ class Excluding:
         return bool(member.layout.absent) and size > member.options.limits.missed_bytes
 
     def _gone(self, now: int) -> tuple[Site, ...]:
-        """Sites to exclude: silent or stalled ones, one that is slow, one that does not hear
-        another, those with another store."""
+        """The sites to exclude: silent and stalled ones, one slow site, one site that does not hear
+        another, and sites with another store."""
         layout = self._member.layout
         flush = layout.flushing
         absent = layout.absent if flush is None else flush.absent
@@ -153,15 +153,16 @@ class Excluding:
         return site in self._silences.gone or self._is_stalled(now, site)
 
     def _cut_off(self, now: int) -> Site | None:
-        """One end of a pair of sites that do not hear each other, although they must: the one that
-        is in most such pairs, but no voter rather than a voter, and never the manager. Only one at
-        a time: the next epoch may need no other."""
-        counts: dict[Site, int] = {}
+        """One of two sites that do not hear each other although they must. It is the site in most
+        such pairs, rather no voter, and never the manager. Only one at a time: perhaps the next
+        epoch needs no other."""
+        layout, counts = self._member.layout, dict[Site, int]()
         for a, b in self._silences.lasting(now):
-            for site in (a, b) if self._are_joined(a, b) else ():
-                if site != self._member.name:
+            needed = self._are_joined(a, b) or self._is_awaited(a, b) or self._is_awaited(b, a)
+            for site in (a, b) if needed else ():
+                if site != self._member.name and layout.home(site) is not None:
                     counts[site] = counts.get(site, 0) + 1
-        voters = self._member.layout.voters
+        voters = layout.voters
         last_first = sorted(counts, reverse=True)
         return max(last_first, key=lambda site: (counts[site], site not in voters), default=None)
 
@@ -175,10 +176,19 @@ class Excluding:
             parts.append(tuple(flush.members))
         return any(a in sites or a == name for sites in parts if b in sites or b == name)
 
+    def _is_awaited(self, origin: Site, site: Site) -> bool:
+        """Whether the site's domain waits for the word of an origin outside it."""
+        layout = self._member.layout
+        home = layout.home(site)
+        if home is None or origin in home.sites or origin in layout.absent:
+            return False
+        said = (self._fed[one].awaited for one in home.sites if one in self._fed)
+        return origin in self._member.flush.slowness.awaited() or any(origin in one for one in said)
+
     def _slowest(self) -> Site | None:
         """The site for which most others wait. Only one at a time: two sites may name each other
-        because the link between them is slow. If two sites do not hear each other, many wait that
-        are not slow."""
+        because the link between them is slow. None if two sites do not hear each other: then sites
+        wait for many that are not slow."""
         layout, named, silent = self._member.layout, dict[Site, int](), self._silences.unheard
         if self._silences.pairs():
             return None
@@ -195,7 +205,8 @@ class Excluding:
         return max(sorted(named), key=named.__getitem__, default=None)
 
     def _lost(self, site: Site) -> bool:
-        """Whether the site has another store than the one that counts, or that it returns with."""
+        """Whether the site has another store than the one that counts, or than the one it returns
+        with."""
         layout, fed = self._member.layout, self._fed.get(site)
         if fed is None or site not in layout.stores:
             return False
@@ -205,8 +216,8 @@ class Excluding:
         return fed.store != known
 
     def _waits(self, now: int, site: Site, awaited: tuple[Site, ...]) -> bool:
-        """Whether the site waits for an origin outside its domain that is gone. In the next epoch
-        nobody waits for it; it sends again when it is back."""
+        """Whether the site waits for an origin outside its domain that is gone or excluded. In the
+        next epoch nobody waits for it; it sends again when it is back."""
         layout, since = self._member.layout, self._awaited.get(site, {})
         since = self._awaited[site] = {origin: since.get(origin, now) for origin in awaited}
         return any(
@@ -214,13 +225,15 @@ class Excluding:
             and (
                 origin in self._silences.unheard
                 or origin not in layout.roster
+                or origin in layout.absent
                 or self._lost(origin)
             )
             for origin, begun in since.items()
         )
 
     def _back(self, now: int) -> tuple[tuple[Site, int, int], ...]:
-        """Sites that ask to return and can, have restarted, or wait; none during a flush."""
+        """The sites that ask to return and can, that have restarted, or that wait. None during a
+        flush."""
         member, layout = self._member, self._member.layout
         if layout.flushing is not None:
             return ()
@@ -247,7 +260,7 @@ class Excluding:
         return let_in
 
     def _returning(self, asking: Sequence[Returning]) -> tuple[Returning, ...]:
-        """Those that the next flush lets in, if it has these."""
+        """Those of the asking sites that a flush would let back."""
         layout = self._member.layout
         if not asking:
             return ()
@@ -258,8 +271,8 @@ class Excluding:
     def _together(
         self, asking: Sequence[Returning], let_in: Sequence[Returning]
     ) -> list[Returning]:
-        """Those that may return together, voters first: no absent site that does not hear the
-        manager, or another site of the flush."""
+        """The sites that may return together, voters first. An absent site does not return if it
+        does not hear the manager or another site of the flush."""
         layout = self._member.layout
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(let_in)))
         members = () if trial.flushing is None else trial.flushing.members
@@ -275,8 +288,8 @@ class Excluding:
         return sorted(found)
 
     def _is_calm(self, now: int, site: Site, store: int) -> bool:
-        """Whether the site may return without its store. It could stop all domains again and again,
-        for all of them are flushed then: so not soon after it has done so with another store."""
+        """Whether the site may return without its store. All domains are flushed then, so a site
+        could stop them again and again. Therefore not soon after it came with another store."""
         at, before = self._fresh.get(site, (0, store))
         return store == before or now >= at + _CALM * self._member.options.timing.suspect
 

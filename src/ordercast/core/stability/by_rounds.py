@@ -160,11 +160,8 @@ class ByRounds:
         self._part = self.seat.part
         self._begun = self._part.round  # the last round that is known here to have begun, and then:
         self._begun_at = self._begun_held = self._begun_finals = 0  # the time, `held`, `_finals`
-        for group in structure.groups_at(site):
+        for group in structure.concerning(site):
             self.concerns(group, structure.members(group))
-        for group, primary in structure.forest.primary.items():
-            if primary == site:
-                self.concerns(group, structure.members(group))
 
     # --- what the site tells ----------------------------------------------------------------------
 
@@ -255,8 +252,8 @@ class ByRounds:
         self._asked = self._wanted = False
         self._at_once.clear()
         self._since = NEVER
-        self.trigger.begun(self.held, self._oldest, self._newest, now)
         self.waits.watch(now, under_way=True)
+        self.trigger.begun(self.held, self._oldest, self._newest, now)
 
     def _ended(self, array: LogArray) -> None:
         if self._part.round > self._begun or self._part.told > self._begun:
@@ -268,12 +265,12 @@ class ByRounds:
             moved = self._learn(group) or moved
         self._times = 1 if moved else min(2 * self._times, _LONGEST)
         now = self.clock()
+        # In `full_dist` a round may end after a later one has begun.
+        self.waits.watch(now, under_way=self._part.round > self._part.told)
         self.trigger.ended(min(self._finals - self._begun_finals, self._begun_held), now)
         self._oldest = self._begun_at  # as a rule, all older messages are final now
         if self._not_final and self._since == NEVER:
             self._since = now
-        # In `full_dist` a round may end after a later one has begun.
-        self.waits.watch(now, under_way=self._part.round > self._part.told)
 
     def _learn(self, group: Group) -> bool:
         """Take from the last round what it says of a group; whether that is news. An entry counts

@@ -1,16 +1,20 @@
 """A transport that sends to many sites in its own way, and everything else over TCP."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import UNICAST
+from ordercast.core.dissemination.ways import WayBox
 from ordercast.model.groups import Site
 from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.pipes import RelayCounts
 from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame
+
+log = logging.getLogger("ordercast.net.transport")
 
 MakePlainTransport: TypeAlias = "Callable[[CombinedTransport], Transport]"
 
@@ -26,14 +30,14 @@ class TransportListener(Protocol):
 
 
 class TransportHost(TransportListener, Protocol):
-    """The site, and the sites that its packets for many go to."""
+    """The site that a transport serves, with the sites that its packets for many go to."""
 
     @property
     def site(self) -> Site: ...
 
     @property
     def on_layout(self) -> list[Callable[[], None]]:
-        """Called after the layout has changed."""
+        """Functions to call after the layout has changed."""
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of its domain, and all sites of that epoch."""
@@ -82,16 +86,27 @@ class CombinedTransport(ABC):
 
     @abstractmethod
     def share(self, sends: Sends) -> Sends:
-        """Send what goes to many; the caller sends the rest."""
+        """Send the frames that go to many sites at once. Returns the others, which the caller
+        sends."""
+
+    def _hand_out(self, box: WayBox) -> None:
+        """Send the frames of the way, log the packets that it refuses, and hand up the others."""
+        for peer, frame in box.frames:
+            self.inner.send(peer, [frame])
+        for origin, why in box.wrong:
+            log.error("packet from %s refused: %s", origin, why)
+        for origin, frames in box.packets:
+            self._host.frames(origin, list(frames))
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
-        """For operators."""
+        """The state of the transport, for operators."""
 
     def ways_status(
         self, chosen: str, reached: Mapping[Site, None], silence: str
     ) -> dict[str, Any]:
-        """For operators: the way in which each peer is served, and why not in the chosen one."""
+        """For operators: the way in which each peer is served, and why some are not served in the
+        chosen way."""
         peers = [site for site in self._host.members()[1] if site != self._host.site]
         silent = [site for site in peers if site not in reached]
         return {
