@@ -303,6 +303,7 @@ class Stream:
         """Wait while a position that the log had at the start is not delivered again. The
         application may have seen it in the life before: at `safe` a site that restarts delivers it
         when it knows again that it is stable."""
+        require_number(position, "position", 0)
         while self.delivered < position <= self._restored and self._closed is None:
             waiter = asyncio.get_running_loop().create_future()
             self._confirming.append(waiter)
