@@ -55,7 +55,7 @@ def test_what_a_daemon_writes_is_found_and_its_process_stopped(tmp_path: Path) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system tells of no threads")
 def test_a_process_is_there_until_its_last_thread_has_ended(tmp_path: Path) -> None:
-    """The first one may end before another that writes to a disk; the store stays locked so long."""
+    """The first may end before another that writes to a disk: so long the store stays locked."""
     program = (
         "import ctypes, sys, threading; "
         "threading.Thread(target=sys.stdin.read).start(); "
