@@ -10,15 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ordercast.model.arguments import require_list
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
 
 Site: TypeAlias = str
 Group: TypeAlias = str
+Pair: TypeAlias = tuple[Site, Site]  # sorted: both ways are one
 
 MAX_RATE = 1e12  # messages per second; sums of rates stay far from what a float cannot hold
 
 _KEYS = ("sites", "groups", "rates")
+
+
+def pair(a: Site, b: Site) -> Pair:
+    return (a, b) if a < b else (b, a)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +44,11 @@ class GroupTable:
         rates: Mapping[Group, float] | None = None,
     ) -> "GroupTable":
         """A checked table from plain data; the errors are those of a groups file."""
-        data: dict[str, Any] = {"groups": {g: list(m) for g, m in groups.items()}}
+        data: dict[str, Any] = {
+            "groups": {g: list(require_list(m, f"groups.{g}")) for g, m in groups.items()}
+        }
         if sites is not None:
-            data["sites"] = list(sites)
+            data["sites"] = list(require_list(sites, "sites"))
         if rates is not None:
             data["rates"] = dict(rates)
         return _table(data, "groups")

@@ -15,7 +15,7 @@ from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
-from ordercast.core.epochs.silence.silences import Pair, Silences
+from ordercast.core.epochs.silence.silences import Silences
 from ordercast.model.epochs import (
     AddVoter,
     Admit,
@@ -28,7 +28,7 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Group, Site
+from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.limits import RECORDS
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import ChangeRequest, Fed, Feed, LogReport, SiteFrame, Whole
@@ -46,6 +46,7 @@ class _Member(Protocol):
     now: int
     options: Options
     layout: Layout
+    detoured: tuple[Site, ...]
     folds: Folds
 
     @property
@@ -98,7 +99,7 @@ class Manager:
         before = self._fed.get(peer)
         self._fed[peer] = frame.count
         self.excluding.fed(peer, frame)
-        self._silences.fed(peer, frame.silent)
+        self._silences.fed(peer, frame.silent, frame.detoured)
         for epoch, group, number, members in frame.counts:
             if epoch in layout.domains and peer in layout.domains[epoch].sites:
                 self._counts[epoch, group] = (number, members)
@@ -274,7 +275,7 @@ class Manager:
                 record = Finish(
                     change, tuple((*s, lasts[s]) for s in sorted(lasts)), self._missed(closing)
                 )
-                record = self._member.folds.end(layout, record)
+                record = self._member.folds.end(layout, record, self._silences.detoured())
                 if self._raft.propose(now, record) is not None:
                     self._proposed[name] = None
 

@@ -94,9 +94,9 @@ class Member:
     __slots__ = (
         "_barred", "_congested", "_due", "_early", "_early_bytes", "_excludes", "_fence",
         "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told",
-        "_wishes", "admission", "boot", "delivering", "engines", "flush", "folds", "hearing",
-        "incarnation", "into_open", "layout", "manager", "manager_at", "name", "now", "options",
-        "persisting", "position", "raft", "receipts", "sources", "window",
+        "_wishes", "admission", "boot", "delivering", "detoured", "engines", "flush", "folds",
+        "hearing", "incarnation", "into_open", "layout", "manager", "manager_at", "name", "now",
+        "options", "persisting", "position", "raft", "receipts", "sources", "window",
     )  # fmt: skip
 
     def __init__(
@@ -142,6 +142,7 @@ class Member:
         self._made: dict[int, Checkpoint] = {}  # checkpoints of engines, in this burst
         self._excludes = self.flush.excludes
         self._congested: dict[Site, bool] = {}
+        self.detoured: tuple[Site, ...] = ()  # sites that are reached through a third one only
         self._told: dict[str, None] = {}  # changes whose closing was reported
         self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         times = times or VotingTimes()
@@ -422,7 +423,9 @@ class Member:
         """How far this site has folded the records, and what it has closed."""
         closed_here = [(change, self.closed(change)) for change in self.layout.closing]
         told = tuple((change, lasts) for change, lasts in closed_here if lasts is not None)
-        return Fed(self.layout.count, told, *self.flush.news(), self.hearing.report())
+        return Fed(
+            self.layout.count, told, *self.flush.news(), self.hearing.report(), self.detoured
+        )
 
     def closed(self, change: str) -> Included | None:
         """The report of this site for a change; None: some Close has yet to pass here."""
@@ -533,8 +536,11 @@ class Member:
         )  # fmt: skip
 
     def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
-        """Own batches by the epoch that will take them. Others wait for absent sites, or are
-        refused. In causal order nothing overtakes a batch that waits."""
+        """Own batches by the epoch that will take them. Others wait for absent sites (all, if this
+        site is absent), or are refused. In causal order nothing overtakes a batch that waits."""
+        if self.name in self.layout.absent:
+            self.flush.parked += unplaced
+            return {}
         again: dict[int, list[Batch]] = {}
         for batch in unplaced:
             try:

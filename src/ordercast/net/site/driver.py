@@ -244,6 +244,11 @@ class NodeDriver:
         self.wake()
 
     @_or_break
+    def detoured(self, peers: tuple[Site, ...]) -> None:
+        """These peers are reached through others; the manager hears of it with the next beat."""
+        self.member.detoured = peers
+
+    @_or_break
     def hold(self, held: bool) -> None:
         self.member.hold(time.monotonic_ns(), held=held)
         self.wake()
