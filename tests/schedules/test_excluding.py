@@ -23,8 +23,8 @@ from support.worlds import epochs
 from support.worlds.epochs import by_chance
 
 CHUNK = 10
-DIRECT = 100
-PROPAGATION, CENTRALIZED = 30, 10
+DIRECT = 80
+PROPAGATION, CENTRALIZED = 20, 10
 OTHERS = tuple(
     name
     for name, info in PROTOCOLS.items()
