@@ -30,7 +30,7 @@ from support.cases.tables import random_table
 from support.worlds.engines import engines_made_by
 
 OUTSIDE = "outside"
-TABLES = 15
+TABLES = 30
 
 
 class Sent:
