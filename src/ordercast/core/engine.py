@@ -602,7 +602,7 @@ class Engine:
             return False
         if batch.members:
             return self.name in batch.members
-        return batch.group in self.structure.groups_of[self.name]
+        return self.name in self.structure.groups.get(batch.group, ())
 
     def log(self) -> list[Placed]:
         """The batches of the log that are still held."""

@@ -28,6 +28,7 @@ class Structure:
         default_factory=dict, compare=False
     )
     _list_names: dict[tuple[Site, ...], Group] = field(default_factory=dict, compare=False)
+    _at: dict[Site, list[Group]] = field(default_factory=dict, compare=False)
 
     @property
     def groups(self) -> Mapping[Group, tuple[Site, ...]]:
@@ -49,6 +50,15 @@ class Structure:
             for site in self.groups[group]:
                 of[site].append(group)
         return of
+
+    def groups_at(self, site: Site) -> list[Group]:
+        """The groups of one site, sorted. `groups_of` has those of all, which takes longer."""
+        found = self._at.get(site)
+        if found is None:
+            has = {members: site in members for members in dict.fromkeys(self.groups.values())}
+            found = sorted(group for group, members in self.groups.items() if has[members])
+            self._at[site] = found
+        return found
 
     @cached_property
     def labels(self) -> Labels:

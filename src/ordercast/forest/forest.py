@@ -19,6 +19,7 @@ class Forest:
     parent: Mapping[Site, Site | None]
     primary: Mapping[Group, Site]
     detail: str = ""  # what the builder chose by itself, for a person to read
+    age: int = 0  # the changes that it was adapted to since it was built
 
 
 def forest_of(

@@ -180,6 +180,7 @@ class ForestMoves(Packed, frozen=True):
     builder: str  # of the forest; "": none could be built
     parents: tuple[tuple[Ordinal, Natural], ...] = ()  # (site, parent); 0: it is the root
     primaries: tuple[tuple[Ordinal, Ordinal], ...] = ()  # (group, site)
+    age: Natural = 0  # the changes that it was adapted to since it was built
 
     def check(self) -> None:
         check_text(self.builder, "builder")

@@ -7,6 +7,7 @@ absent sites, frozen groups and the past of each closed epoch become part of the
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import eq
 
 from ordercast.core.epochs.forests import from_record
 from ordercast.core.epochs.layout import (
@@ -129,16 +130,17 @@ def _send_away(layout: Layout, absent: dict[Site, int], fresh: dict[Site, tuple[
 def _may_return(
     layout: Layout, site: Site, absent: Mapping[Site, int], fresh: Mapping[Site, tuple[int, int]]
 ) -> bool:
-    for group, members in layout.groups.items():
-        if site not in members:
-            continue
-        if group in layout.frozen:
+    for group in layout.frozen:
+        if site in layout.groups.get(group, ()):
             settlers = [s for s in layout.frozen[group][1] if s not in fresh]
             if settlers and all(s in absent for s in settlers):
                 return False
-        else:
-            domain = layout.domain_of([group])
-            if domain is not None and all(s in absent for s in domain.structure.groups[group]):
+    for domain in layout.domains.values():
+        if all(s not in absent for s in domain.sites):
+            continue
+        for group, members in domain.structure.groups.items():
+            concerned = group not in layout.frozen and site in layout.groups.get(group, ())
+            if concerned and all(s in absent for s in members):
                 return False
     if site in fresh or site in layout.lapsed:
         return True
@@ -163,7 +165,7 @@ def _closed(
     layout: Layout, before: Flushing | None, absent: Mapping[Site, int], touched: dict[Site, None]
 ) -> tuple[int, ...]:
     live = living(layout.groups, absent)
-    parts = layout.parts(live)
+    parts = set(layout.parts(live))
 
     def goes_on(domain: Domain) -> bool:
         groups = domain.structure.groups
@@ -171,7 +173,7 @@ def _closed(
             (before is None or domain.epoch not in before.epochs)
             and not any(site in touched for site in domain.sites)
             and tuple(groups) in parts
-            and all(live[group] == members for group, members in groups.items())
+            and all(map(eq, map(live.__getitem__, groups), groups.values()))
         )
 
     return tuple(epoch for epoch, domain in layout.domains.items() if not goes_on(domain))
@@ -292,7 +294,9 @@ def pruned(layout: Layout) -> Layout:
             pasts[epoch, group] = (ALL, ())
     first = min((layout.absent[site] for site in missing), default=layout.last_epoch + 1)
     concerned = {
-        group for group, members in layout.groups.items() if any(site in members for site in away)
+        group
+        for group, members in (layout.groups.items() if away else ())
+        if any(site in members for site in away)
     }
     frozen = {
         group: (epoch, left)

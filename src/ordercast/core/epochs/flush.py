@@ -376,9 +376,10 @@ class Flusher:
 
     def closed(self, epoch: int, engine: Engine) -> None:
         """An epoch of this site ended in the planned way."""
-        groups = engine.structure.groups_of[self._member.name]
-        log = [(epoch, placed) for placed in engine.log()]
-        self.missed.keep([(epoch, group) for group in groups], log)
+        if self._member.layout.absent:
+            groups = engine.structure.groups_at(self._member.name)
+            log = [(epoch, placed) for placed in engine.log()]
+            self.missed.keep([(epoch, group) for group in groups], log)
 
     def come_back(self, unplaced: list[Batch], parked: Sequence[Batch]) -> list[Batch]:
         """All old engines are gone. If an epoch was opened for this site again, deliver what it

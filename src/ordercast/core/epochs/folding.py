@@ -6,6 +6,7 @@ sites that have heard the same records agree.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from operator import eq
 from typing import TypeVar
 
 import msgspec
@@ -23,12 +24,14 @@ from ordercast.core.epochs.layout import (
     NO_EDIT,
     Build,
     Closing,
+    Domain,
     Groups,
     Layout,
     in_force,
     living,
     manner,
     opened,
+    sites_of,
 )
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
@@ -131,15 +134,16 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     require_present(layout, edits)
     _, nominal = edited(layout, edits)
     groups = living(nominal, layout.absent)
-    kept = _kept(layout, groups, edits)
+    parts = layout.parts(groups)
+    kept = _kept(layout, groups, parts, edits)
     epochs = tuple(epoch for epoch in layout.domains if epoch not in kept)
     concerned: dict[Site, None] = {}
     for epoch in epochs:
         concerned.update(dict.fromkeys(layout.domains[epoch].sites))
-    for names in layout.parts(groups):
-        if not any(names == tuple(layout.domains[epoch].structure.groups) for epoch in kept):
-            for name in names:
-                concerned.update(dict.fromkeys(groups[name]))
+    there = {tuple(layout.domains[epoch].structure.groups) for epoch in kept}
+    for names in parts:
+        if names not in there:
+            concerned.update(dict.fromkeys(sites_of({name: groups[name] for name in names})))
     for edit in edits:
         site = getattr(edit, "site", "")
         if site:
@@ -220,7 +224,9 @@ def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Gr
                 protocol_named(edit.protocol)
             if edit.site:
                 _require(edit.site, roster, "site")
-    return roster, {group: groups[group] for group in sorted(groups)}
+    if any(isinstance(edit, AddGroup) for edit in edits):  # else they are sorted still
+        groups = {group: groups[group] for group in sorted(groups)}
+    return roster, groups
 
 
 def _require_voting(layout: Layout, edits: tuple[Edit, ...], edit: AddVoter | RemoveVoter) -> None:
@@ -252,9 +258,11 @@ def _require(name: str, known: Iterable[str], what: str) -> None:
         raise ConfigError(f"there is no {what} {name!r}{nearest(name, names)}")
 
 
-def _kept(layout: Layout, groups: Groups, edits: tuple[Edit, ...]) -> tuple[int, ...]:
+def _kept(
+    layout: Layout, groups: Groups, parts: list[tuple[Group, ...]], edits: tuple[Edit, ...]
+) -> tuple[int, ...]:
     """The epochs that go on, with the same groups, members, builder and protocol."""
-    after = layout.parts(groups)
+    after = set(parts)
     gone = [edit.site for edit in edits if isinstance(edit, RetireSite)]
     away = [site for site in layout.absent if site not in gone]
     return tuple(
@@ -262,13 +270,17 @@ def _kept(layout: Layout, groups: Groups, edits: tuple[Edit, ...]) -> tuple[int,
         for epoch, domain in layout.domains.items()
         if tuple(domain.structure.groups) in after
         and in_force(layout, away, domain.manner[1])[0] == domain.protocol
-        and all(groups[name] == members for name, members in domain.structure.groups.items())
+        and all(map(eq, map(groups.__getitem__, domain.structure.groups), _members(domain)))
         and not any(
             isinstance(edit, (UseBuilder, UseProtocol))
             and (not edit.site or edit.site in domain.sites)
             for edit in edits
         )
     )
+
+
+def _members(domain: Domain) -> Iterable[tuple[Site, ...]]:
+    return domain.structure.groups.values()
 
 
 # --- finishing it ---------------------------------------------------------------------------------
@@ -307,7 +319,9 @@ def _require_parts(layout: Layout, absent: Mapping[Site, int], epochs: Iterable[
     parts = dict.fromkeys(layout.parts(groups))
     for epoch in epochs:
         open_now = layout.domains[epoch].structure.groups
-        if tuple(open_now) not in parts or any(groups[name] != open_now[name] for name in open_now):
+        if tuple(open_now) not in parts or not all(
+            map(eq, map(groups.__getitem__, open_now), open_now.values())
+        ):
             first = next(iter(open_now))
             raise ConfigError(f"another decision was made meanwhile for the domain of {first!r}")
 
@@ -363,11 +377,17 @@ def with_refusal(layout: Layout, record: Begin, build: Build) -> Begin:
         begun = replace(layout, count=layout.count + 1)
         closing = plan_change(begun, record.edits)
         begun = replace(begun, closing={**begun.closing, record.change: closing})
-        builds = Builds(build, [begun.domains[epoch] for epoch in closing.epochs])
+        builds = _builds(begun, closing, build)
         _finished(begun, Finish(record.change, ()), closing, closing.edits, builds)
     except ConfigError as error:
         return msgspec.structs.replace(record, refused=plain_text(str(error)))
     return msgspec.structs.replace(record, refused="")
+
+
+def _builds(layout: Layout, closing: Closing, build: Build) -> Builds:
+    """Whoever asks for a builder or a protocol gets a forest that is built for it."""
+    anew = any(isinstance(edit, (UseBuilder, UseProtocol)) for edit in closing.edits)
+    return Builds(build, [layout.domains[epoch] for epoch in closing.epochs], anew=anew)
 
 
 def with_forests(layout: Layout, record: FinishOrOpen, build: Build) -> FinishOrOpen:
@@ -378,7 +398,7 @@ def with_forests(layout: Layout, record: FinishOrOpen, build: Build) -> FinishOr
         fold_open(layout, record, builds)
         return msgspec.structs.replace(record, forests=tuple(builds.forests))
     closing = layout.closing[record.change]
-    builds = Builds(build, [layout.domains[epoch] for epoch in closing.epochs])
+    builds = _builds(layout, closing, build)
     try:
         _require_room(_finished(layout, record, closing, closing.edits, builds))
     except ConfigError as error:

@@ -4,15 +4,18 @@ Only the manager builds forests, for the records that it proposes."""
 from ordercast.core.epochs.folding import FinishOrOpen, fold, with_forests, with_refusal
 from ordercast.core.epochs.layout import Build, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
+from ordercast.forest.forest import Forest
 from ordercast.model.epochs import Begin, EpochRecord
+from ordercast.model.groups import GroupTable
 
 
 class Folds:
-    """State: the layout that was last packed. Simulated members share an object that remembers
-    more (`sim.members`): all of them fold the same records."""
+    """State: the forest that was last built, the layout that was last packed. Simulated members
+    share an object that remembers more (`sim.members`): all of them fold the same records."""
 
     def __init__(self, build: Build) -> None:
         self.build = build
+        self._built: tuple[GroupTable, str, str, Forest] | None = None
         self._packed: tuple[Layout | None, bytes] = (None, b"")
 
     def fold(self, layout: Layout, record: EpochRecord) -> Layout:
@@ -20,11 +23,19 @@ class Folds:
 
     def begin(self, layout: Layout, record: Begin) -> Begin:
         """As the manager proposes it: with the reason, if no forest can be built for it."""
-        return with_refusal(layout, record, self.build)
+        return with_refusal(layout, record, self._build)
 
     def end(self, layout: Layout, record: FinishOrOpen) -> FinishOrOpen:
         """As the manager proposes it: with the forests of the epochs that it opens."""
-        return with_forests(layout, record, self.build)
+        return with_forests(layout, record, self._build)
+
+    def _build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
+        """The forest that was built to see whether a change may begin serves for its end."""
+        last = self._built
+        if last is None or last[:3] != (table, builder, protocol):
+            forest = self.build(table, builder, protocol)
+            self._built = last = (table, builder, protocol, forest)
+        return last[3]
 
     def pack(self, layout: Layout) -> bytes:
         """Called at every checkpoint, mostly with the same layout."""

@@ -10,12 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ordercast.core.epochs.layout import Build, Domain
 from ordercast.forest.forest import Forest, under_one_root
+from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.epochs import ForestMoves
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import KEY_PATH, PLACES
 
 _DEEPEST = KEY_PATH // 2  # a deeper site could place nothing whose key fits into a frame
+MANY = 1_000  # memberships: the forest of fewer is built within some 50 ms
+OLD = 100  # changes that a forest is adapted to before it is built anew
 
 
 class Before:
@@ -43,7 +46,7 @@ def moves_of(table: GroupTable, forest: Forest, before: Before) -> ForestMoves:
         for place, group in enumerate(sorted(table.groups), start=1)
         if forest.primary[group] != before.primary.get(group)
     )
-    return ForestMoves(forest.builder, parents, primaries)
+    return ForestMoves(forest.builder, parents, primaries, forest.age)
 
 
 def moved(table: GroupTable, moves: ForestMoves, before: Before) -> Forest:
@@ -63,7 +66,7 @@ def moved(table: GroupTable, moves: ForestMoves, before: Before) -> Forest:
         if group > len(groups) or site > len(sites):
             raise ConfigError(f"forest: there is no group {group}, or no site {site}")
         primary[groups[group - 1]] = sites[site - 1]
-    forest = Forest(moves.builder, parent, primary)
+    forest = Forest(moves.builder, parent, primary, age=moves.age)
     require_legal(table, forest)
     return forest
 
@@ -72,8 +75,10 @@ def require_legal(table: GroupTable, forest: Forest) -> None:
     """Raise ConfigError unless the forest is one tree of the table's sites, in which every group
     has a primary with all members at or below it."""
     span = _spans(forest.parent)
-    for group, members in table.groups.items():
-        top = forest.primary.get(group)
+    # Where there are very many groups, many have the same members and primary: each is seen once.
+    tops = map(forest.primary.get, table.groups)
+    seen = dict(zip(zip(table.groups.values(), tops, strict=True), table.groups, strict=True))
+    for (members, top), group in seen.items():
         if top not in span:
             raise ConfigError(f"forest: group {group!r} has no primary among the sites")
         first, last = span[top]
@@ -117,6 +122,17 @@ def _spans(parent: Mapping[Site, Site | None]) -> dict[Site, tuple[int, int]]:
     return {site: (first[site], last[site]) for site in order}
 
 
+def _largest(parent: Mapping[Site, Site | None]) -> Site:
+    """The root of most sites."""
+    below: dict[Site, int] = {}
+    for site in parent:
+        at = site
+        while (above := parent[at]) is not None:
+            at = above
+        below[at] = below.get(at, 0) + 1
+    return min(below, key=lambda root: (-below[root], root))
+
+
 # --- in place of a builder ------------------------------------------------------------------------
 
 
@@ -141,24 +157,29 @@ def as_before(closed: Sequence[Domain]) -> Build:
             if domain.structure.groups == table.groups:
                 forest = domain.structure.forest
                 parent = {site: forest.parent[site] for site in table.sites}
-                return Forest(forest.builder, parent, forest.primary)
+                return Forest(forest.builder, parent, forest.primary, age=forest.age)
         raise ConfigError("forest: there was none for these groups")
 
     return same
 
 
 class Builds:
-    """Builds forests, and notes them for a record. State: the forests so far."""
+    """Builds forests, and notes them for a record. State: the forests so far. A forest of very many
+    groups is adapted to a change, unless it was adapted often: to build one anew takes long."""
 
-    def __init__(self, build: Build, closed: Iterable[Domain]) -> None:
+    def __init__(self, build: Build, closed: Iterable[Domain], *, anew: bool = False) -> None:
         self._build = build
-        self._before = Before(closed)
+        self._closed = tuple(closed)
+        self._before = Before(self._closed)
+        self._anew = anew
         self._moved = 0
         self.forests: list[ForestMoves] = []
 
     def __call__(self, table: GroupTable, builder: str, protocol: str) -> Forest:
         self.forests.append(ForestMoves(""))
-        forest = under_one_root(self._build(table, builder, protocol))
+        forest = self._adapted(table, builder, protocol)
+        if forest is None:
+            forest = under_one_root(self._build(table, builder, protocol))
         require_legal(table, forest)
         moves = moves_of(table, forest, self._before)
         self._moved += len(moves.parents) + len(moves.primaries)
@@ -166,3 +187,62 @@ class Builds:
             raise ConfigError(f"forest: more than {PLACES} sites and groups would be moved")
         self.forests[-1] = moves
         return forest
+
+    def _adapted(self, table: GroupTable, builder: str, protocol: str) -> Forest | None:
+        """The forest of the closed epochs as it goes with the table; None: build one anew."""
+        if self._anew or not self._closed or table.memberships < MANY:
+            return None
+        kind = self._closed[0].structure.forest.builder
+        for domain in self._closed:
+            forest = domain.structure.forest
+            same = (domain.builder, domain.protocol, forest.builder) == (builder, protocol, kind)
+            if not same or domain.refused or forest.age >= OLD:
+                return None
+        if kind in (METAGROUPS, BALANCED):
+            return None  # their trees depend on who is in the same groups
+        age = 1 + max(domain.structure.forest.age for domain in self._closed)
+        return adapted(table, self._before, kind, age, lowest=protocol == "tom")
+
+
+# --- adapting -------------------------------------------------------------------------------------
+
+
+def adapted(
+    table: GroupTable, before: Before, builder: str, age: int, *, lowest: bool
+) -> Forest | None:
+    """The forest before, as far as it is legal for the table. Sites below a site that is gone go to
+    the next one above it, a new site goes below the primary of most of its groups, and a group gets
+    the lowest site above its members if its primary is not above them (`lowest`: in any case)."""
+    parent: dict[Site, Site | None] = {}
+    known = dict.fromkeys(site for site in table.sites if site in before.parent)
+    if not known:
+        return None
+    for site in known:
+        at = before.parent[site]
+        while at is not None and at not in known:
+            at = before.parent.get(at)
+        parent[site] = at
+    top = _largest(parent)
+    star = builder == "star"
+    for site, above in parent.items():
+        if site != top and (star or above is None):
+            parent[site] = top
+    pairs = list(zip(table.groups.values(), map(before.primary.get, table.groups), strict=True))
+    seen = dict.fromkeys(pairs)
+    for site in table.sites:
+        if site not in known:
+            tops = [p for members, p in seen if site in members and p in known]
+            parent[site] = top if star or not tops else max(sorted(tops), key=tops.count)
+    span = _spans(parent)
+    chosen: dict[tuple[tuple[Site, ...], Site | None], Site] = {}
+    for members, primary in seen:
+        places = [span[site][0] for site in members]
+        first, last = min(places), max(places)
+        at = members[0] if star or lowest or primary is None else primary
+        if at not in span or not span[at][0] <= first <= last <= span[at][1]:
+            at = members[0]
+        while not span[at][0] <= first <= last <= span[at][1]:
+            at = parent[at] or top
+        chosen[members, primary] = top if star else at
+    primary_of = dict(zip(table.groups, map(chosen.__getitem__, pairs), strict=True))
+    return Forest(builder, parent, primary_of, age=age)

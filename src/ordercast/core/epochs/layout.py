@@ -113,9 +113,9 @@ class Layout:
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""
-        wanted = frozenset(groups)
+        wanted = tuple(groups)
         for domain in self.domains.values():
-            if not wanted.isdisjoint(domain.structure.groups):
+            if any(group in domain.structure.groups for group in wanted):
                 return domain
         return None
 
@@ -160,7 +160,7 @@ class Layout:
 
     def _connected(self, sites: tuple[Site, ...]) -> bool:
         for names in components(self.groups):
-            inside = dict.fromkeys(site for name in names for site in self.groups[name])
+            inside = sites_of({name: self.groups[name] for name in names})
             if all(site in inside for site in sites):
                 return True
         return False
@@ -217,17 +217,14 @@ def reopened(
     roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
     usual: str = "",
 ) -> Domain:  # fmt: skip
-    # Built without sites outside: the roster may be another when the layout is unpacked later.
-    table = GroupTable.of({name: groups[name] for name in names})
+    # Built without sites outside: the roster may be another when the layout is unpacked later. The
+    # table is not checked again: names were checked where they entered.
+    whole = names == tuple(groups)
+    inside = dict(groups) if whole else {name: groups[name] for name in names}
+    table = GroupTable(sites_of(inside), inside)
     forest = under_one_root(_built(table, builder, protocol, build))
     structure = widened(Structure(epoch, table, forest), roster)
-    inside = dict.fromkeys(site for name in names for site in groups[name])
-    for site in list(inside):  # relays that are no members
-        at = forest.parent[site]
-        while at is not None and at not in inside:
-            inside[at] = None
-            at = forest.parent[at]
-    return Domain(epoch, builder, protocol, structure, tuple(sorted(inside)), after, usual)
+    return Domain(epoch, builder, protocol, structure, table.sites, after, usual)
 
 
 def _built(table: GroupTable, builder: str, protocol: str, build: Build) -> Forest:
@@ -276,8 +273,23 @@ def widened(structure: Structure, sites: Iterable[Site]) -> Structure:
 
 def living(groups: Mapping[Group, tuple[Site, ...]], absent: Mapping[Site, int]) -> Groups:
     """The groups without their absent members. A group that has no others is left out."""
-    found = {g: tuple(s for s in members if s not in absent) for g, members in groups.items()}
-    return {group: members for group, members in found.items() if members}
+    if not absent:
+        return dict(groups)
+    left = {
+        members: tuple(site for site in members if site not in absent)
+        for members in distinct(groups)
+    }
+    return {group: left[members] for group, members in groups.items() if left[members]}
+
+
+def distinct(groups: Mapping[Group, tuple[Site, ...]]) -> dict[tuple[Site, ...], None]:
+    """The lists of members, each once. Where there are very many groups, many have the same."""
+    return dict.fromkeys(groups.values())
+
+
+def sites_of(groups: Mapping[Group, tuple[Site, ...]]) -> tuple[Site, ...]:
+    """All members, sorted."""
+    return tuple(sorted({site: None for members in distinct(groups) for site in members}))
 
 
 def manner(
@@ -285,7 +297,7 @@ def manner(
     edits: tuple[Edit, ...],
 ) -> tuple[str, str]:  # fmt: skip
     """Builder and protocol: as asked for, else those of the domain before, else of any domain."""
-    near = {site for name in names for site in groups[name]}
+    near = {site for members in dict.fromkeys(map(groups.__getitem__, names)) for site in members}
     before = [d.manner for d in old if not near.isdisjoint(d.sites)]
     before += [layout.manners[name] for name in names if name in layout.manners]
     before += [domain.manner for domain in layout.domains.values()]
@@ -303,7 +315,7 @@ def in_force(layout: Layout, absent: Iterable[Site], protocol: str) -> tuple[str
     keep causal order only for the sites that are there. While absent sites will ask for the
     messages, one site places all (docs/epochs.md)."""
     awaited = [site for site in absent if layout.causal and site not in layout.lapsed]
-    in_groups = any(site in members for members in layout.groups.values() for site in awaited)
+    in_groups = any(site in members for site in awaited for members in layout.groups.values())
     if in_groups and protocol != STAND_IN and not protocol_named(protocol).direct:
         return STAND_IN, protocol
     return protocol, ""
@@ -321,14 +333,17 @@ def components(groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ..
             top[site], site = at, top[site]
         return at
 
-    for members in groups.values():
+    for members in distinct(groups):
         known = [site for site in members if site in top]
         at = first(known[0]) if known else members[0]
         for site in known[1:]:
             top[first(site)] = at
         for site in members:
             top.setdefault(site, at)
+    roots = {members: first(members[0]) for members in distinct(groups)}
+    if len(dict.fromkeys(roots.values())) == 1:
+        return [tuple(sorted(groups))]
     parts: dict[Site, list[Group]] = {}
     for group in sorted(groups):
-        parts.setdefault(first(groups[group][0]), []).append(group)
+        parts.setdefault(roots[groups[group]], []).append(group)
     return [tuple(names) for names in parts.values()]

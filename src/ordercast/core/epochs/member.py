@@ -17,7 +17,7 @@ from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folds import Folds
-from ordercast.core.epochs.layout import Build, Domain, Layout, widened
+from ordercast.core.epochs.layout import Build, Domain, Layout, living, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.raft import Raft, VotingTimes
 from ordercast.core.epochs.records import (
@@ -507,15 +507,12 @@ class Member:
             fresh = (*before.flushing.fresh, *back)
         if before.roster.get(self.name, self.incarnation) != self.incarnation:
             fresh = (*fresh, self.name)
-        known = {
-            group: tuple(site for site in sites if site not in fresh)
-            for group, sites in before.groups.items()
-        }
-        groups = tuple(structure.groups_of[self.name])
+        known = living(before.groups, dict.fromkeys(fresh, 0))
+        groups = tuple(structure.groups_at(self.name))
         arrived = [
-            (group, tuple(site for site in sites if site not in known[group]))
+            (group, tuple(site for site in sites if site not in known.get(group, ())))
             for group, sites in structure.groups.items()
-            if group in known
+            if known.get(group) != sites and group in before.groups
         ]
         return EpochOpened(
             domain.epoch, self.position, domain.protocol, domain.builder, groups,

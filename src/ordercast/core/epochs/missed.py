@@ -54,12 +54,13 @@ class Missed:
     def remembering(self, domain: Domain) -> Callable[[Placed], None] | None:
         """A function to call with batches that the epoch's log forgets; None: nobody misses any."""
         member = self._member
-        if member.name not in domain.sites:
+        if member.name not in domain.sites or not member.layout.absent:
             return None
-        missed = tuple(g for g in domain.structure.groups_of[member.name] if self.is_missed(g))
+        mine = domain.structure.groups_at(member.name)
+        missed = dict.fromkeys(group for group in mine if self.is_missed(group))
         return partial(self._remember_of, domain.epoch, missed) if missed else None
 
-    def _remember_of(self, epoch: int, groups: tuple[Group, ...], placed: Placed) -> None:
+    def _remember_of(self, epoch: int, groups: dict[Group, None], placed: Placed) -> None:
         if placed.batch.group in groups and self.is_missed(placed.batch.group):
             self.remember(epoch, placed)
 

@@ -14,11 +14,12 @@ from ordercast.core.epochs.layout import (
     Layout,
     living,
     reopened,
+    sites_of,
 )
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import Counts, Edit, ForestMoves, Included
 from ordercast.model.errors import ConfigError, FrameError
-from ordercast.model.groups import Group, Site
+from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import is_name
 
 
@@ -118,8 +119,7 @@ def pack_layout(layout: Layout) -> bytes:
 
 def _packed(domain: Domain) -> _Domain:
     structure = domain.structure
-    inside = {site: None for members in structure.groups.values() for site in members}
-    table = replace(structure.table, sites=tuple(sorted(inside)))
+    table = replace(structure.table, sites=sites_of(structure.groups))
     return _Domain(
         domain.epoch, tuple(structure.groups), domain.builder, domain.protocol, domain.after,
         domain.usual, moves_of(table, structure.forest, Before()), domain.refused,
@@ -199,6 +199,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
     )
     domains: dict[int, Domain] = {}
     for d in packed.domains:
+        GroupTable.of({group: groups[group] for group in d.groups})  # a peer may have sent it
         forest = build if d.forest is None else from_record((d.forest,), ())
         domain = reopened(
             d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, forest, d.usual

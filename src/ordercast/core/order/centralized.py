@@ -15,7 +15,7 @@ class Centralized(Propagation):
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
     ) -> None:
-        for group in structure.groups_of[site]:
+        for group in structure.groups_at(site):
             require_centre(structure, group)
         super().__init__(site, structure, environment, causal=causal)
 

@@ -86,7 +86,7 @@ class Tom(Propagation):
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
     ) -> None:
-        for group in structure.groups_of[site]:
+        for group in structure.groups_at(site):
             require_prefix(structure, group)
         super().__init__(site, structure, environment, causal=causal)
         self._labels = structure.labels

@@ -48,7 +48,7 @@ class Plain:
         self._lazy: dict[Group, None] = {}  # to be reported at `_lazy_at`
         self._lazy_at = NEVER
         self._told: dict[Group, tuple[int, int]] = {}  # the counts that were last reported
-        for group in structure.groups_of[site]:
+        for group in structure.groups_at(site):
             self.concerns(group, structure.members(group))
         for group, primary in structure.forest.primary.items():
             if primary == site:

@@ -160,7 +160,7 @@ class _LayoutLog:
             _log.info("in no epoch: this site is %s", "excluded" if away else "in no group")
             self.tell("epoch", {"epoch": 0, "protocol": "", "groups": []})
             return
-        groups = list(home.structure.groups_of[node.site])
+        groups = list(home.structure.groups_at(node.site))
         named = ", ".join(groups) or "none, as a relay"
         _log.info("epoch %d, protocol %s; this site's groups: %s", epoch, home.protocol, named)
         self.tell("epoch", {"epoch": epoch, "protocol": home.protocol, "groups": groups})
