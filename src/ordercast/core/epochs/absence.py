@@ -217,11 +217,12 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
                 epoch, names, live, sites, builder, protocol, flush.epochs, build, usual,
                 somehow=True,
             )  # fmt: skip
-    lasts = dict(layout.lasts)
-    for origin, incarnation, group, seq in record.lasts:
-        stream = (origin, incarnation, group)
-        lasts[stream] = max(seq, lasts.get(stream, 0))
-    pasts = {**layout.pasts, **counted_in(layout, record.counts)}
+    lasts, pasts = dict(layout.lasts), dict(layout.pasts)
+    for part in (*flush.parts, record):
+        pasts.update(counted_in(layout, part.counts))
+        for origin, incarnation, group, seq in part.lasts:
+            stream = (origin, incarnation, group)
+            lasts[stream] = max(seq, lasts.get(stream, 0))
     frozen = _frozen(layout, flush, old, pasts)
     manners = {g: domain.manner for domain in old for g in domain.structure.groups if g in frozen}
     anew = [s for s in flush.members if s in flush.fresh or s in layout.lapsed]

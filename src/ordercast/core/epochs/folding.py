@@ -41,6 +41,7 @@ from ordercast.model.epochs import (
     Admit,
     Begin,
     Edit,
+    EndPart,
     EpochRecord,
     Finish,
     Flush,
@@ -60,6 +61,7 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import ConfigError
 from ordercast.model.fields import plain_text
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import PARTS
 from ordercast.model.names import is_name, nearest
 
 _OUTCOMES = 256  # so many are remembered
@@ -79,6 +81,8 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         return _begin(layout, record, build)
     if isinstance(record, Finish):
         return _finish(layout, record, build)
+    if isinstance(record, EndPart):
+        return _with_part(layout, record)
     if isinstance(record, Admit):
         if record.incarnation != layout.roster.get(record.site, record.incarnation) + 1:
             return layout  # they go up one by one, so that numbers do not run out
@@ -305,6 +309,22 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
     return _with_outcome(done, record.change, "")
 
 
+def _with_part(layout: Layout, record: EndPart) -> Layout:
+    """Keep it for the end. Another manager may say the same again."""
+    flush = layout.flushing
+    if flush is not None and flush.number == record.begun and _lacks(flush.parts, record):
+        return replace(layout, flushing=replace(flush, parts=(*flush.parts, record)))
+    for change, closing in layout.closing.items():
+        if closing.number == record.begun and _lacks(closing.parts, record):
+            more = replace(closing, parts=(*closing.parts, record))
+            return replace(layout, closing={**layout.closing, change: more})
+    return layout
+
+
+def _lacks(parts: tuple[EndPart, ...], record: EndPart) -> bool:
+    return record not in parts and len(parts) < PARTS
+
+
 def _require_room(layout: Layout) -> None:
     """Raise ConfigError unless the epochs that go on fit the groups, now and after a flush. This
     was true when the change began, but another decision may be in the way since."""
@@ -348,7 +368,10 @@ def _finished(
             epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual,
             somehow=somehow,
         )  # fmt: skip
-    pasts = {**layout.pasts, **counted_in(layout, record.counts)}
+    pasts, lasts = dict(layout.pasts), dict(layout.lasts)
+    for part in (*closing.parts, record):
+        pasts.update(counted_in(layout, part.counts))
+        lasts.update({(o, i, g): seq for o, i, g, seq in part.lasts})
     for place, (number, members) in pasts.items():  # a site that joins has nothing of the past
         before = layout.groups.get(place[1], ())
         if not members and any(s not in before for s in nominal.get(place[1], ())):
@@ -361,7 +384,7 @@ def _finished(
         last_epoch=epoch,
         addresses={site: at for site, at in _addresses(layout, edits) if site in roster},
         closing={name: c for name, c in layout.closing.items() if name != record.change},
-        lasts={**layout.lasts, **{(o, i, g): seq for o, i, g, seq in record.lasts}},
+        lasts=lasts,
         pasts=pasts,
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )

@@ -14,7 +14,7 @@ from ordercast.core.order.registry import protocol_named
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star
-from ordercast.model.epochs import Edit, UseBuilder, UseProtocol
+from ordercast.model.epochs import Edit, EndPart, UseBuilder, UseProtocol
 from ordercast.model.errors import (
     ConfigError,
     CrossDomain,
@@ -69,6 +69,7 @@ class Closing:
     epochs: tuple[int, ...]
     at: frozenset[Site]
     number: int
+    parts: tuple[EndPart, ...] = ()  # of its end, so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Flushing:
     members: tuple[Site, ...]
     absent: Mapping[Site, int]
     fresh: Mapping[Site, tuple[int, int]]  # incarnation, store
+    parts: tuple[EndPart, ...] = ()  # of its end, so far
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ made. A voter also has its part of the voters' log, and leads changes if it is t
 driver's calls and duties are those of an engine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from ordercast.core.epochs.records import (
     joined,
     nothing,
 )
+from ordercast.core.epochs.reports import closed_in_parts
 from ordercast.core.epochs.returning import tail_of
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
@@ -66,10 +67,12 @@ from ordercast.model.epochs import (
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import PART
 from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
+    ClosedPart,
     Fed,
     Feed,
     FlushFrame,
@@ -89,7 +92,7 @@ class Member:
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
         "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
-        "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told", "_wishes",
+        "_late", "_lonely_at", "_made", "_mistakes", "_sent_parts", "_stirred", "_told", "_wishes",
         "admission", "boot", "delivering", "engines", "flush", "folds", "incarnation",
         "into_open", "layout", "manager", "manager_at", "name", "now", "options",
         "persisting", "position", "raft", "receipts", "window",
@@ -137,6 +140,7 @@ class Member:
         self._excludes = self.flush.excludes
         self._congested: dict[Site, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
+        self._sent_parts: dict[str, int] = {}  # when a report was last sent in parts
         self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         first_voters = layout.voters
         voter = self._restore(records)
@@ -281,6 +285,8 @@ class Member:
                 self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
+        elif isinstance(frame, ClosedPart):
+            self.manager.closed_part(peer, frame)
         elif isinstance(frame, ChangeRequest):
             self.manager.ask(frame)
         elif isinstance(frame, FlushFrame):
@@ -363,7 +369,7 @@ class Member:
         elif not frame.folded and not ahead:
             for record in frame.records[self.layout.count - frame.count :]:
                 self._fold(record)
-        self.say(peer, self._progress())
+        self._tell_progress(peer, frame.wanted)
         if any(wanted.startswith("log ") for wanted in frame.wanted):
             self.flush.tell_log()
 
@@ -410,31 +416,48 @@ class Member:
 
     # --- what the manager is told -----------------------------------------------------------------
 
-    def _progress(self) -> Fed:
-        """How far this site has folded the records, and what it has closed."""
-        closed_here = [(change, self.closed(change)) for change in self.layout.closing]
-        told = tuple((change, lasts) for change, lasts in closed_here if lasts is not None)
-        return Fed(self.layout.count, told, *self.flush.news())
+    def _tell_progress(self, peer: Site, wanted: Iterable[str]) -> None:
+        """How far this site has folded the records, and what it has closed of what is wanted. A
+        report in parts is long: it is not repeated at every beat."""
+        told, streams = list[tuple[str, Included]](), 0
+        for change in wanted:
+            closing = self.layout.closing.get(change)
+            if closing is None or not self.has_closed(change):
+                continue
+            included = self.closed(change)
+            streams += len(included)
+            if streams <= PART:
+                told.append((change, included))
+            elif self.now - self._sent_parts.get(change, -_LONELY) >= _LONELY:
+                self._sent_parts[change] = self.now
+                for part in closed_in_parts(closing.number, included):
+                    self.say(peer, part)
+        self.say(peer, Fed(self.layout.count, tuple(told), *self.flush.news()))
 
-    def closed(self, change: str) -> Included | None:
-        """The report of this site for a change; None: some Close has yet to pass here."""
-        included: list[tuple[Site, int, Group, int]] = []
-        for epoch in self.layout.closing[change].epochs:
-            if self.name in self.layout.domains[epoch].sites:
-                engine = self.engines[epoch]
-                if not engine.epoch_state.closed:
-                    return None
-                included += [entry for entry in engine.ordering.placed_here() if entry[1]]
-        return tuple(included)
+    def _closing_here(self, change: str) -> list[Engine]:
+        domains = self.layout.domains
+        epochs = self.layout.closing[change].epochs
+        return [self.engines[epoch] for epoch in epochs if self.name in domains[epoch].sites]
+
+    def has_closed(self, change: str) -> bool:
+        """Whether every Close of the change that comes here has passed."""
+        return all(engine.epoch_state.closed for engine in self._closing_here(change))
+
+    def closed(self, change: str) -> Included:
+        """The report of this site for a change that it has closed for."""
+        engines = self._closing_here(change)
+        return tuple(e for engine in engines for e in engine.ordering.placed_here() if e[1])
 
     def _report_closed(self) -> None:
         """Tell the manager as soon as a Close has passed; it asks again if this is lost."""
         for change in self.layout.closing:
-            if change not in self._told and self.closed(change) is not None:
+            if change not in self._told and self.has_closed(change):
                 self._told[change] = None
                 if self.manager_at is not None:
-                    self.say(self.manager_at, self._progress())
+                    self._tell_progress(self.manager_at, (change,))
         self._told = {change: None for change in self._told if change in self.layout.closing}
+        if self._sent_parts and not self.layout.closing:
+            self._sent_parts = {}
 
     # --- from epoch to epoch ([GS] §5.1 and §5.2.1) -----------------------------------------------
 
@@ -652,7 +675,7 @@ class Member:
             self._lonely_at = now + _LONELY
             for voter in self.layout.voters:
                 if voter != self.name:
-                    self.say(voter, self._progress())
+                    self._tell_progress(voter, self.layout.closing)
 
     # --- begun again from its records -------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ordercast.core.epochs.layout import (
     sites_of,
 )
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.model.epochs import Counts, Edit, ForestMoves, Included
+from ordercast.model.epochs import Counts, Edit, EndPart, ForestMoves, Included
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import is_name
@@ -40,6 +40,7 @@ class _Closing(msgspec.Struct, frozen=True, array_like=True):
     epochs: tuple[int, ...]
     sites: tuple[Site, ...]
     number: int
+    parts: tuple[EndPart, ...] = ()
 
 
 class _Flushing(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +49,7 @@ class _Flushing(msgspec.Struct, frozen=True, array_like=True):
     members: tuple[Site, ...]
     absent: dict[Site, int]
     fresh: dict[Site, tuple[int, int]]
+    parts: tuple[EndPart, ...] = ()
 
 
 class _Layout(msgspec.Struct, frozen=True, array_like=True):
@@ -90,7 +92,7 @@ def pack_layout(layout: Layout) -> bytes:
             tuple(_packed(domain) for domain in layout.domains.values()),
             layout.last_epoch,
             tuple(
-                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)), c.number)
+                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)), c.number, c.parts)
                 for change, c in layout.closing.items()
             ),
             dict(layout.outcomes),
@@ -107,7 +109,12 @@ def pack_layout(layout: Layout) -> bytes:
             None
             if flush is None
             else _Flushing(
-                flush.number, flush.epochs, flush.members, dict(flush.absent), dict(flush.fresh)
+                flush.number,
+                flush.epochs,
+                flush.members,
+                dict(flush.absent),
+                dict(flush.fresh),
+                flush.parts,
             ),
             layout.lapsed,
             dict(layout.rejoining),
@@ -195,7 +202,9 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
     flushing = (
         None
         if flush is None
-        else Flushing(flush.number, flush.epochs, flush.members, flush.absent, flush.fresh)
+        else Flushing(
+            flush.number, flush.epochs, flush.members, flush.absent, flush.fresh, flush.parts
+        )
     )
     domains: dict[int, Domain] = {}
     for d in packed.domains:
@@ -213,7 +222,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         domains,
         packed.last_epoch,
         {
-            c.change: Closing(c.edits, c.epochs, frozenset(c.sites), c.number)
+            c.change: Closing(c.edits, c.epochs, frozenset(c.sites), c.number, c.parts)
             for c in packed.closing
             if c.edits
         },

@@ -6,9 +6,9 @@ from typing import Protocol
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.outbox import StageReached
-from ordercast.model.errors import NotInMajority
+from ordercast.model.errors import NotInMajority, TooLarge
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import BATCH_MESSAGES
+from ordercast.model.limits import BATCH_MESSAGES, LEAST_STREAMS, STREAMS
 from ordercast.model.messages import Batch
 from ordercast.model.options import Options
 
@@ -89,6 +89,22 @@ class Window:
             if batch.group == group:
                 last = max(last, batch.seq + batch.count - 1)
         return last
+
+    def require_stream(self, group: Group) -> None:
+        """Raises TooLarge if the site sends to very many groups and lists already, and not to this
+        one: the end of an epoch tells the last seq of each."""
+        member = self._member
+        known = 0
+        for engine in member.engines.values():
+            if group in engine.own.last_seq:
+                return
+            known += len(engine.own.last_seq)
+        most = max(LEAST_STREAMS, STREAMS // max(1, len(member.layout.roster)))
+        if known >= most:
+            raise TooLarge(
+                f"{member.name} has sent to {known} groups and lists; in a cluster of"
+                f" {len(member.layout.roster)} sites {most} is the limit"
+            )
 
     def next_seq(self, group: Group) -> int:
         """The seq of this site's next message to the group. An earlier run may have relayed
