@@ -51,6 +51,9 @@ class Around:
         unstable = self.accepted[self.stable :]
         return sum(len(p) for _, _, p, _ in unstable), sum(size for *_, size in unstable)
 
+    def knows(self, group: str) -> bool:
+        return group in self.taken
+
     def require_stream(self, group: str) -> None:
         """There is room for all."""
 

@@ -21,6 +21,7 @@ from ordercast.core.epochs.layout import (
     manner,
     opened,
 )
+from ordercast.core.epochs.streams import told_in, with_streams
 from ordercast.model.epochs import (
     AddGroup,
     Counts,
@@ -217,12 +218,9 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
                 epoch, names, live, sites, builder, protocol, flush.epochs, build, usual,
                 somehow=True,
             )  # fmt: skip
-    lasts, pasts = dict(layout.lasts), dict(layout.pasts)
-    for part in (*flush.parts, record):
+    pasts, parts = dict(layout.pasts), (*flush.parts, record)
+    for part in parts:
         pasts.update(counted_in(layout, part.counts))
-        for origin, incarnation, group, seq in part.lasts:
-            stream = (origin, incarnation, group)
-            lasts[stream] = max(seq, lasts.get(stream, 0))
     frozen = _frozen(layout, flush, old, pasts)
     manners = {g: domain.manner for domain in old for g in domain.structure.groups if g in frozen}
     anew = [s for s in flush.members if s in flush.fresh or s in layout.lapsed]
@@ -232,7 +230,6 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         roster=roster,
         domains=domains,
         last_epoch=epoch,
-        lasts=lasts,
         stores={**layout.stores, **{site: store for site, (_, store) in flush.fresh.items()}},
         absent=absent,
         frozen=frozen,
@@ -242,7 +239,8 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         flushing=None,
         rejoining={**layout.rejoining, **joined},
     )
-    return pruned(done)
+    told = told_in(layout, parts)
+    return pruned(with_streams(done, told, flush.number, flush.members, flush=True))
 
 
 def counted_in(

@@ -461,8 +461,11 @@ class Admission:
                 taken = self._window.next_seq(group) - 1  # the last seq that was not refused
                 if group in apart or taken + reserved[group] != seq:
                     refused[group] = taken + 1
-                if group in refused or (last is self._last and group not in groups):
+                idle = not reserved[group] and not self._window.knows(group)  # it was forgotten
+                named = last is self._last
+                if group in refused or (group not in groups if named else idle):
                     del last[group]
+                    self._lists.pop(group, None)
         if refused:
             self._drop(refused)
         return refused

@@ -33,6 +33,7 @@ from ordercast.core.epochs.layout import (
     opened,
     sites_of,
 )
+from ordercast.core.epochs.streams import told_in, with_streams
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
     AddGroup,
@@ -368,10 +369,9 @@ def _finished(
             epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual,
             somehow=somehow,
         )  # fmt: skip
-    pasts, lasts = dict(layout.pasts), dict(layout.lasts)
-    for part in (*closing.parts, record):
+    pasts, parts = dict(layout.pasts), (*closing.parts, record)
+    for part in parts:
         pasts.update(counted_in(layout, part.counts))
-        lasts.update({(o, i, g): seq for o, i, g, seq in part.lasts})
     for place, (number, members) in pasts.items():  # a site that joins has nothing of the past
         before = layout.groups.get(place[1], ())
         if not members and any(s not in before for s in nominal.get(place[1], ())):
@@ -384,11 +384,12 @@ def _finished(
         last_epoch=epoch,
         addresses={site: at for site, at in _addresses(layout, edits) if site in roster},
         closing={name: c for name, c in layout.closing.items() if name != record.change},
-        lasts=lasts,
         pasts=pasts,
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )
-    return pruned(done)
+    heard = [site for domain in old for site in domain.sites]
+    told = told_in(layout, parts)
+    return pruned(with_streams(done, told, closing.number, heard, flush=False))
 
 
 # --- what the manager proposes --------------------------------------------------------------------

@@ -112,6 +112,15 @@ class Layout:
     rejoining: Mapping[Site, int] = field(default_factory=dict)  # the open epoch each joined anew
     manners: Mapping[Group, tuple[str, str]] = field(default_factory=dict)  # of frozen groups
     causal: bool = False
+    # Of streams without an entry in `lasts`: a seq at or above all that the origin has given there.
+    floors: Mapping[tuple[Site, int], int] = field(default_factory=dict)
+    told_at: int = 0  # the number of the last record that told streams
+    look_at: int = 0  # so many entries, before they are looked through again
+
+    def last_seq(self, site: Site, incarnation: int, group: Group) -> int:
+        """The last seq of the stream that may be in a closed epoch."""
+        found = self.lasts.get((site, incarnation, group))
+        return self.floors.get((site, incarnation), 0) if found is None else found
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""

@@ -76,6 +76,9 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     rejoining: dict[Site, int]
     manners: dict[Group, tuple[str, str]] = {}
     causal: bool = False
+    floors: tuple[tuple[Site, int, int], ...] = ()
+    told_at: int = 0
+    look_at: int = 0
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -120,6 +123,9 @@ def pack_layout(layout: Layout) -> bytes:
             dict(layout.rejoining),
             dict(layout.manners),
             layout.causal,
+            tuple((*origin, seq) for origin, seq in layout.floors.items()),
+            layout.told_at,
+            layout.look_at,
         )
     )
 
@@ -136,6 +142,11 @@ def _packed(domain: Domain) -> _Domain:
 def included_in(data: bytes) -> Included:
     """The last seqs that closed epochs include, out of a packed layout."""
     return _read(data).lasts
+
+
+def floor_in(data: bytes, site: Site, incarnation: int) -> int:
+    """The last seq that the site may have given in streams which the layout has forgotten."""
+    return max((n for s, i, n in _read(data).floors if (s, i) == (site, incarnation)), default=0)
 
 
 def absences_in(data: bytes) -> dict[int, dict[Group, list[Site]]]:
@@ -243,4 +254,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.rejoining,
         packed.manners,
         packed.causal,
+        {(site, incarnation): seq for site, incarnation, seq in packed.floors},
+        packed.told_at,
+        packed.look_at,
     )

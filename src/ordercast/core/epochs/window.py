@@ -82,13 +82,22 @@ class Window:
     def last_seq(self, group: Group) -> int:
         """The seq of this site's last message to the group, in any epoch."""
         member = self._member
-        last = member.layout.lasts.get((member.name, member.incarnation, group), 0)
+        last = member.layout.last_seq(member.name, member.incarnation, group)
         for engine in member.engines.values():
             last = max(last, engine.own.last_seq.get(group, 0))
         for batch in member.flush.waiting():
             if batch.group == group:
                 last = max(last, batch.seq + batch.count - 1)
         return last
+
+    def knows(self, group: Group) -> bool:
+        """Whether there is an own stream to the group, in the layout or in an epoch."""
+        member = self._member
+        return (
+            (member.name, member.incarnation, group) in member.layout.lasts
+            or any(group in engine.own.last_seq for engine in member.engines.values())
+            or any(batch.group == group for batch in member.flush.waiting())
+        )
 
     def require_stream(self, group: Group) -> None:
         """Raises TooLarge if the site sends to very many groups and lists already, and not to this
