@@ -2,8 +2,8 @@
 
 An entry is asked for by its origin alone: to learn which of its messages closed epochs include, and
 to number on. So the entry of a list of sites, or of a group that is gone, may go when the origin
-has heard of it. Its seq stays in the *floor* of the origin: a stream without an entry is numbered on
-from there, so that no id names two messages (docs/epochs.md, "Streams are forgotten").
+has heard of it. Its seq stays in the *floor* of the origin: a stream without an entry is numbered
+on from there, so that no id names two messages (docs/epochs.md, "Streams are forgotten").
 """
 
 from collections.abc import Iterable, Mapping
