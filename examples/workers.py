@@ -105,7 +105,8 @@ class Worker:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            await asyncio.wait_for(self._process.wait(), LEAVE_S)
+            async with asyncio.timeout(LEAVE_S):
+                await self._process.wait()
         except TimeoutError:
             await self.kill()
             raise WorkerFailed(f"{self.name} did not leave in {LEAVE_S:.0f} s") from None

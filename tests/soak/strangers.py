@@ -1,8 +1,8 @@
 """Soak campaign: hostile connections against two honest sites that go on talking meanwhile.
 
 The attacks of a case follow from its seed. The sites are those of the process and outlive the
-case, on purpose: what a stranger leaves behind would add up. Each process has a pair without
-certificates and a pair with, for cases in turn.
+case, on purpose: what a stranger leaves behind would add up. Each process has a pair that proves
+nothing, a pair with certificates and a pair with a secret, for cases in turn.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ordercast.model.options import MILLISECOND
 from ordercast.net.cluster.certificates import write_certificates
+from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig
@@ -32,14 +33,15 @@ ATTACKED = LinkTimes(handshake=60 * MILLISECOND)
 class Talk:
     """Two sites on a loop that runs only while a case does."""
 
-    def __init__(self, *, tls: bool) -> None:
+    def __init__(self, kind: str) -> None:
         self.runner = asyncio.Runner()
         self.directory = tempfile.TemporaryDirectory()
         ours, theirs = Path(self.directory.name) / "ours", Path(self.directory.name) / "theirs"
         for place in (ours, theirs):
             write_certificates(CLUSTER, "abz", place)
-        self.foreign = theirs if tls else None
-        self.files = TlsConfig(ours) if tls else None
+        self.foreign = theirs if kind == "tls" else None
+        self.files = TlsConfig(ours) if kind == "tls" else None
+        self.secret = ClusterSecret(ours / "secret", make=True) if kind == "secret" else None
         self.cases = self.baseline = 0
         self.lines: Counter[str] = Counter()
         self.runner.run(self._start())
@@ -49,7 +51,15 @@ class Talk:
         names = anywhere("abz")
         self.a, self.b = (
             # The other one's log is heard, too, and may not find its peer too slow.
-            End(name, names, Identity(CLUSTER, terms=TERMS), self.files, times, keep=False)
+            End(
+                name,
+                names,
+                Identity(CLUSTER, terms=TERMS),
+                self.files,
+                times,
+                secret=self.secret,
+                keep=False,
+            )
             for name, times in (("a", ATTACKED), ("b", LinkTimes()))
         )
         for end in (self.a, self.b):
@@ -107,12 +117,12 @@ class Listener(logging.Handler):
 
 
 @cache
-def talk(tls: bool) -> Talk:
-    return Talk(tls=tls)
+def talk(kind: str) -> Talk:
+    return Talk(kind)
 
 
 def run(seed: int) -> Outcome:
-    here = talk(seed % 2 == 1)
+    here = talk(("plain", "tls", "secret")[seed % 3])
     listener = Listener(here.lines)
     log = logging.getLogger("ordercast.net.transport")
     log.addHandler(listener)

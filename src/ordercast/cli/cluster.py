@@ -46,6 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ordercast.net.cluster.directory import require_own
     from ordercast.net.cluster.file import read_cluster
     from ordercast.net.cluster.processes import require_site
 
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"cluster {action}: {what}; see 'ordercast cluster --help'")
     cluster = read_cluster(file)
     directory = cluster.directory(args.dir)
+    require_own(directory)
     for site in sites:
         require_site(cluster, site, directory)
     if action == "up":

@@ -71,6 +71,7 @@ def prepare(
 ) -> "Cluster":
     """The folder with a cluster file and nothing else; an earlier demo's processes are stopped."""
     from ordercast.net.cluster import processes
+    from ordercast.net.cluster.directory import make_directory
     from ordercast.net.cluster.file import read_cluster
 
     file = directory / FILE
@@ -78,7 +79,7 @@ def prepare(
     try:
         if directory.exists() and any(directory.iterdir()):
             _require_ours(directory)
-        processes.make_directory(directory)
+        make_directory(directory)
         file.write_text(_cluster_file(sites, groups, tie), encoding="utf-8")
         cluster = read_cluster(file)
         left = processes.all_running(cluster, directory)

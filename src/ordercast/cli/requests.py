@@ -180,7 +180,8 @@ async def _request(
             cluster, via, directory, start_s=patience_s, patience_s=patience_s, flush_s=0.1
         ) as client:
             try:
-                await asyncio.wait_for(client.change(*edits, name=name), patience_s)
+                async with asyncio.timeout(patience_s):
+                    await client.change(*edits, name=name)
                 outcome.done = True
             except TimeoutError:
                 await _find_out(outcome, client, cluster, directory, name)

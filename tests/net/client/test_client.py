@@ -73,7 +73,8 @@ async def test_a_reader_that_was_waited_for_in_vain_goes_on(tmp_path: Path) -> N
         reader = a.deliveries()
         for n in range(3):
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(anext(reader), 0.02)
+                async with asyncio.timeout(0.02):
+                    await anext(reader)
             await a.multicast_many("alpha", [b"%d" % n, b"-"])
             assert (await anext(reader)).payload == b"%d" % n  # type: ignore[union-attr]
             assert (await anext(reader)).position == 2 * n + 2

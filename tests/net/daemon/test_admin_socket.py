@@ -33,6 +33,7 @@ from ordercast.net.admin.frames import (
     Subscribe,
     Watch,
     Welcome,
+    Wire,
     decode_reply,
     decode_request,
     error_of,
@@ -115,6 +116,8 @@ async def test_garbage_ends_that_connection_and_nothing_else(
             frame_of(StatusRequest(1)),  # no hello before
             hello + hello,
             hello + struct.pack(">I", 4) + b"abcd",
+            hello.replace(b"local", b"loc\xff\xfe"),  # no UTF-8
+            struct.pack(">I", 50_000) + b"\x91" * 50_000,  # arrays in arrays
             *(hello + chance.randbytes(chance.randrange(5, 400)) for _ in range(40)),
         ]
         for data in rubbish:
@@ -166,8 +169,11 @@ async def test_too_many_clients_are_refused_and_the_others_stay(
     async with served(tmp_path) as running, AsyncExitStack() as opened:
         enter = opened.enter_async_context
         first = await enter(Raw.open(running, greet=True))
-        for _ in range(2):
-            await enter(Raw.open(running))
+        for number in range(2):
+            client = bytes([number + 1]) * CLIENT_BYTES
+            other = await enter(Raw.open(running))
+            other.say(frame_of(ClientHello(VERSION, "local", "a", client)))
+            assert isinstance(await other.hear(), Welcome)
         late = await enter(Raw.open(running))
         answer = await late.hear()
         assert isinstance(answer, DaemonRefusal)
@@ -175,6 +181,41 @@ async def test_too_many_clients_are_refused_and_the_others_stay(
         assert not answer.final  # it may try again
         first.say(frame_of(StatusRequest(7)))
         assert (await first.hear()).id == 7  # type: ignore[union-attr]
+
+
+@in_loop
+async def test_connections_that_say_nothing_keep_no_client_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(tmp_path) as running, AsyncExitStack() as opened:
+        first = await opened.enter_async_context(Raw.open(running, greet=True))
+        for _ in range(200):
+            await opened.enter_async_context(Raw.open(running))
+        await still_serves(running)
+        first.say(frame_of(StatusRequest(7)))
+        assert (await first.hear()).id == 7  # type: ignore[union-attr]
+    assert len([record for record in caplog.records if "dropped" in record.message]) == 1
+
+
+@given(chance=st.randoms(use_true_random=False))
+def test_a_changed_frame_is_a_frame_or_ends_the_connection(chance: random.Random) -> None:
+    """Nothing else comes out of the decoder, whatever bytes a client sends."""
+    good = [
+        frame_of(ClientHello(VERSION, "local", "a", CLIENT)),
+        send(1, b"one"),
+        frame_of(Subscribe(1, 1, False)),
+        frame_of(Change(1, "c", (JoinGroup("alpha", "a"),))),
+    ]
+    data = bytearray(b"".join(chance.sample(good, len(good))))
+    for _ in range(chance.randint(1, 8)):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+
+    async def main() -> None:
+        wire = Wire(decode_request, lambda *_: None, lambda _: None)
+        wire.data_received(bytes(data))
+        assert wire.closed is bool(wire.failure)
+
+    asyncio.run(main())
 
 
 @in_loop

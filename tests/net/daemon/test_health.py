@@ -82,6 +82,27 @@ async def test_other_requests_are_answered_and_bounded(monkeypatch: pytest.Monke
         await http.close()
 
 
+@pytest.mark.parametrize("idle", [40, 400])
+@in_loop
+async def test_idle_connections_keep_no_probe_out(
+    idle: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    status = await some_status()
+    http = Http(lambda: status, ("127.0.0.1", 0), "a")
+    await http.start()
+    try:
+        crowd = [await asyncio.open_connection(*http.address) for _ in range(idle)]
+        async with asyncio.timeout(1.0):
+            answer = await get(http, b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert http.dropped == max(0, idle + 1 - served_http.MOST_CONNECTIONS)
+        for _, writer in crowd:
+            writer.close()
+    finally:
+        await http.close()
+    assert len([r for r in caplog.records if "dropped" in r.message]) == (http.dropped > 0)
+
+
 @in_loop
 async def test_an_address_in_use_names_the_field() -> None:
     status = await some_status()

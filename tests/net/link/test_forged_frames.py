@@ -40,8 +40,8 @@ def test_a_certificate_of_a_site_in_no_group_submits_nothing_for_another_origin(
                 return item.payload
         raise AssertionError("it ended")
 
-    def is_connected(taker: Transport) -> bool:
-        return ("z", "connected") in [(link.peer, link.state) for link in taker.links()]
+    def is_connected(one: Transport, peer: str) -> bool:
+        return (peer, "connected") in [(link.peer, link.state) for link in one.links()]
 
     @in_loop
     async def run() -> None:
@@ -55,7 +55,7 @@ def test_a_certificate_of_a_site_in_no_group_submits_nothing_for_another_origin(
             assert isinstance(z, Transport)
             assert isinstance(taker, Transport)
             z.connect("b")
-            while not is_connected(taker):
+            while not (is_connected(z, "b") and is_connected(taker, "z")):
                 await asyncio.sleep(0.01)
             lie = Data(1, 1, UP, 1, (forged(protocol),))
             for epoch in (1, 2):  # whichever is open

@@ -12,7 +12,7 @@ import pytest
 
 from ordercast.model.options import MILLISECOND
 from ordercast.net.cluster.certificates import write_certificates
-from ordercast.net.link.connection import LinkLimits, LinkTimes
+from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig
 from support.harness.memory import resident_kib
@@ -124,25 +124,6 @@ def test_a_recorded_hello_is_of_no_use_while_or_after_its_connection_lives() -> 
             await attacker.one("replayed hello", random.Random(1))
             assert a.transport.refusals["an old hello again"] == 1
             assert a.events == [("connected", "z"), ("lost", "z")]
-
-    on_asyncio(main())
-
-
-def test_strangers_are_bounded_in_number_and_time_and_a_site_gets_in_again() -> None:
-    async def main() -> None:
-        times = LinkTimes(handshake=300 * MILLISECOND)
-        a = End("a", ABZ, times=times, limits=LinkLimits(strangers=8, strangers_of_host=6))
-        b = End("b", ABZ)
-        async with started(a, b):
-            attacker = attacker_of(a)
-            crowd = [
-                asyncio.create_task(attacker.one("silence", random.Random(n))) for n in range(40)
-            ]
-            await until(lambda: a.transport.refusals.total() == 34, "the others are refused")
-            assert a.transport.connections == 6
-            await asyncio.gather(*crowd)
-            b.transport.connect("a")
-            await until(lambda: connected(a, b), "an honest site gets in")
 
     on_asyncio(main())
 

@@ -10,6 +10,7 @@ import pytest
 from ordercast.model.epochs import AddGroup
 from ordercast.model.limits import MEMBERS, RECORDS
 from ordercast.net.cluster.certificates import write_certificates
+from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.link.tls import TlsConfig
 from ordercast.wire.codec import WireFrame
@@ -37,9 +38,9 @@ def founded(by: str) -> Identity:
     return Identity(CLUSTER, terms={**TERMS, FOUNDING: by})
 
 
-def newcomer(tls: TlsConfig | None = None) -> End:
+def newcomer(tls: TlsConfig | None = None, secret: ClusterSecret | None = None) -> End:
     """A site that is in nobody's cluster file; it has the others'."""
-    return End("d", anywhere("abd"), founded(""), tls)
+    return End("d", anywhere("abd"), founded(""), tls, secret=secret)
 
 
 async def introduce(d: End, *others: End) -> None:
@@ -55,10 +56,12 @@ async def alone(*ends: End) -> None:
 
 @both_loops
 def test_a_newcomer_is_refused_before_it_is_met_and_taken_after(
-    run: Runner, caplog: pytest.LogCaptureFixture
+    run: Runner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    secret = ClusterSecret(tmp_path / "secret", make=True)
+
     async def main() -> None:
-        a, d = End("a", AB, founded("f")), newcomer()
+        a, d = End("a", AB, founded("f"), secret=secret), newcomer(secret=secret)
         async with started():
             await alone(a, d)
             d.knows(a)

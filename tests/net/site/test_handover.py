@@ -172,7 +172,8 @@ async def test_without_anybody_who_gives_the_state_the_joiner_is_told(
         await a.join("alpha", "c")
         assert mine.task is not None
         with pytest.raises(Error, match="state of alpha is not to be had: no application at a"):
-            await asyncio.wait_for(mine.task, 60)
+            async with asyncio.timeout(60):
+                await mine.task
 
 
 @in_loop
@@ -189,10 +190,12 @@ async def test_memory_sites_hand_over_too_and_a_wait_can_be_cancelled(tmp_path: 
         items = c.deliveries(1)
         for _ in range(3):  # the application of a has read nothing yet
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(anext(items), 0.1)
+                async with asyncio.timeout(0.1):
+                    await anext(items)
         assert mine.restored == []
         reading = asyncio.create_task(donor.follow(a))
-        opened = await asyncio.wait_for(anext(items), 60)
+        async with asyncio.timeout(60):
+            opened = await anext(items)
         assert isinstance(opened, EpochOpened)
         await until(lambda: mine.applied["alpha"] == donor.applied["alpha"])
         reading.cancel()

@@ -175,7 +175,8 @@ async def test_messages_are_accepted_while_a_change_waits_and_ordered_behind_it(
             [None],
         )
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(receipt.ordered(), 0.1)
+            async with asyncio.timeout(0.1):
+                await receipt.ordered()
         assert not change.done()
         await cluster.start("c")
         await change
@@ -314,7 +315,8 @@ async def test_a_change_waits_for_a_majority_and_a_cancelled_one_may_be_done() -
         for site in "bc":
             await cluster.kill(site)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(a.add_group("delta", ["a"]), 0.5)
+            async with asyncio.timeout(0.5):
+                await a.add_group("delta", ["a"])
         assert "delta" not in site_of(a).core.layout.groups
 
 

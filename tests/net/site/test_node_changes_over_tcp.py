@@ -60,7 +60,8 @@ class Sites:
                     rng.choice(list(site_of(node).core.layout.groups)), b"x" * 20
                 )
                 if rng.random() < 0.1:
-                    await asyncio.wait_for(receipt.stable(), 0.5)
+                    async with asyncio.timeout(0.5):
+                        await receipt.stable()
             except (Error, TimeoutError):  # it was abandoned, or the group is gone
                 continue
 
@@ -70,7 +71,8 @@ class Sites:
             node = self.nodes.get(rng.choice("abcd"))
             try:
                 if node is not None:
-                    await asyncio.wait_for(node.change(edit, name=name), 1.0)
+                    async with asyncio.timeout(1.0):
+                        await node.change(edit, name=name)
                     return
             except ordercast.ConfigError:
                 raise  # each change is possible after the one before

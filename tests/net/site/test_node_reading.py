@@ -419,7 +419,8 @@ def test_after_a_restart_all_that_is_not_confirmed_is_seen_again(
                 at = confirmed
                 for _ in range(rng.randrange(40)):
                     try:
-                        item = await asyncio.wait_for(anext(items), 0.02)
+                        async with asyncio.timeout(0.02):
+                            item = await anext(items)
                     except TimeoutError:
                         break
                     at += 1

@@ -171,7 +171,8 @@ async def test_a_message_is_accepted_without_its_primary_and_ordered_with_it(
         receipt = await cluster["a"].multicast("beta", b"x")
         await receipt.accepted()
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(receipt.ordered(), 0.05)
+            async with asyncio.timeout(0.05):
+                await receipt.ordered()
         await cluster.restart(primary)
         await receipt.ordered()
         await receipt.stable()
@@ -358,7 +359,8 @@ async def test_one_who_is_refused_while_others_wait_does_not_keep_them_waiting()
         good = [asyncio.create_task(a.multicast("alpha", b"second"))]
         await asyncio.sleep(0)
         with pytest.raises(UnknownGroup):
-            await asyncio.wait_for(a.multicast("nowhere", b""), 1)
+            async with asyncio.timeout(1):
+                await a.multicast("nowhere", b"")
         good.append(asyncio.create_task(a.multicast("alpha", b"third")))
         await asyncio.sleep(0)
         holding(cluster, "b", False)
@@ -424,7 +426,8 @@ async def test_a_cancelled_receipt_can_be_awaited_again_and_disturbs_no_other() 
         waiting = [asyncio.create_task(receipt.stable()) for receipt in reversed(receipts)]
         for _ in range(50):
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(receipts[2].stable(), 0.001)
+                async with asyncio.timeout(0.001):
+                    await receipts[2].stable()
         assert (
             len(site_of(a).stages._waiting["stable", "alpha"]) == 5
         )  # the cancelled ones are gone

@@ -249,7 +249,8 @@ class Campaign:
             late = [site for site, node in cluster.nodes.items() if not self._is_done(site, node)]
             self.errors.append(f"not quiet after {QUIET_S:.0f} s: {', '.join(late)}")
         for tasks in self.tasks.values():
-            tasks[1].cancel()
+            for task in tasks:  # a sender may wait for a site that failed
+                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _until_done(self, cluster: LocalCluster) -> None:

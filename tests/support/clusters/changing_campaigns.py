@@ -107,15 +107,18 @@ class ChangingCampaign(Campaign):
     async def _disturb(self, cluster: LocalCluster) -> None:
         changing = asyncio.gather(*(self._change(cluster, lane) for lane in range(2)))
         try:
-            while not changing.done():
+            while not (changing.done() or self.errors):  # a change may wait for a failed site
                 await asyncio.sleep(self.rng.random() * 0.1)
                 if self.found.kills < self.case.kills and not self._down:
                     await self._kill_some(cluster)
                 elif self._down and self.rng.random() < 0.5:
                     await self._start_some(cluster, self.rng.randrange(len(self._down)) + 1)
-        finally:
             await self._start_some(cluster, len(self._down))
-            await changing
+            if not self.errors:
+                await changing
+        finally:
+            changing.cancel()
+            await asyncio.gather(changing, return_exceptions=True)
 
     async def _kill_some(self, cluster: LocalCluster) -> None:
         up = [site for site in sorted(cluster.nodes) if site in self.tasks]
@@ -151,7 +154,8 @@ class ChangingCampaign(Campaign):
                 continue
             node = cluster[rng.choice(sorted(cluster.nodes))]
             try:
-                await asyncio.wait_for(node.change(*edits, name=name), 2.0)
+                async with asyncio.timeout(2.0):
+                    await node.change(*edits, name=name)
             except ConfigError:
                 self.refused += 1
                 return False

@@ -71,6 +71,8 @@ class DisturbedCampaign(Campaign):
         if self.tls:
             write_certificates(NAME, sites, self.directory / "certs")
             options["tls"] = {"dir": str(self.directory / "certs")}
+        else:
+            options["secret"] = str(self.directory / "secret")
         ports = free_ports(len(sites))
         addresses = {site: f"127.0.0.1:{port}" for site, port in zip(sites, ports, strict=True)}
         cluster = cluster_of_groups(self.groups, addresses=addresses, **options)

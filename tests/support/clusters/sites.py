@@ -36,7 +36,8 @@ async def read_messages(node: Any, count: int, start: int | None = None) -> list
 async def is_quiet(items: AsyncIterator[Any], for_s: float = 0.05) -> bool:
     """Whether nothing comes for a while."""
     try:
-        await asyncio.wait_for(anext(items), for_s)
+        async with asyncio.timeout(for_s):
+            await anext(items)
     except TimeoutError:
         return True
     return False

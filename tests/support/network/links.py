@@ -11,6 +11,7 @@ import uvloop
 
 from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig
@@ -56,6 +57,7 @@ class End:
     tls: TlsConfig | None = None
     times: LinkTimes = QUICK
     limits: LinkLimits = field(default_factory=LinkLimits)
+    secret: ClusterSecret | None = None
     events: list[tuple[str, str]] = field(default_factory=list)
     frames: list[tuple[str, WireFrame]] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)  # frames handed over in each call
@@ -74,6 +76,7 @@ class End:
             on_congested=lambda peer, yes: self.events.append((f"congested {yes}", peer)),
             times=self.times,
             limits=self.limits,
+            secret=self.secret,
         )
 
     def _took(self, peer: str, frames: list[WireFrame]) -> None:

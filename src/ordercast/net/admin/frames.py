@@ -306,6 +306,8 @@ class Wire(asyncio.Protocol):
                 self._on_frame(self, self._decode(body))
         except (FrameError, msgspec.DecodeError) as error:
             self.fail(str(error))
+        except (UnicodeDecodeError, RecursionError):
+            self.fail("a frame does not decode")
 
     def connection_lost(self, _: Exception | None) -> None:
         if not self.closed:

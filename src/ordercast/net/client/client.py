@@ -47,6 +47,7 @@ from ordercast.net.client.outgoing import ClientOutgoing
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries, ClientSubscription
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.directory import require_own
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import ClusterChanges, new_change_name
@@ -85,6 +86,7 @@ def connect(
     """
     found = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     directory = found.directory(dir)
+    require_own(directory)
     require_site(found, site, directory)
     return Client(found, site, directory, start_s, patience_s, flush_s)
 
@@ -137,7 +139,8 @@ class Client(ClusterChanges):
         )
         link.start()
         try:
-            await asyncio.wait_for(self._ready, self._start_s)
+            async with asyncio.timeout(self._start_s):
+                await self._ready
         except TimeoutError:
             await self._close()
             raise Away(

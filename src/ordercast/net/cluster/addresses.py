@@ -1,7 +1,7 @@
 """Addresses of sites: how they are read, which need no certificates, and what went wrong there."""
 
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from ordercast.model.errors import ConfigError
@@ -57,6 +57,18 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def plain_host(host: str) -> str:
+    """One text for one host: without a scope, and IPv4 as such."""
+    host = host.partition("%")[0]
+    try:
+        number = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(number, IPv6Address) and number.ipv4_mapped is not None:
+        return str(number.ipv4_mapped)
+    return str(number)
 
 
 def why(error: BaseException) -> str:

@@ -92,6 +92,7 @@ class Cluster:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     timeouts: Timeouts = field(default_factory=Timeouts)
     tls: TlsFiles | None = None
+    secret: Path | None = None  # the file, where links have no certificates
     dissemination: str = UNICAST
     multicast: MulticastConfig | None = None  # where that is how
     source: str = "cluster"

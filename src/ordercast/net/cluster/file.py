@@ -42,7 +42,7 @@ _CHOICES = {
 _TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups")
 _CLUSTER = (
     "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
-    "durability", "voters", "slow_member", "open", "insecure", "dissemination",
+    "durability", "voters", "slow_member", "open", "insecure", "dissemination", "secret",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
@@ -133,6 +133,7 @@ def cluster_of_data(
         timeouts=_timeouts(_table(data, "timeouts", source), source),
         tls=None if directory is None else TlsFiles(directory),
         insecure=insecure,
+        secret=_secret(given, name, source, base, tls=directory is not None, insecure=insecure),
         multicast=_multicast(data, options, name, sites, source),
         source=source,
         **options,
@@ -324,6 +325,21 @@ def _tls(
     if insecure:
         raise ConfigError(f"{source}: tls: 'dir' and insecure = true contradict each other")
     return base / directory, False
+
+
+def _secret(
+    given: Mapping[str, Any], name: str, source: str, base: Path, *, tls: bool, insecure: bool
+) -> Path | None:
+    """Beside the cluster file unless it is given. Where sites are on other machines, which have no
+    such file, there is none unless it is given."""
+    if "secret" not in given:
+        return None if tls or insecure else base / ".ordercast" / name / "secret"
+    file = given["secret"]
+    if not isinstance(file, str) or not file.strip() or "\0" in file:
+        raise ConfigError(f"{source}: cluster.secret: {shown(file)} is not a file's name")
+    if tls:
+        raise ConfigError(f"{source}: cluster.secret: is for clusters without [tls] dir")
+    return base / file
 
 
 def _multicast(

@@ -1,11 +1,13 @@
 """Daemons as local processes: who runs, starting, stopping, and never the wrong process.
 
 A daemon writes `DIR/SITE.pid`: its process id and when that process started. The system uses ids
-again, so a process is signalled only if both agree.
+again, so a process is signalled only if both agree, and if it is of our own user: whoever could
+write the file must not choose whom we signal.
 """
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,16 +17,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import Error
 from ordercast.model.groups import Site
 from ordercast.model.names import is_name
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.directory import (
+    append_own,
+    make_directory,
+    read_own,
+    replace_own,
+)
+from ordercast.net.cluster.secret import secret_of
 from ordercast.net.cluster.sockets import answers
 
 READY_S = 30.0
 STOP_S = 15.0
 _POLL_S = 0.02
 _TAIL_BYTES = 4_096  # of a log, to find its last line
+_PID_FILE = re.compile(r"([1-9][0-9]{0,9})\n([ -~]{1,64})\n")
 
 Child: TypeAlias = "subprocess.Popen[bytes]"
 
@@ -65,10 +75,7 @@ def log_file(directory: Path, site: Site) -> Path:
 
 def write_pid(directory: Path, site: Site) -> None:
     pid = os.getpid()
-    path = pid_file(directory, site)
-    fresh = path.with_suffix(".pid.new")
-    fresh.write_text(f"{pid}\n{started_at(pid)}\n", encoding="ascii")
-    fresh.replace(path)
+    replace_own(pid_file(directory, site), f"{pid}\n{started_at(pid)}\n".encode("ascii"))
 
 
 def remove_pid(directory: Path, site: Site) -> None:
@@ -77,13 +84,31 @@ def remove_pid(directory: Path, site: Site) -> None:
 
 
 def running(directory: Path, site: Site) -> Running | None:
-    """The site's daemon, if the process that wrote the file still runs."""
+    """The site's daemon, if the process that wrote the file still runs. ConfigError if the file is
+    a link, or another user's."""
     try:
-        lines = pid_file(directory, site).read_text(encoding="ascii").splitlines()
-        pid, started = int(lines[0]), lines[1]
-    except (OSError, ValueError, IndexError):
+        text = read_own(pid_file(directory, site)).decode("ascii")
+    except (FileNotFoundError, ValueError):
         return None
-    return Running(site, pid, started) if pid > 0 and started_at(pid) == started else None
+    found = _PID_FILE.fullmatch(text)
+    if found is None:
+        return None
+    daemon = Running(site, int(found[1]), found[2])
+    return daemon if _is_there(daemon) else None
+
+
+def _is_there(daemon: Running) -> bool:
+    """Whether the process is the one that wrote the file, and of our user."""
+    return started_at(daemon.pid) == daemon.started and is_ours(daemon.pid)
+
+
+def is_ours(pid: int) -> bool:
+    """Whether the process is of our user. Where there is no /proc the system's check is all there
+    is."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
+    except FileNotFoundError:
+        return not Path("/proc/self").exists()
 
 
 def all_running(cluster: Cluster, directory: Path) -> list[Running]:
@@ -149,6 +174,7 @@ def start(
 ) -> dict[Site, Child]:
     """Start daemons; what they say goes to `DIR/SITE.log`, or, attached, to our standard error."""
     make_directory(directory)
+    secret_of(cluster)  # here, so that what is wrong with it is said once
     started: dict[Site, Child] = {}
     try:
         for site in sites:
@@ -164,19 +190,10 @@ def _spawn(cluster: Cluster, site: Site, directory: Path, detached: bool) -> Chi
     nowhere = subprocess.DEVNULL
     if not detached:  # Ctrl-C is for us, in either case: we stop them in order
         return subprocess.Popen(command, stdin=nowhere, stdout=nowhere, start_new_session=True)
-    with log_file(directory, site).open("ab") as log:
+    with os.fdopen(append_own(log_file(directory, site)), "ab") as log:
         child = _Logged(command, stdin=nowhere, stdout=nowhere, stderr=log, start_new_session=True)
         child.said_from = log.tell()
         return child
-
-
-def make_directory(directory: Path) -> None:
-    """Closed to other users: a store holds the messages."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ConfigError(f"{directory}: cannot be made ({why})") from None
 
 
 class StartFailed(Error):
@@ -258,9 +275,22 @@ def stop(daemons: Sequence[Running], *, limit_s: float = STOP_S) -> list[Site]:
 
 
 def _signal(daemon: Running, number: signal.Signals) -> None:
-    if started_at(daemon.pid) == daemon.started:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(daemon.pid, number)
+    """Never another process: a descriptor of it stays with it, also when its id is used again."""
+    try:
+        descriptor = os.pidfd_open(daemon.pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # the system has none
+        if _is_there(daemon):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(daemon.pid, number)
+        return
+    try:
+        if _is_there(daemon):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)
 
 
 def _wait_gone(daemons: Sequence[Running], limit_s: float) -> list[Running]:

@@ -116,7 +116,18 @@ class AdminSocket:
         if self._closed:
             connection.close("the daemon stops")
         elif len(self._connections) > MOST_CONNECTIONS:
-            connection.close(f"too many clients ({MOST_CONNECTIONS} at most)")
+            self._make_room(connection)
+
+    def _make_room(self, newest: "_Connection") -> None:
+        """Drop the oldest connection that has not said hello; clients that have are not touched."""
+        there = [each for each in self._connections.values() if not each.wire.closed]
+        if len(there) <= MOST_CONNECTIONS:
+            return  # others are about to end
+        silent = [each for each in there if each.session is None and each is not newest]
+        if silent:
+            silent[0].wire.fail("it said nothing, and another came")
+        else:
+            newest.close(f"too many clients ({MOST_CONNECTIONS} at most)")
 
     def _frame(self, wire: Wire, frame: ClientFrame) -> None:
         connection = self._connections.get(wire)

@@ -16,8 +16,8 @@ from typing import Any
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.directory import make_directory
 from ordercast.net.cluster.processes import (
-    make_directory,
     note_retired,
     remove_pid,
     require_site,

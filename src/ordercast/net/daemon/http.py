@@ -1,6 +1,8 @@
 """`/healthz` and `/metrics` of a daemon, for probes and scrapers on a trusted network.
 
-Just enough HTTP for them: GET, one request per connection, everything bounded.
+Just enough HTTP for them: GET, one request per connection, everything bounded. Whoever reaches the
+port can open connections and say nothing: when there are many, the oldest is dropped for a new one,
+so nobody keeps a probe out.
 """
 
 import asyncio
@@ -15,9 +17,9 @@ from ordercast.net.site.status import troubles
 
 _log = logging.getLogger("ordercast.net.http")
 
-MOST_CONNECTIONS = 32
+MOST_CONNECTIONS = 256
 MOST_HEAD = 8_192  # bytes
-PATIENCE_S = 5.0
+PATIENCE_S = 2.0
 
 StatusSource = Callable[[], dict[str, Any]]
 _PLAIN = "text/plain; charset=utf-8"
@@ -33,7 +35,8 @@ class Http:
         self._status = status
         self._site = site
         self._server: asyncio.Server | None = None
-        self._open: dict[_Request, None] = {}
+        self._open: dict[_Request, None] = {}  # the oldest first
+        self.dropped = 0  # to make room
 
     async def start(self) -> None:
         host, port = self.address
@@ -52,12 +55,18 @@ class Http:
         for request in list(self._open):
             request.end()
 
-    def opened(self, request: "_Request") -> bool:
-        """Whether there is room for one more connection."""
+    def opened(self, request: "_Request") -> None:
+        """Take one more connection in; the oldest goes for it where there are many."""
         if len(self._open) >= MOST_CONNECTIONS:
-            return False
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.end()
+            if not self.dropped:
+                _log.warning(
+                    "more than %d connections at once: the oldest are dropped", MOST_CONNECTIONS
+                )
+            self.dropped += 1
         self._open[request] = None
-        return True
 
     def closed(self, request: "_Request") -> None:
         self._open.pop(request, None)
@@ -99,9 +108,7 @@ class _Request(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
-        if not self._http.opened(self):
-            transport.close()
-            return
+        self._http.opened(self)
         self._deadline = asyncio.get_running_loop().call_later(PATIENCE_S, self.end)
 
     def data_received(self, data: bytes) -> None:

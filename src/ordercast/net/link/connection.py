@@ -13,8 +13,10 @@ from typing import Final, Protocol, cast
 from ordercast.model.errors import Error, FrameError
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
+from ordercast.net.cluster.addresses import plain_host
 from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
+from ordercast.net.link.proof import NOT_PROVED, PROOF_BYTES, REFUSED, Proof
 from ordercast.net.link.tls import TlsSession
 from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
 from ordercast.wire.epochs import Fed
@@ -39,8 +41,9 @@ def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
-    strangers: int = 64  # connections that have not said a valid hello
-    strangers_of_host: int = 48  # of them, from one host
+    strangers: int = 256  # connections that have not said a valid hello
+    strangers_elsewhere: int = 128  # of them, from hosts where no peer is
+    crowd: int = 32  # from so many strangers on, they get less time
     stranger_bytes: int = 32_768  # in a TLS handshake and a hello
     guests: int = 32  # connected sites that were of this cluster
     congested_bytes: int = 1_048_576  # waiting to be written: no more is asked for
@@ -53,6 +56,7 @@ class LinkTimes:
 
     suspect: int = SECOND
     handshake: int = 5 * SECOND
+    hurry: int = SECOND  # the same, while there is a crowd
     redial_least: int = SECOND // 20
     redial_most: int = 2 * SECOND
     linger: int = SECOND  # of the second of two connections
@@ -80,13 +84,18 @@ class Connection(asyncio.BufferedProtocol):
     """`dialled` is the site that was wanted, None on an accepted connection."""
 
     def __init__(
-        self, owner: ConnectionOwner, dialled: Site | None, session: TlsSession | None
+        self,
+        owner: ConnectionOwner,
+        dialled: Site | None,
+        session: TlsSession | None,
+        proof: Proof | None = None,
     ) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._buffer = owner.read_buffer[:STRANGER_READ_BYTES]
         self._session = session
         self._secure = session is None  # or the handshake is done
+        self._proof = proof
         self._greeting = bytearray()
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
@@ -110,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
         self._transport = transport
         name = transport.get_extra_info("peername")
-        self.host = name[0] if name else "?"
+        self.host = plain_host(name[0]) if name else "?"
         high = self._owner.limits.congested_bytes
         transport.set_write_buffer_limits(high=high, low=high // 4)
         self._timer = self._loop.call_later(
@@ -118,7 +127,10 @@ class Connection(asyncio.BufferedProtocol):
         )
         try:
             self._owner.opened(self)
-            if self._session is None:
+            if self._proof is not None:
+                if self.dialled is not None:
+                    self._write(self._proof.begin())
+            elif self._session is None:
                 self._owner.secured(self)
             elif self.dialled is not None:
                 self._shake_hands()
@@ -138,9 +150,15 @@ class Connection(asyncio.BufferedProtocol):
     def session(self) -> TlsSession | None:
         return self._session
 
+    @property
+    def proved(self) -> bool:
+        """Whether its hello came with a certificate of the cluster, or with a proof."""
+        return self._session is not None or (self._proof is not None and self._proof.proved)
+
     def say(self, hello: Hello) -> None:
         self.our_number = hello.number
-        self._send(encode_hello(hello))
+        said = encode_hello(hello)
+        self._send(said if self._proof is None else self._proof.seal(said))
 
     def admit(self, hello: Hello) -> None:
         """Its hello is accepted: from now on there are frames."""
@@ -168,6 +186,8 @@ class Connection(asyncio.BufferedProtocol):
             elif data:
                 self._greet(data)
         except LinkTrouble as trouble:
+            if trouble.cause == NOT_PROVED:
+                self._write(REFUSED)
             self.fail(trouble)
         except Error as error:  # of the codec, or of a site that such a frame makes no sense to
             self.fail(LinkTrouble(WRONG_FRAME, str(error)))
@@ -188,10 +208,24 @@ class Connection(asyncio.BufferedProtocol):
 
     def _greet(self, data: memoryview) -> None:
         self._greeting += data
+        if self._proof is not None and not self._proof.ready:
+            answer = self._proof.take(self._greeting)
+            if answer is None:
+                return
+            self._write(answer)
+            self._owner.secured(self)
+        if self._proof is not None:
+            self._proof.require_willing(self._greeting)
         found = split_hello(self._greeting)
         if found is None:
             return
         hello, end = found
+        if self._proof is not None:
+            end += PROOF_BYTES
+            if len(self._greeting) < end:
+                return
+            said = bytes(self._greeting[:end])
+            self._proof.check(said[:-PROOF_BYTES], said[-PROOF_BYTES:])
         rest, self._greeting = memoryview(self._greeting)[end:], bytearray()
         self.claimed = hello.site
         self._owner.greeted(self, hello)

@@ -128,6 +128,8 @@ def _hello(body: bytes, checksum: int) -> Hello:
 def _guess(start: bytes) -> str:
     if start[:1] == b"\x16":
         return "it speaks TLS, and this site has no certificates"
+    if start[:3] == b"ocp":
+        return "it asks for the proof of a secret, and this site has none"
     return f"it begins with {start!r}"
 
 

@@ -21,7 +21,7 @@ added.
 """
 
 import random
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,7 +31,6 @@ from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import SILENT, Connection, LinkLimits, LinkTimes
 from ordercast.net.link.hello import UNKNOWN_SITE, Hello
 
-TOO_MANY: Final = "too many connections without a hello"
 OLDER_START: Final = "an earlier start of the site"
 TWICE: Final = "two processes of one site"
 OLD_HELLO: Final = "an old hello again"
@@ -41,13 +40,6 @@ REPLACED = "replaced"  # in the place of one that has ended at the other side
 RESTARTED = "restarted"  # in the place of one of an earlier start
 SECOND_KEPT = "second kept"
 SECOND_RETIRED = "second retired"
-
-
-def check_crowd(strangers: Set[Connection], one: Connection, limits: LinkLimits) -> None:
-    """Refuse one more connection without a hello when there are many."""
-    of_host = sum(stranger.host == one.host for stranger in strangers)
-    if len(strangers) >= limits.strangers or of_host >= limits.strangers_of_host:
-        raise LinkTrouble(TOO_MANY, f"{len(strangers)} at once, {of_host} of this host")
 
 
 class Unneeded(Exception):

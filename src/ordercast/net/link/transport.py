@@ -20,6 +20,7 @@ from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.addresses import require_loopback, why, why_not_dialled
 from ordercast.net.cluster.certificates import certificate_uri
+from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.cluster.sockets import close_server
 from ordercast.net.link.complaints import CONNECTED, LOST, Complaints, LinkTrouble
 from ordercast.net.link.connection import (
@@ -47,8 +48,9 @@ from ordercast.net.link.peers import (
     Peer,
     Peers,
     Unneeded,
-    check_crowd,
 )
+from ordercast.net.link.proof import REFUSED_WORD, Proof
+from ordercast.net.link.strangers import Strangers
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import FrameEncoder, WireFrame
 
@@ -80,6 +82,7 @@ class Transport:
         times: LinkTimes | None = None,
         limits: LinkLimits | None = None,
         insecure: bool = False,
+        secret: ClusterSecret | None = None,
     ) -> None:
         self._loopback_only = tls is None and not insecure
         if self._loopback_only:
@@ -98,12 +101,13 @@ class Transport:
         self._on_lost = on_lost
         self._on_congested = on_congested
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
+        self._secret = secret
         self._instance = os.urandom(INSTANCE_BYTES)
         self._hellos = 0  # said
         self._peers = Peers(site, addresses, self.times, identity.terms)
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # not yet ended
-        self._strangers: set[Connection] = set()
+        self._strangers = Strangers(self.limits, self.times)
         self._tick: asyncio.TimerHandle | None = None
         self._ticked_at = self._certificates_at = 0.0
         self._server: asyncio.Server | None = None
@@ -127,6 +131,8 @@ class Transport:
         now = self._ticked_at = self._certificates_at = self._loop.time()
         for peer in self._peers.values():
             peer.since = now
+        others = {site: at for site, at in self.addresses.items() if site != self.site}
+        self._strangers.hosts.look_up(others)
         self._watch()
 
     def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
@@ -141,6 +147,8 @@ class Transport:
         peer = self._peers.add(site)
         if address is not None:
             self.addresses[site] = address
+            if self._server is not None:
+                self._strangers.hosts.look_up({site: address})
         peer.barred = why_not_dialled(site, address, loopback_only=self._loopback_only)
         if peer.barred:
             self._complain(peer, LinkTrouble(NOT_DIALLED, peer.barred))
@@ -155,6 +163,7 @@ class Transport:
         if peer is None or self._server is None:
             return
         self._dialler.part(peer)
+        self._strangers.hosts.part(site)
         self._complaints.part(site)
         for connection in list(self._connections):
             if site in (connection.peer, connection.dialled):
@@ -225,6 +234,7 @@ class Transport:
             return
         if self._tick is not None:
             self._tick.cancel()
+        self._strangers.hosts.close()
         await self._dialler.close()
         await close_server(self._server)
         for connection in list(self._connections):
@@ -247,9 +257,13 @@ class Transport:
 
     def _make(self, dialled: Site | None) -> Connection:
         session: TlsSession | None = None
+        proof: Proof | None = None
         if self._certificates is not None:
             session = self._certificates.session(server_side=dialled is None)
-        return Connection(self, dialled, session)
+        elif self._secret is not None:
+            source = str(self._secret.path)
+            proof = Proof(self._secret.now(), source, dialled=dialled is not None)
+        return Connection(self, dialled, session, proof)
 
     # --- what connections tell --------------------------------------------------------------------
 
@@ -257,10 +271,10 @@ class Transport:
         self._connections.add(connection)
         if self._closed:
             connection.abort()
-        if connection.dialled is not None or self._closed:
-            return
-        check_crowd(self._strangers, connection, self.limits)
-        self._strangers.add(connection)
+        elif connection.dialled is not None:
+            self._strangers.hosts.learn(connection.dialled, connection.host)
+        else:
+            self._strangers.add(connection, self._loop.time())
 
     def secured(self, connection: Connection) -> None:
         """The channel is there: the site that dialled speaks first."""
@@ -296,7 +310,8 @@ class Transport:
             return
         except LinkTrouble as trouble:
             if connection.dialled is None:
-                connection.say(self._hello(hello.site, hello.number, 0, str(trouble)))
+                reason = str(trouble) if connection.proved else REFUSED_WORD
+                connection.say(self._hello(hello.site, hello.number, 0, reason))
             raise
         self._admit(peer, connection, hello, role)
 
@@ -313,6 +328,8 @@ class Transport:
             peer.dialling = False
         self._strangers.discard(connection)
         self._peers.setdefault(peer.name, peer)
+        if not peer.guest:
+            self._strangers.hosts.learn(peer.name, connection.host)
         connection.guest = peer.guest and bool(self.identity.terms.get(FOUNDING))
         connection.admit(hello)
         if role == SECOND_RETIRED:
@@ -412,6 +429,7 @@ class Transport:
         for peer in list(self._peers.values()):
             if peer.watch(now, self.identity.boot, slept=slept):
                 self._complaints.forget(peer.name)
+        self._strangers.hurry(now)
         if self._certificates is not None and now - self._certificates_at >= CERTIFICATES_EVERY_S:
             self._certificates_at = now
             self._certificates.refresh()

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from ordercast.core.dissemination.registry import TREE
-from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.directory import make_directory
+from ordercast.net.cluster.secret import secret_of
 from ordercast.net.link.combined_transport import TransportHost, TransportListener
 from ordercast.net.link.connection import LinkTimes
 from ordercast.net.link.hello import Identity
@@ -65,11 +66,7 @@ def open_store(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
 def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
     if cluster.durability == "memory":
         return MemoryStore()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ConfigError(f"{directory}: cannot be made ({why})") from None
+    make_directory(directory)
     return Store.open(
         directory / f"{site}.db",
         cluster=cluster.name,
@@ -81,6 +78,7 @@ def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
 
 def over_tcp(cluster: Cluster) -> MakeTransport:
     """Real connections."""
+    secret = secret_of(cluster)
 
     def make(host: TransportSite) -> AnyTransport:
         def connect(told: TransportListener) -> Transport:
@@ -95,6 +93,7 @@ def over_tcp(cluster: Cluster) -> MakeTransport:
                 on_congested=told.congested,
                 times=LinkTimes(suspect=cluster.timeouts.suspect),
                 insecure=cluster.insecure,
+                secret=secret,
             )
 
         if cluster.dissemination == TREE:

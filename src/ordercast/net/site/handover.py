@@ -209,7 +209,8 @@ class _Fetch:
             self._ask()
             self._news.clear()
             try:
-                await asyncio.wait_for(self._news.wait(), AGAIN_S)
+                async with asyncio.timeout(AGAIN_S):
+                    await self._news.wait()
             except TimeoutError:
                 self._turn += 1  # another may be further
         return self._state

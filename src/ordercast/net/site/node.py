@@ -69,8 +69,8 @@ class Node(ClusterChanges):
         `restore(group, state)` takes it, before the first delivery of that epoch.
 
         Entering raises ConfigError (the file, the site, an address that is taken, a store that
-        another process has open), StoreCorrupt, or PeerRefused. Leaving flushes, and raises an
-        Error that tells what was not flushed in time."""
+        another process has open, a directory of another user), StoreCorrupt, or PeerRefused.
+        Leaving flushes, and raises an Error that tells what was not flushed in time."""
         hooks = state_hooks(snapshot, restore)
         return _Opening(cls, cluster, site, dir, embedded, address, hooks)
 

@@ -193,7 +193,8 @@ class RunningSite:
         # Where nothing is stored, a site takes with it what others lack.
         stage = "ordered" if self.durable else "stable"
         try:
-            await asyncio.wait_for(self.sender.flush(stage), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self.sender.flush(stage)
             await self._rest()
         except TimeoutError:
             unflushed = self._unflushed(stage)

@@ -17,6 +17,7 @@ from ordercast.core.epochs.records import Filled, Kept, MemberRecord
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.messages import Placed
+from ordercast.net.cluster.directory import append_own
 from ordercast.net.store.log_end import Cut
 from ordercast.net.store.rows import (
     ACCEPTED,
@@ -47,7 +48,7 @@ def lock(path: Path) -> IO[bytes]:
     lock_file = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = lock_file.open("ab")
+        handle = os.fdopen(append_own(lock_file), "ab")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
     try:

@@ -1,0 +1,111 @@
+"""The directory of a cluster on this machine, and files in it that only its user may change.
+
+Stores, sockets, process files, logs and the cluster's secret lie there. Whoever could write them
+could read messages, speak as a site, or have the wrong process stopped. So the directory must
+belong to the user who runs the command, and files are never reached through links.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from ordercast.model.errors import ConfigError
+
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+MOST_BYTES: Final = 4_096  # all that is read: such files are small
+
+
+def make_directory(directory: Path) -> None:
+    """Closed to other users if it is new; ConfigError if it is another user's."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{directory}: cannot be made ({why})") from None
+    require_own(directory)
+
+
+def require_own(directory: Path) -> None:
+    """ConfigError unless the directory is ours, and ours alone to write. One that is not there is
+    nobody's."""
+    try:
+        found = directory.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{directory}: cannot be looked at ({why})") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise ConfigError(f"{directory}: is not a directory")
+    us = _us()
+    if us is None:
+        return
+    if found.st_uid != us:
+        raise ConfigError(
+            f"{directory}: belongs to {user_name(found.st_uid)}, and this process runs as"
+            f" {user_name(us)}: run it as the owner (sudo -u), or choose another --dir"
+        )
+    if found.st_mode & stat.S_IWOTH:
+        raise ConfigError(f"{directory}: every user may write there (chmod o-w)")
+
+
+def read_own(path: Path) -> bytes:
+    """The first bytes of a file of ours, which is no link. FileNotFoundError if there is none,
+    ConfigError if it is anything else."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | _NO_LINK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        why = "is a link" if path.is_symlink() else (error.strerror or str(error)).lower()
+        raise ConfigError(f"{path}: cannot be read ({why})") from None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"{path}: is no file")
+        if _us() not in (None, found.st_uid):
+            raise ConfigError(f"{path}: belongs to {user_name(found.st_uid)}")
+        return os.read(handle, MOST_BYTES)
+    finally:
+        os.close(handle)
+
+
+def is_private(path: Path) -> bool:
+    """Whether other users cannot read the file."""
+    return _us() is None or not path.lstat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def create_own(path: Path) -> int:
+    """A new file, readable by us alone. FileExistsError if anything is there already."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NO_LINK, 0o600)
+
+
+def replace_own(path: Path, data: bytes) -> None:
+    """Write a file of ours in one step, in the place of whatever is there."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(create_own(fresh), "wb") as file:
+        file.write(data)
+    fresh.replace(path)
+
+
+def append_own(path: Path) -> int:
+    """A log of ours to append to, made if need be. OSError if a link is there."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
+    return os.open(path, flags, 0o600)
+
+
+def user_name(number: int) -> str:
+    """A user as the system calls it."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(number).pw_name
+    except (ImportError, KeyError):
+        return f"user {number}"
+
+
+def _us() -> int | None:
+    """Our user; None where the system has no such numbers."""
+    return os.geteuid() if hasattr(os, "geteuid") else None
