@@ -79,7 +79,7 @@ class Engine:
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
         "_ahead", "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_persist",
-        "_relay_before_durable", "_touched", "alarm_at", "boot", "direct", "epoch_state",
+        "_prompt", "_relay_before_durable", "_touched", "alarm_at", "boot", "direct", "epoch_state",
         "flow", "gate", "heading", "incarnation", "incarnation_of", "links", "mistakes",
         "name", "now", "options", "ordering", "own", "parent", "records_state", "resumes",
         "retention", "stability", "stirred", "structure",
@@ -111,6 +111,7 @@ class Engine:
         self.name = name
         self.structure = structure = with_tellers(structure) if info.direct else structure
         self.options = options
+        self._prompt = options.prompt_stability  # an application waits for what is stable
         self.incarnation = incarnation
         self.boot = boot
         self.parent = structure.parent(name)
@@ -534,7 +535,7 @@ class Engine:
 
     def _report(self, peer: Site, item: Item) -> None:
         link = self._touched[peer] = self.link(peer)
-        until = self.now + self.stability.patience()
+        until = self.now if self._prompt else self.now + self.stability.patience()
         link.report(item, self.now, until, counts=type(item) not in COUNTLESS)
 
     def _tell_settled(self, origin: Site, seqs: Sequence[tuple[Group, int]]) -> None:

@@ -170,7 +170,9 @@ class FrameSplitter:
         if self._part:
             at = self._complete(view, frames)
         while end - at >= HEADER_BYTES:
-            length, checksum = self._header(view, at)
+            start, length, checksum = _read_header(view, at)
+            if start != _START or length + HEADER_BYTES > self._limit:
+                _refuse_header(start, length, self._limit)
             after = at + HEADER_BYTES + length
             if after > end:
                 self._wanted = HEADER_BYTES + length
@@ -189,16 +191,12 @@ class FrameSplitter:
             at += len(taken)
             if len(self._part) < self._wanted:
                 break
-            length, checksum = self._header(self._part, 0)
+            start, length, checksum = _read_header(self._part)
+            if start != _START or length + HEADER_BYTES > self._limit:
+                _refuse_header(start, length, self._limit)
             self._wanted = HEADER_BYTES + length
             if len(self._part) == self._wanted:
                 whole, self._part, self._wanted = self._part, bytearray(), HEADER_BYTES
                 frames.append(_decode_body(memoryview(whole)[HEADER_BYTES:], checksum))
                 break
         return at
-
-    def _header(self, data: memoryview | bytearray, at: int) -> tuple[int, int]:
-        start, length, checksum = _read_header(data, at)
-        if start != _START or length + HEADER_BYTES > self._limit:
-            _refuse_header(start, length, self._limit)
-        return length, checksum

@@ -189,12 +189,6 @@ Acks: TypeAlias = tuple[tuple[Lane, Natural, Natural], ...]
 FewAcks: TypeAlias = Annotated[Acks, Meta(max_length=ACKS)]
 
 
-def check_acks(acks: Acks) -> None:
-    for lane, got, done in acks:
-        if got < done:
-            raise FrameError(f"acks: got is {got} and done {done}, of lane {lane}")
-
-
 class Rider(Packed, frozen=True):
     """Items `number`, number+1, … of the lane CONTROL, in a frame of another."""
 
@@ -225,8 +219,9 @@ class Data(Packed, frozen=True, tag="D"):
                 raise FrameError(
                     f"items[{place}]: a {type(item).__name__} does not go on lane {lane}"
                 )
-        if self.acks:
-            check_acks(self.acks)
+        for of_lane, got, done in self.acks:
+            if got < done:
+                raise FrameError(f"acks: got is {got} and done {done}, of lane {of_lane}")
         if self.rider is not None:
             if lane == CONTROL:
                 raise FrameError(f"rider: in a frame of lane {lane}, its own")
@@ -241,7 +236,9 @@ class Ack(Packed, frozen=True, tag="A"):
     acks: FewAcks
 
     def check(self) -> None:
-        check_acks(self.acks)
+        for lane, got, done in self.acks:
+            if got < done:
+                raise FrameError(f"acks: got is {got} and done {done}, of lane {lane}")
 
 
 class Repair(Packed, frozen=True, tag="R"):

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ordercast.core.epochs import forests
 from ordercast.core.epochs.folding import fold, with_forests, with_refusal
+from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.forests import require_legal
 from ordercast.core.epochs.layout import Build, Layout, first_layout
 from ordercast.core.epochs.member import Member
@@ -25,12 +27,14 @@ from ordercast.model.epochs import (
     JoinGroup,
     LeaveGroup,
     Open,
+    RemoveGroup,
     UseBuilder,
     UseProtocol,
 )
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.sim.members import build_forest
 from support.cases.any_records import aimed, check_layout, layouts, records
 from support.worlds.epochs import World, build
 
@@ -121,13 +125,13 @@ def closing(*edits: Any) -> Layout:
 
 
 numbers = st.integers(1, 7)
-forests = st.builds(
+some_moves = st.builds(
     ForestMoves,
     st.sampled_from(["greedy", "star", "metagroups", "", "x"]),
     st.lists(st.tuples(numbers, st.integers(0, 7)), max_size=7).map(tuple),
     st.lists(st.tuples(numbers, numbers), max_size=5).map(tuple),
 )
-told = st.lists(forests, max_size=3).map(tuple)
+told = st.lists(some_moves, max_size=3).map(tuple)
 
 
 @settings(max_examples=300, deadline=None)
@@ -242,3 +246,73 @@ def test_the_manager_says_why_when_it_proposes() -> None:
     assert refused.refused == "there is no builder 'no'"
     after = fold(closing(UseBuilder("no")), refused, none)
     assert after.outcomes["c"] == "refused when all had closed: there is no builder 'no'"
+
+
+# --- very many groups -----------------------------------------------------------------------------
+
+edits = st.one_of(
+    st.builds(JoinGroup, st.sampled_from(sorted(GROUPS)), st.sampled_from(SITES)),
+    st.builds(LeaveGroup, st.sampled_from(sorted(GROUPS)), st.sampled_from(SITES)),
+    st.builds(AddGroup, st.sampled_from(["x", "y"]), st.lists(st.sampled_from(SITES)).map(tuple)),
+    st.builds(RemoveGroup, st.sampled_from(["x", "y", "beta"])),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.one_of(edits, st.sampled_from(SITES)), max_size=12),
+    st.sampled_from(["propagation", "tom", "centralized", "metagroup", "ring"]),
+)
+def test_an_adapted_forest_is_legal_and_fits_whatever_changes(
+    steps: list[Any], protocol: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forests, "MANY", 0)
+        folds = Folds(build_forest)
+        layout = first_layout(
+            SITES, "abc", {g: tuple(m) for g, m in GROUPS.items()}, "greedy", protocol, build_forest
+        )
+        for number, step in enumerate(steps):
+            if isinstance(step, str):  # it goes, or it returns
+                away = step in layout.absent
+                back = ((step, 1, 1),) if away else ()
+                layout = folds.fold(layout, Flush(() if away else (step,), back))
+                if layout.flushing is not None:
+                    end: Finish | Open = Open(layout.flushing.number, (), ())
+                    layout = folds.fold(layout, folds.end(layout, end))
+            else:
+                begun = folds.begin(layout, Begin(f"c{number}", (step,)))
+                layout = folds.fold(layout, begun)
+                if layout.closing:
+                    end = folds.end(layout, Finish(f"c{number}", ()))
+                    layout = folds.fold(layout, end)
+                    assert layout.outcomes[f"c{number}"] == ""
+            check_layout(layout, none)
+            for domain in layout.domains.values():
+                assert not domain.refused
+                inside = but(domain.structure.table, sites=domain.sites)
+                parent = {site: domain.structure.forest.parent[site] for site in domain.sites}
+                require_legal(inside, but(domain.structure.forest, parent=parent))
+
+
+def test_a_forest_is_adapted_so_often_and_then_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forests, "MANY", 0)
+    monkeypatch.setattr(forests, "OLD", 3)
+    built: list[int] = []
+
+    def counting(table: GroupTable, builder: str, protocol: str) -> Forest:
+        built.append(len(table.groups))
+        return build(table, builder, protocol)
+
+    layout, folds, ages = founded(), Folds(counting), []
+    for number in range(8):
+        edit = (JoinGroup, LeaveGroup)[number % 2]("alpha", "z")
+        layout = folds.fold(layout, folds.begin(layout, Begin(f"c{number}", (edit,))))
+        layout = folds.fold(layout, folds.end(layout, Finish(f"c{number}", ())))
+        ages += [domain.structure.forest.age for domain in layout.domains.values()]
+    assert ages == [1, 2, 3, 0, 1, 2, 3, 0]
+    assert len(built) == 1  # one serves for the beginning, the end, and the same groups again
+    layout = folds.fold(layout, folds.begin(layout, Begin("b", (UseBuilder("star"),))))
+    layout = folds.fold(layout, folds.end(layout, Finish("b", ())))
+    assert {domain.structure.forest.builder for domain in layout.domains.values()} == {"star"}
+    assert len(built) == 2

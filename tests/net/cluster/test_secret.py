@@ -49,7 +49,7 @@ async def test_the_first_site_makes_it_beside_the_cluster_file_whatever_its_dir(
     async with Node.open(file, "a", dir=tmp_path / "elsewhere"):
         secret = tmp_path / ".ordercast" / "demo" / "secret"
         assert mode(secret) == 0o600
-        assert mode(secret.parent) == 0o700
+        assert mode(secret.parent) == mode(secret.parent.parent) == 0o700
         assert mode(tmp_path / "elsewhere") == 0o700
         assert len(bytes.fromhex(secret.read_text(encoding="ascii"))) == 32
         assert list(secret.parent.iterdir()) == [secret]
@@ -166,6 +166,11 @@ def test_a_directory_that_everybody_may_write_is_refused(tmp_path: Path) -> None
     directory.chmod(0o777)
     with pytest.raises(ConfigError, match=r"dir: every user may write there \(chmod o-w\)"):
         require_own(directory)
+    around = tmp_path / ".ordercast"
+    make_directory(around / "demo")
+    around.chmod(0o777)
+    with pytest.raises(ConfigError, match=r"\.ordercast: every user may write there"):
+        require_own(around / "demo")
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="file: is not a directory"):
         require_own(tmp_path / "file")

@@ -27,10 +27,10 @@ async def test_who_leads_hears_of_a_majority_until_it_steps_down(tmp_path: Path)
         await until(lambda: sum(each.leads for each in leading) == 1)
         (manager,) = [node for node in cluster.nodes.values() if site_of(node).core.manager.leads]
         begun = time.monotonic_ns()
-        await until(lambda: site_of(manager).driver.fed_at > begun)
+        await until(lambda: site_of(manager).core.manager.led_at > begun)
         cluster.split([manager.site], [site for site in "abc" if site != manager.site])
         await until(lambda: not site_of(manager).core.manager.leads)
-        assert site_of(manager).driver.fed_at > begun
+        assert site_of(manager).core.manager.led_at > begun
         await until(lambda: status_of(site_of(manager))["standing"] == "no majority")
         assert status_of(site_of(manager))["manager"] is None
         cluster.heal()

@@ -81,6 +81,7 @@ class Manager:
         self._detector = Detector(0)
         self.excluding = Excluding(member, raft)
         self.alarm_at = NEVER
+        self.led_at = 0  # when it last worked as the manager
 
     @property
     def leads(self) -> bool:
@@ -160,6 +161,7 @@ class Manager:
         if not self.leads:
             self.alarm_at = NEVER
             return
+        self.led_at = now
         if self._term != raft.term:
             self._term = raft.term
             self._fed, self._reports, self._proposed = {}, {}, {}

@@ -268,7 +268,9 @@ class Member:
         self.now = now
         if type(frame) is InEpoch:
             engine = self.engines.get(frame.epoch)
-            if engine is not None and (not self._excludes or self.flush.takes_part()):
+            if engine is not None and (
+                not self._excludes or self.layout.stores.get(self.name) == self.flush.store
+            ):
                 engine.receive(now, peer, frame.frame)
             elif engine is not None or frame.epoch > self.layout.last_epoch:
                 self._hold_early(peer, frame)
@@ -410,7 +412,7 @@ class Member:
                 engine.freeze()
 
     def collect(self, epoch: int, engine: Engine, box: EngineBox) -> None:
-        self.persisting += [in_epoch(epoch, record, engine.is_mine) for record in box.persist]
+        self.persisting += in_epoch(epoch, box.persist, engine.is_mine)
         self.delivering += box.deliver
         self.receipts += box.receipts
 
@@ -601,10 +603,13 @@ class Member:
             more: Any = engine.drain() if engine.stirred else nothing(engine.alarm_at)
             # The box of an engine is passed on, with the epoch on everything.
             if more.persist:
-                more.persist = [in_epoch(epoch, record, engine.is_mine) for record in more.persist]
+                more.persist = in_epoch(epoch, more.persist, engine.is_mine)
             if more.send:
                 more.send = in_frames(epoch, more.send)
-            if more.then_send:
+            if len(more.then_send) == 1:  # the common case
+                ((peer, frame),) = more.then_send
+                more.then_send = [(peer, InEpoch(epoch, frame))]
+            elif more.then_send:
                 more.then_send = in_frames(epoch, more.then_send)
             if more.counted:
                 more.counted = [(epoch, peer) for peer in more.counted]

@@ -5,7 +5,7 @@ restart begins there. Until then a restart repeats a change of epochs, from the 
 and the record that finished it: deliveries in between may not have reached the application.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
 import msgspec
@@ -125,11 +125,19 @@ MemberRecord: TypeAlias = (
 )
 
 
-def in_epoch(epoch: int, record: Record, is_mine: Callable[[Batch], bool]) -> MemberRecord:
-    """The member's record for a record of an engine."""
-    if type(record) is Passed:
-        return Kept(epoch, record, is_mine(record.placed.batch))
-    return record if type(record) is Accepted else Noted(epoch, cast(Note, record))
+def in_epoch(
+    epoch: int, records: Sequence[Record], is_mine: Callable[[Batch], bool]
+) -> list[MemberRecord]:
+    """The member's records for those of an engine."""
+    made: list[MemberRecord] = []
+    for record in records:
+        if type(record) is Passed:
+            made.append(Kept(epoch, record, is_mine(record.placed.batch)))
+        elif type(record) is Accepted:
+            made.append(record)
+        else:
+            made.append(Noted(epoch, cast(Note, record)))
+    return made
 
 
 class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
@@ -159,9 +167,6 @@ def nothing(alarm_at: int) -> MemberBox:
 
 
 def in_frames(epoch: int, sends: list[tuple[Site, Frame]]) -> list[tuple[Site, SiteFrame]]:
-    if len(sends) == 1:  # the common case
-        ((peer, frame),) = sends
-        return [(peer, InEpoch(epoch, frame))]
     return [(peer, InEpoch(epoch, frame)) for peer, frame in sends]
 
 

@@ -130,6 +130,7 @@ class ByRounds:
     ) -> None:
         self.site = site
         self.structure = structure
+        self._named = structure.groups
         self.send = send
         self.clock = clock
         self.eager = options.prompt_stability
@@ -215,7 +216,7 @@ class ByRounds:
         self._not_final[group] = None
 
     def _primary(self, group: Group) -> Site:
-        members = () if group in self.structure.groups else self._members[group]
+        members = () if group in self._named else self._members[group]
         return self.structure.primary(group, members)
 
     def _asks_for(self, group: Group) -> bool:
@@ -329,15 +330,13 @@ class ByRounds:
         under_way = self._part.round > self._part.told
         at = self.waits.flush(now) if under_way else NEVER
         if not (under_way if self.is_first else self._asked):
-            patient_until = self._patient_until()
-            if self._wanted or self._at_once or now >= patient_until or self._is_crowded():
+            patient_until = self._patient_until() if self._not_final else NEVER
+            asked = self._wanted or self._at_once or now >= patient_until
+            if asked or (self._not_final and self._times == 1 and self.held >= self.trigger.limit):
                 self._begin() if self.is_first else self._ask()
                 patient_until = self._patient_until()
             at = min(at, patient_until)
         return at if at > now else now + self._linger  # a later time, whatever peers say
-
-    def _is_crowded(self) -> bool:
-        return bool(self._not_final) and self._times == 1 and self.held >= self.trigger.limit
 
     def _begin(self) -> None:
         self.seat.begin()

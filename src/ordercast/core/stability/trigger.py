@@ -47,6 +47,7 @@ class Trigger:
         self._round = 0  # f, in nanoseconds
         self._stable = 0
         self._asked = 0
+        self.limit = max(1, buffer // 2) if limit is None else limit  # X
 
     @property
     def meanwhile(self) -> int:
@@ -59,13 +60,9 @@ class Trigger:
         """f: how long a round takes, in nanoseconds."""
         return self._round
 
-    @property
-    def limit(self) -> int:
-        if self._fixed is not None:
-            return self._fixed
-        if not self._measured:
-            return max(1, self.buffer // 2)
-        return best_limit(self.buffer, self.meanwhile, self._stable, self._asked)
+    def _choose(self) -> None:
+        if self._measured and self._fixed is None:
+            self.limit = best_limit(self.buffer, self.meanwhile, self._stable, self._asked)
 
     def due(self, held: int, oldest: int, now: int) -> bool:
         """Whether a round should begin. `held` messages are not stable; the first of them was sent
@@ -79,6 +76,7 @@ class Trigger:
         self._held = held
         if held > 1 and newest > oldest:
             self._sending = (held - 1, newest - oldest)
+            self._choose()
 
     def ended(self, released: int, now: int) -> None:
         """The round has ended. It released `released` of the messages held when it began."""
@@ -86,3 +84,4 @@ class Trigger:
         self._round = max(now - self._begun, self._round - self._round // 8)
         self._stable = self._stable // 2 + released
         self._asked = self._asked // 2 + self._held
+        self._choose()

@@ -21,6 +21,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
+from ordercast.net.cluster.directory import AROUND
 from ordercast.net.cluster.multicast import MulticastConfig
 from ordercast.plan.advice import AUTO, advise
 
@@ -114,7 +115,7 @@ class Cluster:
 
     def directory(self, given: str | Path | None = None) -> Path:
         """Where stores, sockets and process files live: DIR, or `.ordercast/NAME`."""
-        return Path(given) if given is not None else Path(".ordercast") / self.name
+        return Path(given) if given is not None else Path(AROUND) / self.name
 
     # --- what follows -----------------------------------------------------------------------------
 

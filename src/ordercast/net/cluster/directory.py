@@ -13,12 +13,15 @@ from typing import Final
 from ordercast.model.errors import ConfigError
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+AROUND: Final = ".ordercast"  # beside a cluster file, with a directory for each cluster
 MOST_BYTES: Final = 4_096  # all that is read: such files are small
 
 
 def make_directory(directory: Path) -> None:
     """Closed to other users if it is new; ConfigError if it is another user's."""
     try:
+        if directory.parent.name == AROUND:
+            directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
@@ -28,9 +31,15 @@ def make_directory(directory: Path) -> None:
 
 def require_own(directory: Path) -> None:
     """ConfigError unless the directory is ours, and ours alone to write. One that is not there is
-    nobody's."""
+    nobody's. So must be the `.ordercast` around it: its owner could put another in its place."""
+    if directory.parent.name == AROUND:
+        _require_own(directory.parent)
+    _require_own(directory)
+
+
+def _require_own(directory: Path) -> None:
     try:
-        found = directory.stat()
+        found, itself = directory.stat(), directory.lstat()
     except FileNotFoundError:
         return
     except OSError as error:
@@ -41,9 +50,10 @@ def require_own(directory: Path) -> None:
     us = _us()
     if us is None:
         return
-    if found.st_uid != us:
+    others = [owner for owner in (found.st_uid, itself.st_uid) if owner != us]
+    if others:
         raise ConfigError(
-            f"{directory}: belongs to {user_name(found.st_uid)}, and this process runs as"
+            f"{directory}: belongs to {user_name(others[0])}, and this process runs as"
             f" {user_name(us)}: run it as the owner (sudo -u), or choose another --dir"
         )
     if found.st_mode & stat.S_IWOTH:

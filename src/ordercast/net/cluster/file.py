@@ -22,6 +22,7 @@ from ordercast.net.cluster.config import (
     Timeouts,
     TlsFiles,
 )
+from ordercast.net.cluster.directory import AROUND
 from ordercast.net.cluster.measures import age_or_size, duration, size
 from ordercast.net.cluster.multicast import MulticastConfig, read_multicast
 from ordercast.plan.advice import AUTO, check_tie
@@ -333,7 +334,7 @@ def _secret(
     """Beside the cluster file unless it is given. Where sites are on other machines, which have no
     such file, there is none unless it is given."""
     if "secret" not in given:
-        return None if tls or insecure else base / ".ordercast" / name / "secret"
+        return None if tls or insecure else base / AROUND / name / "secret"
     file = given["secret"]
     if not isinstance(file, str) or not file.strip() or "\0" in file:
         raise ConfigError(f"{source}: cluster.secret: {shown(file)} is not a file's name")

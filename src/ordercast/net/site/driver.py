@@ -24,6 +24,7 @@ from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
+from ordercast.model.options import NEVER
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.wire.codec import WireFrame
@@ -65,6 +66,8 @@ class Keeper(Protocol):
 class Application(Protocol):
     """The running site around the driver: what it sends, and what it is told."""
 
+    rows_due: bool  # there are rows to `annotate` with, also without records of the site
+
     def offer(self, now: int) -> bool:
         """Hand over what is reserved. False: the site had no room for some of it, ask again."""
 
@@ -89,9 +92,6 @@ class Application(Protocol):
 
     def committed(self) -> None:
         """The oldest commit that was annotated is durable."""
-
-    def wants_commit(self) -> bool:
-        """Whether there are such rows, also without records of the site."""
 
     def broken(self, error: Exception) -> None:
         """The driver has stopped for good."""
@@ -135,7 +135,7 @@ class NodeDriver:
         self.last_opened = 0  # the last epoch of which the store has an event
         self._layout = member.layout
         self._reserved = member.admission.queue  # what the application has to offer
-        self.fed_at = 0  # when a manager, which has a majority, was last heard, or was here
+        self.fed_at = 0  # when a manager, which has a majority, was last heard
         self._loop = asyncio.get_running_loop()
         self._woken = False
         self.closed = False
@@ -237,8 +237,6 @@ class NodeDriver:
         now = time.monotonic_ns()
         member = self.member
         try:
-            if member.manager.leads:
-                self.fed_at = now
             if member.layout is not self._layout:
                 self._look()
             if self._reserved and not self.application.offer(now) and self._again is None:
@@ -254,13 +252,13 @@ class NodeDriver:
         self.application.laid_out()
 
     def _perform(self, now: int, box: MemberBox) -> None:
-        alarm = box.alarm
-        if alarm is not None and (self._alarm is None or alarm < self._alarm_at):
+        alarm = min(box.epochs_alarm, box.voters_alarm)
+        if alarm < NEVER and (self._alarm is None or alarm < self._alarm_at):
             self._arm(now, alarm)
         for peer, mistake in box.mistakes:
             self.carrier.refuse(peer, mistake)
         if not self.durable:
-            if self.application.wants_commit():
+            if self.application.rows_due:
                 self._note()
             self._send([*box.send, *box.then_send] if box.send else box.then_send)
             self.member.stored(box.counted)
@@ -268,7 +266,7 @@ class NodeDriver:
             return
         if box.send:
             self._send(box.send)
-        if box.persist or box.forget is not None or self.application.wants_commit():
+        if box.persist or box.forget is not None or self.application.rows_due:
             self._unwritten.append((box, True))
             self._commit(box)
         elif self._unwritten:
@@ -320,7 +318,8 @@ class NodeDriver:
     def _reveal(self, box: MemberBox) -> None:
         if box.then_send or box.counted:
             self._leave(box)
-        self._tell(box)
+        if box.deliver or box.receipts or box.outcomes:
+            self._tell(box)
 
     @_or_break
     def _leave(self, box: MemberBox) -> None:

@@ -103,7 +103,7 @@ class Presence:
     def _alone(self) -> int:
         if self._core.manager.leads:
             return 0
-        return time.monotonic_ns() - self._fed_at()
+        return time.monotonic_ns() - max(self._fed_at(), self._core.manager.led_at)
 
     def _lonely(self) -> str:
         core = self._core

@@ -89,6 +89,7 @@ class RunningSite:
             self.stages.update([StageReached("accepted", group, 1, window.last_seq(group))])
         self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
+        self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
@@ -267,6 +268,7 @@ class RunningSite:
             raise Error(f"position {position} cannot be confirmed: {self._closed}")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirming.append(done)
+        self.rows_due = True
         self.driver.wake()
         await done
 
@@ -280,6 +282,7 @@ class RunningSite:
     def answered(self, client: bytes, number: int) -> None:
         """The client will not repeat requests up to this one."""
         self._answered.append((client, number))
+        self.rows_due = True
 
     def _look(self) -> None:
         """Those who wait here are told when there is no hope any more."""
@@ -298,6 +301,7 @@ class RunningSite:
         admitted, all_accepted = self.core.admission.hand_over(now)
         if admitted:
             self._requests += admitted
+            self.rows_due = True
         return all_accepted
 
     def rolling_back(self, rolled: Rollback) -> None:
@@ -313,6 +317,7 @@ class RunningSite:
         news = self.presence.news()
         if news is not None and self.durable:
             self._events.append(news)
+            self.rows_due = True
         self._peers.follow(layout)
         if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
             remember(self.store, self.cluster, self._begun.layout, self.address, layout.founding)
@@ -326,10 +331,8 @@ class RunningSite:
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         self.changes.decided(outcomes)
 
-    def wants_commit(self) -> bool:
-        return bool(self._confirming or self._requests or self._events or self._answered)
-
     def annotate(self, written: StoreBox) -> None:
+        self.rows_due = False
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
         self._committing.append(self._confirming)
@@ -359,3 +362,4 @@ class RunningSite:
     def _was_shed(self, gap: GapBatch) -> None:
         if self.durable:
             self._events.append(("gap", gap.position, gap_to_json(gap)))
+            self.rows_due = True

@@ -243,8 +243,7 @@ class Stream:
         """The last position that some reader got."""
         handed = self._handed
         for reader in self._readers:
-            if reader.handed > handed:
-                handed = reader.handed
+            handed = max(handed, reader.handed)
         return handed
 
     @property
